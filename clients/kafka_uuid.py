@@ -1,0 +1,31 @@
+"""Kafka's UUIDs: sixteen bytes, written as URL-safe base64 without padding.
+
+Topic ids, directory ids and segment ids travel as raw bytes and are compared on every fetch, so
+they stay raw bytes here; only people and text files see the 22-character form
+(`org.apache.kafka.common.Uuid`).
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from typing import NewType
+
+Uuid = NewType("Uuid", bytes)
+
+ZERO_UUID = Uuid(bytes(16))
+"""Kafka's "no id": sent where a topic has none or where it must not be disclosed."""
+
+
+def uuid_to_string(uuid: Uuid) -> str:
+    """The 22-character form that Kafka prints, such as ``5L6g3nShT-eMCtK--X86sw``."""
+    return urlsafe_b64encode(uuid).rstrip(b"=").decode("ascii")
+
+
+def uuid_from_string(text: str) -> Uuid:
+    """Parse Kafka's text form. Raises ValueError for anything that is not sixteen bytes."""
+    try:
+        raw = urlsafe_b64decode(text.encode("ascii") + b"==")
+    except (Base64Error, UnicodeEncodeError) as error:
+        raise ValueError(f"{text!r} is not a Kafka UUID") from error
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} is not a Kafka UUID: it holds {len(raw)} bytes, not 16")
+    return Uuid(raw)
