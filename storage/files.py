@@ -1,0 +1,444 @@
+"""The one door to the disk.
+
+Everything under `storage/` reaches the file system through the `Files` protocol, so that a
+simulation can hand in a disk that forgets what was never synced, runs full, or fails. The protocol
+is small and each operation means something at a crash:
+
+- `FileHandle.write_at` is visible to readers at once and durable only after `flush` (fsync);
+- `FileHandle.truncate` and a file's length are durable after `flush` as well;
+- `create`, `rename` and `remove` change a directory: durable after `sync_dir` of that directory;
+- `atomic_replace` is the one compound operation: after it returns, the new content is durable, and
+  at any crash in between a reader finds either the old or the new content, never a mixture;
+- `MappedFile` is an index: stores go to memory, reach the disk whenever the system pleases, and are
+  durable only after `flush`. Recovery must therefore believe no index that it cannot check.
+
+Failures surface as `OSError`. The callers that own a log directory turn them into
+`KAFKA_STORAGE_ERROR` and take the directory offline.
+
+A `FileRegion` is a range of a file that will be sent and not read (sendfile). It shares the
+descriptor with its `FileHandle`: closing or deleting a segment leaves the descriptor open until the
+last region on its way to a client is gone.
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+from typing import Protocol, TypeAlias
+
+ReadableBuffer: TypeAlias = bytes | bytearray | memoryview
+IndexBuffer: TypeAlias = mmap.mmap | bytearray | bytes
+
+
+class RegionSource(Protocol):
+    """What a `FileRegion` needs of the open file below it."""
+
+    def fileno(self) -> int: ...
+
+    def pread(self, position: int, size: int) -> bytes: ...
+
+
+class FileRegion:
+    """`nbytes` bytes of a file from `position`, to be sent without being read."""
+
+    __slots__ = ("_source", "nbytes", "position")
+
+    def __init__(self, source: RegionSource, position: int, nbytes: int) -> None:
+        assert position >= 0
+        assert nbytes >= 0
+        self._source = source
+        self.position = position
+        self.nbytes = nbytes
+
+    def fileno(self) -> int:
+        """The descriptor for sendfile. It stays open as long as this region lives."""
+        return self._source.fileno()
+
+    def read(self) -> bytes:
+        """The bytes themselves, for transports and callers that cannot use a descriptor."""
+        return self._source.pread(self.position, self.nbytes)
+
+    def slice(self, offset: int, size: int) -> "FileRegion":
+        """A region inside this one, `offset` bytes from its start."""
+        assert 0 <= offset <= offset + size <= self.nbytes
+        return FileRegion(self._source, self.position + offset, size)
+
+    def __repr__(self) -> str:
+        return f"FileRegion(position={self.position}, nbytes={self.nbytes})"
+
+
+class FileHandle(Protocol):
+    """An open file, read and written at explicit positions."""
+
+    @property
+    def path(self) -> str: ...
+
+    def size(self) -> int:
+        """The file's length in bytes as the file system sees it."""
+        ...
+
+    def pread(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def write_at(self, position: int, buffer: ReadableBuffer) -> None:
+        """Write the whole buffer or raise OSError; after an error a part may have been written."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def flush(self) -> None:
+        """fsync: content and length are durable when this returns."""
+        ...
+
+    def region(self, position: int, size: int) -> FileRegion: ...
+
+    def advise_sequential(self, position: int, size: int) -> None:
+        """Hint that this range is about to be read (WILLNEED)."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file; regions handed out earlier stay readable. Idempotent."""
+        ...
+
+
+class MappedFile(Protocol):
+    """A memory-mapped index file of a fixed capacity."""
+
+    @property
+    def buffer(self) -> IndexBuffer:
+        """For `Struct.unpack_from`; valid until the next `resize` or `close`."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """The file's length in bytes, entries and preallocated zeros together."""
+        ...
+
+    def write_at(self, position: int, content: bytes) -> None: ...
+
+    def resize(self, capacity: int) -> None:
+        """Cut or extend (with zeros) the file and its mapping."""
+        ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class DirectoryLock(Protocol):
+    """Held while a process owns a log directory."""
+
+    def release(self) -> None: ...
+
+
+class Files(Protocol):
+    """Every operation on names. Paths are absolute; all methods raise OSError on failure."""
+
+    def open(self, path: str, *, create: bool = False) -> FileHandle:
+        """Open for reading and writing; FileNotFoundError unless it exists or `create`."""
+        ...
+
+    def map(self, path: str, capacity: int) -> MappedFile:
+        """Map an index file, created and extended with zeros to `capacity` if it is shorter."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int:
+        """When the content last changed, in milliseconds since the epoch."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a small file."""
+        ...
+
+    def atomic_replace(self, path: str, content: bytes) -> None:
+        """Make `content` the file's content, durably and all at once."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or directory, replacing a file of the new name; not yet durable."""
+        ...
+
+    def remove(self, path: str) -> bool:
+        """Remove a file; False if there was none."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and everything in it; nothing happens if there is none."""
+        ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+        ...
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def mkdirs(self, path: str) -> None:
+        """Make a directory and its parents; an existing one is left as it is."""
+        ...
+
+    def sync_dir(self, path: str) -> None:
+        """Make the names in a directory durable."""
+        ...
+
+    def lock(self, path: str) -> DirectoryLock:
+        """Take an exclusive lock on a file, created if absent; BlockingIOError if it is held."""
+        ...
+
+    def usable_bytes(self, path: str) -> int:
+        """Free bytes on the volume that holds `path`."""
+        ...
+
+    def total_bytes(self, path: str) -> int:
+        """Size in bytes of the volume that holds `path`."""
+        ...
+
+
+class _Descriptor:
+    """A file descriptor that closes when nothing refers to it any more."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def pread(self, position: int, size: int) -> bytes:
+        chunk = os.pread(self._fd, size, position)
+        if len(chunk) == size or not chunk:
+            return chunk
+        # A signal, or the kernel's 2 GiB limit, may cut a read short of the end of the file.
+        chunks = [chunk]
+        missing = size - len(chunk)
+        while missing and (
+            chunk := os.pread(self._fd, missing, position + size - missing)
+        ):
+            chunks.append(chunk)
+            missing -= len(chunk)
+        return b"".join(chunks)
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+
+class OsFileHandle:
+    """`FileHandle` on a real file."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._descriptor: _Descriptor | None = _Descriptor(fd)
+
+    def _open_descriptor(self) -> _Descriptor:
+        if self._descriptor is None:
+            raise OSError(errno.EBADF, "The file was closed", self.path)
+        return self._descriptor
+
+    def size(self) -> int:
+        return os.fstat(self._open_descriptor().fileno()).st_size
+
+    def pread(self, position: int, size: int) -> bytes:
+        return self._open_descriptor().pread(position, size)
+
+    def write_at(self, position: int, buffer: ReadableBuffer) -> None:
+        fd = self._open_descriptor().fileno()
+        written = os.pwrite(fd, buffer, position)
+        size = len(buffer)
+        if written == size:
+            return
+        # Short writes happen on a nearly full disk; the next call reports why.
+        with memoryview(buffer) as view:
+            while written < size:
+                written += os.pwrite(fd, view[written:], position + written)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._open_descriptor().fileno(), size)
+
+    def flush(self) -> None:
+        os.fdatasync(self._open_descriptor().fileno())
+
+    def region(self, position: int, size: int) -> FileRegion:
+        return FileRegion(self._open_descriptor(), position, size)
+
+    def advise_sequential(self, position: int, size: int) -> None:
+        fd = self._open_descriptor().fileno()
+        os.posix_fadvise(fd, position, size, os.POSIX_FADV_WILLNEED)
+
+    def close(self) -> None:
+        self._descriptor = None
+
+
+_ALLOCATION_UNIT = 65_536
+
+
+class OsMappedFile:
+    """`MappedFile` on a real file. A file of no bytes cannot be mapped and reads as b"".
+
+    Storing into a hole of a mapped file on a full disk kills the process (SIGBUS), so blocks are
+    allocated ahead of the stores, where a full disk is an ordinary OSError.
+    """
+
+    __slots__ = ("_allocated", "_descriptor", "buffer", "capacity")
+
+    def __init__(self, fd: int, capacity: int) -> None:
+        self._descriptor: _Descriptor | None = _Descriptor(fd)
+        self._allocated = 0
+        self.capacity = max(capacity, os.fstat(fd).st_size)
+        self.buffer: IndexBuffer = b""
+        self._map(fd)
+
+    def _map(self, fd: int) -> None:
+        if self.capacity == 0:
+            return
+        if os.fstat(fd).st_size < self.capacity:
+            os.ftruncate(fd, self.capacity)
+        self.buffer = mmap.mmap(fd, self.capacity)
+
+    def write_at(self, position: int, content: bytes) -> None:
+        end = position + len(content)
+        buffer = self.buffer
+        assert isinstance(buffer, mmap.mmap), "Written while closed or empty."
+        if end > self._allocated:
+            self._allocate(position, end)
+        buffer[position:end] = content
+
+    def _allocate(self, position: int, end: int) -> None:
+        assert end <= self.capacity
+        assert self._descriptor is not None
+        start = position - position % _ALLOCATION_UNIT
+        self._allocated = min(self.capacity, max(end, start + _ALLOCATION_UNIT))
+        os.posix_fallocate(self._descriptor.fileno(), start, self._allocated - start)
+
+    def resize(self, capacity: int) -> None:
+        if capacity == self.capacity:
+            return
+        assert self._descriptor is not None, "Resized after close."
+        fd = self._descriptor.fileno()
+        # Unmapped first: touching a mapping past the end of its file is a SIGBUS too.
+        self._unmap()
+        os.ftruncate(fd, capacity)
+        self.capacity = capacity
+        self._allocated = 0
+        self._map(fd)
+
+    def _unmap(self) -> None:
+        if isinstance(self.buffer, mmap.mmap):
+            self.buffer.close()
+        self.buffer = b""
+
+    def flush(self) -> None:
+        if isinstance(self.buffer, mmap.mmap):
+            self.buffer.flush()
+
+    def close(self) -> None:
+        self._unmap()
+        self._descriptor = None
+
+
+class OsDirectoryLock:
+    """A lock on an open file, given back on `release` or when the process ends."""
+
+    def __init__(self, fd: int) -> None:
+        self._descriptor: _Descriptor | None = _Descriptor(fd)
+
+    def release(self) -> None:
+        self._descriptor = None
+
+
+class OsFiles:
+    """`Files` on the operating system's file system."""
+
+    def open(self, path: str, *, create: bool = False) -> FileHandle:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OsFileHandle(path, os.open(path, flags, 0o644))
+
+    def map(self, path: str, capacity: int) -> MappedFile:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644)
+        return OsMappedFile(fd, capacity)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def atomic_replace(self, path: str, content: bytes) -> None:
+        temporary = path + ".tmp"
+        fd = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644
+        )
+        handle = OsFileHandle(temporary, fd)
+        handle.write_at(0, content)
+        handle.flush()
+        handle.close()
+        os.replace(temporary, path)
+        self.sync_dir(os.path.dirname(path))
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+
+    def remove(self, path: str) -> bool:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def remove_tree(self, path: str) -> None:
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def mkdirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> DirectoryLock:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644)
+        try:
+            # POSIX locks are what a Kafka on the same directory looks at, but they do not
+            # exclude two owners within one process; flock does.
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(
+                    errno.EAGAIN, "Another process holds it", path
+                ) from error
+            raise
+        return OsDirectoryLock(fd)
+
+    def usable_bytes(self, path: str) -> int:
+        volume = os.statvfs(path)
+        return volume.f_bavail * volume.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        volume = os.statvfs(path)
+        return volume.f_blocks * volume.f_frsize
