@@ -1,0 +1,138 @@
+"""What a configuration property is: its name, type, default and rule (Kafka's `ConfigDef`).
+
+Topics and brokers describe their properties with the same row, so that a server.properties file,
+a CreateTopics request and a DescribeConfigs response agree about every name. Defaults are kept as
+the text that a properties file would hold, and rules in the notation in which Kafka prints its
+validators: a table of hundreds of rows then costs nothing until a row is used.
+
+The notations: ``[1,...]`` at least, ``[0,...,1]`` between, ``[0,...,1] or -1`` with one exception,
+``[a, b]`` one of (for a list: each of), ``non-empty string``, and ``""`` for anything of the type.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from .errors import ErrorCode, KafkaError
+
+ConfigValue = bool | int | float | str | list[str] | None
+
+
+class ConfigType(IntEnum):
+    """The types, numbered as DescribeConfigs sends them (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigDef(NamedTuple):
+    """One property. `default` is the text form; None means that there is none."""
+
+    name: str
+    type: ConfigType
+    default: str | None = None
+    validator: str = ""
+    server_synonym: str | None = None
+    """For a topic property: the broker property that gives its default."""
+    documentation: str = ""
+
+
+_WIDTHS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_NOUNS = {
+    ConfigType.SHORT: "16-bit integer",
+    ConfigType.INT: "integer",
+    ConfigType.LONG: "long",
+}
+
+
+def invalid(name: str, text: str, reason: str) -> KafkaError:
+    """The error for a value that breaks its property's rule, worded as Kafka words it."""
+    return KafkaError(
+        ErrorCode.INVALID_CONFIG,
+        f"Invalid value {text} for configuration {name}: {reason}",
+    )
+
+
+def parse_value(definition: ConfigDef, text: str | None) -> ConfigValue:
+    """The value that `text` stands for. Raises KafkaError(INVALID_CONFIG) with a plain sentence."""
+    if text is None:
+        return None
+    text = text.strip() if definition.type is not ConfigType.PASSWORD else text
+    value = _typed(definition, text)
+    reason = _objection(definition, value)
+    if reason:
+        raise invalid(definition.name, text, reason)
+    return value
+
+
+def _typed(definition: ConfigDef, text: str) -> ConfigValue:
+    kind = definition.type
+    if kind is ConfigType.BOOLEAN:
+        if text.lower() not in ("true", "false"):
+            raise invalid(
+                definition.name, text, "Expected value to be either true or false"
+            )
+        return text.lower() == "true"
+    if kind in _WIDTHS:
+        return _integer(definition, text)
+    if kind is ConfigType.DOUBLE:
+        try:
+            return float(text)
+        except ValueError:
+            raise invalid(
+                definition.name, text, "Not a number of type DOUBLE"
+            ) from None
+    if kind is ConfigType.LIST:
+        return [item.strip() for item in text.split(",")] if text else []
+    return text
+
+
+def _integer(definition: ConfigDef, text: str) -> int:
+    noun = _NOUNS[definition.type]
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise invalid(
+            definition.name, text, f"Not a number of type {definition.type.name}"
+        )
+    # Bounded before int() is asked: a megabyte of digits is refused, not multiplied out.
+    limit = 1 << (_WIDTHS[definition.type] - 1)
+    value = int(text) if len(digits.lstrip("0")) <= 20 else limit
+    if not -limit <= value < limit:
+        raise invalid(definition.name, text, f"Value does not fit a {noun}")
+    return value
+
+
+def _objection(definition: ConfigDef, value: ConfigValue) -> str:
+    """Why `value` breaks the rule of its property, or ''."""
+    rule = definition.validator
+    if not rule:
+        return ""
+    if rule == "non-empty string":
+        return "String must be non-empty" if value == "" else ""
+    if isinstance(value, int | float):
+        return _outside(rule, value)
+    allowed = [item.strip() for item in rule.strip("[]").split(",")]
+    for item in value if isinstance(value, list) else [value]:
+        if item not in allowed:
+            return f"String must be one of: {', '.join(allowed)}"
+    return ""
+
+
+def _outside(rule: str, value: float) -> str:
+    """Why `value` lies outside ``[low,...,high]`` (either end may be open), or ''."""
+    interval, _, exception = rule.partition(" or ")
+    if exception and value == float(exception):
+        return ""
+    low, _, high = interval.strip("[]").partition("...")
+    low, high = low.strip(","), high.strip(",")
+    if low and value < float(low):
+        return f"Value must be at least {low}"
+    if high and value > float(high):
+        return f"Value must be no more than {high}"
+    return ""
