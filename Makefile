@@ -1,0 +1,85 @@
+# What a newcomer and CI run. `make run` needs Python 3.11 or newer and PyPI, nothing else.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+VENV := .venv
+BIN := $(VENV)/bin
+DATA ?= $(CURDIR)/data
+ADDRESS ?= 127.0.0.1:9092
+WORKERS ?= 2
+SERVE_ARGS ?=
+
+# The first interpreter that is new enough, unless PYTHON says which.
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo "$$name"; break; }; done)
+
+CODE := broker replication tiering storage clients tests bench __init__.py
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help
+help:
+	@echo 'make run      the broker on $(ADDRESS), data and remote tier in ./data'
+	@echo 'make setup    .venv with tierlog in it, and nothing that only tests need'
+	@echo 'make check    format, lint, types, import contracts and unit tests: the quick loop'
+	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
+	@echo 'make format   rewrite the code as the formatter wants it'
+	@echo 'make bench    measure against Apache Kafka, which it fetches (needs Java and Maven)'
+	@echo 'make clean    remove .venv and the caches; ./data stays'
+
+# Stamps, so that an environment that is up to date costs nothing.
+$(VENV)/.ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo 'tierlog needs Python 3.11 or newer on the PATH' >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo 'could not make .venv; on Debian: apt-get install python3-venv' >&2; exit 1; }
+	@echo 'installing tierlog into .venv ...'
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.ready-test: $(VENV)/.ready tests/constraints.txt
+	@echo 'installing what the tests need into .venv ...'
+	@$(PIP) install --constraint tests/constraints.txt --editable '.[compression,test]'
+	@touch $@
+
+.PHONY: setup setup-test
+setup: $(VENV)/.ready
+setup-test: $(VENV)/.ready-test
+
+.PHONY: run
+run: setup
+	@exec $(BIN)/tierlog serve \
+		--override listeners=PLAINTEXT://$(ADDRESS) \
+		--override 'log.dirs=$(DATA)' \
+		--override 'rsm.config.url=file://$(DATA)/remote' $(SERVE_ARGS)
+
+.PHONY: lint
+lint: setup-test
+	$(BIN)/ruff format --check --quiet $(CODE)
+	$(BIN)/ruff check --quiet $(CODE)
+	$(BIN)/mypy --no-error-summary
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --warnings
+	PYTHONPATH=.namespace $(BIN)/lint-imports --no-logo
+
+.PHONY: check
+check: lint
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m 'not slow'
+
+.PHONY: test
+test: lint
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile
+
+.PHONY: format
+format: setup-test
+	$(BIN)/ruff check --quiet --fix-only $(CODE)
+	$(BIN)/ruff format --quiet $(CODE)
+
+.PHONY: bench
+bench: setup-test
+	$(BIN)/python -m tierlog.bench $(BENCH_ARGS)
+
+.PHONY: clean
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find $(wildcard $(CODE)) -name __pycache__ -type d -prune -exec rm -rf {} +
