@@ -1,0 +1,289 @@
+"""The topic configuration that a log obeys: Kafka's names, types, defaults and rules (`LogConfig`).
+
+`TOPIC_CONFIGS` says what each property is, for DescribeConfigs and for checking what a client
+sends; `LogConfig` holds the values in force for one partition. A value comes from the topic's own
+overrides, else from the broker property named as its synonym, else from Kafka's default.
+
+The rules that tie properties together are checked in one place, `LogConfig.from_properties`: local
+retention never exceeds total retention, only topics that delete can be tiered (KIP-405), and a
+topic whose copying is disabled has equal local and total retention (KIP-950).
+"""
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import cast
+
+from ..clients.config_def import ConfigDef, ConfigType, ConfigValue, invalid, parse_value
+from ..clients.errors import ErrorCode, KafkaError
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+USE_TOTAL_RETENTION = -2
+"""For local.retention.*: the same as the total retention."""
+
+_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
+_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+_CODECS = "[uncompressed, zstd, lz4, snappy, gzip, producer]"
+
+# Name, type, default, rule, broker property that gives the default, what it decides.
+_TABLE: tuple[tuple[str, ConfigType, str, str, str | None, str], ...] = (
+    ("cleanup.policy", _LIST, "delete", "[compact, delete]", "log.cleanup.policy",
+     "Whether old segments are deleted, compacted by key, both, or (empty list) kept for ever."),
+    ("compression.gzip.level", _INT, "-1", "[1,...,9] or -1", "compression.gzip.level",
+     "Effort of gzip when the broker compresses; -1 is the library's default."),
+    ("compression.lz4.level", _INT, "9", "[1,...,17]", "compression.lz4.level",
+     "Effort of lz4 when the broker compresses."),
+    ("compression.type", _STRING, "producer", _CODECS, "compression.type",
+     "The codec that batches are stored with; 'producer' keeps what the producer chose."),
+    ("compression.zstd.level", _INT, "3", "[-131072,...,22]", "compression.zstd.level",
+     "Effort of zstd when the broker compresses."),
+    ("delete.retention.ms", _LONG, "86400000", "[0,...]", "log.cleaner.delete.retention.ms",
+     "How long a compacted topic keeps tombstones, so that slow readers still see them."),
+    ("file.delete.delay.ms", _LONG, "60000", "[0,...]", "log.segment.delete.delay.ms",
+     "How long a deleted segment's files stay on the disk under another name."),
+    ("flush.messages", _LONG, str(INT64_MAX), "[1,...]", "log.flush.interval.messages",
+     "Records appended before the log is synced to the disk."),
+    ("flush.ms", _LONG, str(INT64_MAX), "[0,...]", "log.flush.interval.ms",
+     "Time after which appended records are synced to the disk."),
+    ("follower.replication.throttled.replicas", _LIST, "", "", None,
+     "Follower replicas under the replication quota: partition:broker pairs, or '*'."),
+    ("index.interval.bytes", _INT, "4096", "[0,...]", "log.index.interval.bytes",
+     "Log bytes between two entries of the offset index."),
+    ("leader.replication.throttled.replicas", _LIST, "", "", None,
+     "Leader replicas under the replication quota: partition:broker pairs, or '*'."),
+    ("local.retention.bytes", _LONG, "-2", "[-2,...]", "log.local.retention.bytes",
+     "Bytes of a tiered partition kept on the broker's disk; -2 means retention.bytes."),
+    ("local.retention.ms", _LONG, "-2", "[-2,...]", "log.local.retention.ms",
+     "Time that a tiered segment stays on the broker's disk; -2 means retention.ms."),
+    ("max.compaction.lag.ms", _LONG, str(INT64_MAX), "[1,...]",
+     "log.cleaner.max.compaction.lag.ms",
+     "The longest a record may stay out of reach of compaction."),
+    ("max.message.bytes", _INT, "1048588", "[0,...]", "message.max.bytes",
+     "The largest record batch that a producer may append, after compression."),
+    ("message.timestamp.after.max.ms", _LONG, "3600000", "[0,...]",
+     "log.message.timestamp.after.max.ms",
+     "How far in the future a record's own timestamp may lie."),
+    ("message.timestamp.before.max.ms", _LONG, str(INT64_MAX), "[0,...]",
+     "log.message.timestamp.before.max.ms",
+     "How far in the past a record's own timestamp may lie."),
+    ("message.timestamp.type", _STRING, "CreateTime", "[CreateTime, LogAppendTime]",
+     "log.message.timestamp.type",
+     "Whether records keep the producer's timestamp or get the broker's."),
+    ("min.cleanable.dirty.ratio", _DOUBLE, "0.5", "[0,...,1]",
+     "log.cleaner.min.cleanable.ratio",
+     "The part of a compacted log that must be uncleaned before it is cleaned."),
+    ("min.compaction.lag.ms", _LONG, "0", "[0,...]", "log.cleaner.min.compaction.lag.ms",
+     "The shortest time that a record stays untouched by compaction."),
+    ("min.insync.replicas", _INT, "1", "[1,...]", "min.insync.replicas",
+     "In-sync replicas without which a write with acks=all is refused."),
+    ("preallocate", _BOOLEAN, "false", "", "log.preallocate",
+     "Whether a new segment's file gets its full size at once."),
+    ("remote.log.copy.disable", _BOOLEAN, "false", "", None,
+     "Stops copying to the remote tier; what is there stays readable (KIP-950)."),
+    ("remote.log.delete.on.disable", _BOOLEAN, "false", "", None,
+     "Whether switching remote.storage.enable off deletes the remote data (KIP-950)."),
+    ("remote.storage.enable", _BOOLEAN, "false", "", None,
+     "Whether closed segments are copied to the remote tier (KIP-405)."),
+    ("retention.bytes", _LONG, "-1", "", "log.retention.bytes",
+     "Bytes that a partition may hold before its oldest segments go; -1 is no limit."),
+    ("retention.ms", _LONG, "604800000", "[-1,...]", "log.retention.ms",
+     "Age at which a segment goes; -1 is no limit."),
+    ("segment.bytes", _INT, "1073741824", "[1048576,...]", "log.segment.bytes",
+     "Size at which a segment is closed and the next one begun."),
+    ("segment.index.bytes", _INT, "10485760", "[4,...]", "log.index.size.max.bytes",
+     "Size of an index file; a full index closes its segment."),
+    ("segment.jitter.ms", _LONG, "0", "[0,...]", "log.roll.jitter.ms",
+     "The most that is taken off segment.ms at random, so that segments roll apart."),
+    ("segment.ms", _LONG, "604800000", "[1,...]", "log.roll.ms",
+     "Age at which a segment that holds records is closed even if it is not full."),
+    ("unclean.leader.election.enable", _BOOLEAN, "false", "", "unclean.leader.election.enable",
+     "Whether a replica that is out of sync may lead when no other can, losing records."),
+)  # fmt: skip
+
+TOPIC_CONFIGS: Mapping[str, ConfigDef] = {row[0]: ConfigDef(*row) for row in _TABLE}
+"""Every public topic property by its name, in alphabetical order."""
+
+_INTERNAL_SEGMENT_BYTES = ConfigDef("internal.segment.bytes", _INT, None, "[1,...]")
+"""Kafka's hidden way around the smallest segment.bytes, for tests."""
+
+_THROTTLED_REPLICAS = (
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """The values in force for one log; fields are Kafka's property names."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_type: str = "producer"
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = INT64_MAX
+    flush_ms: int = INT64_MAX
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
+    index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
+    local_retention_bytes: int = USE_TOTAL_RETENTION
+    local_retention_ms: int = USE_TOTAL_RETENTION
+    max_compaction_lag_ms: int = INT64_MAX
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = INT64_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
+    remote_storage_enable: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Whether retention by size and time removes old segments."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def effective_local_retention_ms(self) -> int:
+        """local.retention.ms with "as the total" resolved; -1 is no limit."""
+        local = self.local_retention_ms
+        return self.retention_ms if local == USE_TOTAL_RETENTION else local
+
+    @property
+    def effective_local_retention_bytes(self) -> int:
+        """local.retention.bytes with "as the total" resolved; -1 is no limit."""
+        local = self.local_retention_bytes
+        return self.retention_bytes if local == USE_TOTAL_RETENTION else local
+
+    @staticmethod
+    def from_properties(
+        overrides: Mapping[str, str],
+        defaults: "LogConfig",
+        *,
+        remote_storage_system_enabled: bool = True,
+    ) -> "LogConfig":
+        """`defaults` with a topic's own properties on top.
+
+        Raises KafkaError(INVALID_CONFIG) for an unknown name, a value that breaks its property's
+        rule, or values that contradict each other.
+        """
+        values: dict[str, ConfigValue | tuple[str, ...]] = {}
+        for name, text in overrides.items():
+            if name == _INTERNAL_SEGMENT_BYTES.name:
+                continue
+            definition = TOPIC_CONFIGS.get(name)
+            if definition is None:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+            value = parse_value(definition, text)
+            if isinstance(value, list):
+                _check_throttled_replicas(name, value)
+                values[name.replace(".", "_")] = tuple(dict.fromkeys(value))
+            else:
+                values[name.replace(".", "_")] = value
+        if _INTERNAL_SEGMENT_BYTES.name in overrides:
+            text = overrides[_INTERNAL_SEGMENT_BYTES.name]
+            values["segment_bytes"] = parse_value(_INTERNAL_SEGMENT_BYTES, text)
+        config = _replaced(defaults, values)
+        _check_together(config, remote_storage_system_enabled)
+        return config
+
+    def value_text(self, name: str) -> str:
+        """The value in force of one property, as DescribeConfigs shows it."""
+        value: object = getattr(self, name.replace(".", "_"))
+        if TOPIC_CONFIGS[name].type is _LIST:
+            return ",".join(cast("tuple[str, ...]", value))
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return str(value)
+
+
+def _replaced(
+    defaults: LogConfig, values: Mapping[str, ConfigValue | tuple[str, ...]]
+) -> LogConfig:
+    """A copy with some fields changed; each value's type was checked by its ConfigDef."""
+    config = copy(defaults)
+    for field, value in values.items():
+        object.__setattr__(config, field, value)
+    return config
+
+
+def _check_throttled_replicas(name: str, replicas: Iterable[str]) -> None:
+    if name not in _THROTTLED_REPLICAS:
+        return
+    listed = list(replicas)
+    if listed == ["*"]:
+        return
+    for item in listed:
+        partition, _, broker = item.partition(":")
+        if not (partition.isdecimal() and broker.isdecimal()):
+            raise invalid(
+                name, item, "It must be '*' or a list of partition:broker pairs such as 0:1,1:2."
+            )
+
+
+def _check_together(config: LogConfig, remote_storage_system_enabled: bool) -> None:
+    """The rules that involve more than one property (`LogConfig.validateTopicLogConfigValues`)."""
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting min.compaction.lag.ms "
+            f"({config.min_compaction_lag_ms}) > max.compaction.lag.ms "
+            f"({config.max_compaction_lag_ms})",
+        )
+    if not config.remote_storage_enable:
+        return
+    if not remote_storage_system_enabled:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )
+    if config.is_compacted:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "Remote log storage only supports topics with cleanup.policy=delete "
+            "or cleanup.policy being an empty list.",
+        )
+    pairs = (
+        ("ms", config.local_retention_ms, config.retention_ms),
+        ("bytes", config.local_retention_bytes, config.retention_bytes),
+    )
+    for unit, local, total in pairs:
+        _check_local_retention(unit, local, total)
+        if config.remote_log_copy_disable and local not in (USE_TOTAL_RETENTION, total):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"When `remote.log.copy.disable` is true, local.retention.{unit} must equal "
+                f"retention.{unit} (or be -2): nothing is copied to the remote tier any more.",
+            )
+
+
+def _check_local_retention(unit: str, local: int, total: int) -> None:
+    name = f"local.retention.{unit}"
+    if local == -1 and total != -1:
+        raise invalid(
+            name, "-1", f"Value must not be -1 as retention.{unit} value is set as {total}."
+        )
+    if total != -1 and local > total:
+        raise invalid(
+            name,
+            str(local),
+            f"Value must not be more than retention.{unit} property value: {total}",
+        )
