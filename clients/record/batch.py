@@ -1,0 +1,362 @@
+"""One record batch of message format 2, read where it lies (`DefaultRecordBatch` in Kafka).
+
+    position  field                  bytes
+    0         base offset            8   given by the leader, outside the CRC
+    8         batch length           4   counts from here on: 49 and the records
+    12        partition leader epoch 4   given by the leader, outside the CRC
+    16        magic                  1   2
+    17        CRC                    4   CRC32C of all that follows
+    21        attributes             2   0-2 codec, 3 timestamp type, 4 transactional, 5 control,
+                                         6 base timestamp is a delete horizon (KIP-534)
+    23        last offset delta      4
+    27        base timestamp         8   milliseconds
+    35        maximum timestamp      8   milliseconds
+    43        producer id            8   -1 without idempotence (KIP-98)
+    51        producer epoch         2
+    53        base sequence          4
+    57        record count           4
+    61        records, compressed together where the attributes name a codec
+
+A batch moves through the broker as the bytes that arrived: the header is unpacked once, records
+are decoded only for those who ask, and only the fields before the CRC are written in place. The
+one exception is a topic with LogAppendTime, whose timestamp lies under the CRC.
+
+What is wrong with the outside of a batch (sizes, magic, CRC) is CORRUPT_MESSAGE, what is wrong
+with its inside (counts, lengths, codecs) is INVALID_RECORD; nothing else is raised for any bytes.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from ..errors import ErrorCode, KafkaError
+from .checksum import crc32c
+from .compression import MAX_DECOMPRESSED_BYTES, CompressionType, decompress
+from .control import ControlRecordType
+from .varint import ZIGZAG, read_varint, read_varlong
+
+LOG_OVERHEAD = 12
+"""Base offset and batch length: what is not counted in `batch_length`."""
+
+BATCH_OVERHEAD = 61
+"""The whole header; no batch is smaller."""
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_PARTITION_LEADER_EPOCH = -1
+MAX_INT32 = 0x7FFFFFFF
+
+COMPRESSION_CODEC_MASK = 0x07
+TIMESTAMP_TYPE_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+
+HEADER = Struct(">qiibIhiqqqhii")
+_SIZE_AND_MAGIC = Struct(">iib")
+_OFFSET = Struct(">q")
+_INT32 = Struct(">i")
+_UINT32 = Struct(">I")
+_INT16 = Struct(">h")
+_LENGTH_POSITION = 8
+_LEADER_EPOCH_POSITION = 12
+_CRC_POSITION = 17
+_ATTRIBUTES_POSITION = 21
+_MAX_TIMESTAMP_POSITION = 35
+_SMALLEST_RECORD_OF_ANY_FORMAT = 14
+_MAGIC_END = 17
+
+assert HEADER.size == BATCH_OVERHEAD
+
+
+class TimestampType(IntEnum):
+    """Who gave the records their time: the producer, or the leader when it appended them."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class Record(NamedTuple):
+    """One record; the timestamp is in milliseconds since the epoch, -1 where there is none."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """The sequence number `increment` records on; after 2147483647 comes 0."""
+    return (sequence + increment) & MAX_INT32
+
+
+class RecordBatch:
+    """A view over one batch. Raises `KafkaError` where the bytes cannot be one.
+
+    The view keeps the buffer alive; attributes are those of the header when it was read.
+    """
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "batch_length",
+        "crc",
+        "last_offset_delta",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "size_in_bytes",
+        "view",
+    )
+
+    attributes: int
+    base_offset: int
+    base_sequence: int
+    base_timestamp: int
+    batch_length: int
+    crc: int
+    last_offset_delta: int
+    magic: int
+    max_timestamp: int
+    partition_leader_epoch: int
+    producer_epoch: int
+    producer_id: int
+    record_count: int
+
+    def __init__(self, view: memoryview, position: int = 0) -> None:
+        available = len(view) - position
+        if available < BATCH_OVERHEAD:
+            raise _corrupt(f"A record batch needs {BATCH_OVERHEAD} bytes, {available} are left.")
+        (
+            self.base_offset,
+            self.batch_length,
+            self.partition_leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = HEADER.unpack_from(view, position)
+        if self.magic != 2:
+            raise _wrong_magic(self.magic)
+        size = LOG_OVERHEAD + self.batch_length
+        if not BATCH_OVERHEAD <= size <= available:
+            raise _corrupt(f"A record batch of {size} bytes cannot lie in {available} bytes.")
+        self.size_in_bytes = size
+        self.view = view[position : position + size]
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def compression_type(self) -> CompressionType:
+        """The codec. Raises `KafkaError(INVALID_RECORD)` for a number that names none."""
+        try:
+            return _CODECS[self.attributes & COMPRESSION_CODEC_MASK]
+        except IndexError:
+            raise _invalid("Unknown compression type id in a record batch.") from None
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.attributes & TIMESTAMP_TYPE_BIT:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def is_compressed(self) -> bool:
+        return bool(self.attributes & COMPRESSION_CODEC_MASK)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When a compacted topic may drop this batch's tombstones (KIP-534), if that is known."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+    def crc_is_valid(self) -> bool:
+        """Whether the bytes now in the view match the CRC that the header announced."""
+        return crc32c(self.view[_ATTRIBUTES_POSITION:]) == self.crc
+
+    def ensure_valid(self) -> None:
+        """Raise `KafkaError(CORRUPT_MESSAGE)` unless the CRC matches."""
+        if not self.crc_is_valid():
+            raise _corrupt(f"The CRC of the record batch at offset {self.base_offset} is wrong.")
+
+    def records(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+        """Decode the records, one at a time; the CRC is not looked at.
+
+        `max_bytes` bounds what a compressed batch may grow to. Raises `KafkaError`, possibly only
+        after some records: INVALID_RECORD where they break the format.
+        """
+        if self.record_count < 0:
+            raise _invalid(f"Found invalid record count {self.record_count}.")
+        # One copy of the whole batch: slices of bytes are the keys and values that callers keep,
+        # and indexing bytes is faster than indexing a memoryview.
+        data = bytes(decompress(self.compression_type, self.view[BATCH_OVERHEAD:], max_bytes))
+        return self._decode(data)
+
+    def control_type(self) -> ControlRecordType:
+        """What the first record of a control batch says. Raises `KafkaError(INVALID_RECORD)`."""
+        for record in self.records():
+            return ControlRecordType.parse(record.key)
+        raise _invalid("A control batch holds no record.")
+
+    def _decode(self, data: bytes) -> Iterator[Record]:
+        base_offset = self.base_offset
+        last_offset_delta = self.last_offset_delta
+        base_timestamp = self.base_timestamp
+        append_time = (
+            self.max_timestamp if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+        )
+        position = 0
+        try:
+            for _ in range(self.record_count):
+                length, start = read_varint(data, position)
+                if length < 0 or start + length > len(data):
+                    raise _invalid(f"A record of {length} bytes exceeds its batch.")
+                # The byte at `start` holds the record's attributes, of which none is in use.
+                timestamp_delta, position = _read_varlong(data, start + 1)
+                offset_delta, position = _read_varint(data, position)
+                if not 0 <= offset_delta <= last_offset_delta:
+                    raise _invalid(f"Record offset delta {offset_delta} lies outside its batch.")
+                key, position = _read_bytes(data, position)
+                value, position = _read_bytes(data, position)
+                count, position = _read_varint(data, position)
+                headers: tuple[tuple[str, bytes | None], ...] = ()
+                if count:
+                    headers, position = _read_headers(data, position, count)
+                if position != start + length:
+                    raise _invalid("A record's fields do not fill its announced length.")
+                timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+                yield Record(base_offset + offset_delta, timestamp, key, value, headers)
+        except IndexError:
+            raise _invalid("Incorrect declared batch size, premature end of records.") from None
+        if position != len(data):
+            raise _invalid("Incorrect declared batch size, records still remaining.")
+
+
+def batches(buffer: bytes | bytearray | memoryview) -> Iterator[RecordBatch]:
+    """The whole batches in a buffer, one after the other; a partial one at the end is left out.
+
+    Raises `KafkaError(CORRUPT_MESSAGE)` where a size or magic is impossible, and INVALID_RECORD
+    for the message formats 0 and 1, which are not supported.
+    """
+    view = memoryview(buffer)
+    position = 0
+    while len(view) - position >= _MAGIC_END:
+        length, _, magic = _SIZE_AND_MAGIC.unpack_from(view, position + _LENGTH_POSITION)
+        if length < _SMALLEST_RECORD_OF_ANY_FORMAT:
+            raise _corrupt(f"A record of {length} bytes is smaller than the smallest possible.")
+        if magic != 2:
+            raise _wrong_magic(magic)
+        if LOG_OVERHEAD + length > len(view) - position:
+            return
+        yield RecordBatch(view, position)
+        position += LOG_OVERHEAD + length
+
+
+def stamp(view: memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Write what the leader decides, in place; both fields lie outside the CRC."""
+    _OFFSET.pack_into(view, position, base_offset)
+    _INT32.pack_into(view, position + _LEADER_EPOCH_POSITION, leader_epoch)
+
+
+def stamp_log_append_time(view: memoryview, position: int, timestamp_ms: int) -> None:
+    """Turn the batch at `position` to LogAppendTime at this time, in place, with a new CRC."""
+    (length,) = _INT32.unpack_from(view, position + _LENGTH_POSITION)
+    (attributes,) = _INT16.unpack_from(view, position + _ATTRIBUTES_POSITION)
+    _INT16.pack_into(view, position + _ATTRIBUTES_POSITION, attributes | TIMESTAMP_TYPE_BIT)
+    _OFFSET.pack_into(view, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    stamp_crc(view, position, LOG_OVERHEAD + length)
+
+
+def stamp_crc(view: memoryview, position: int, size_in_bytes: int) -> None:
+    """Compute the CRC of the batch at `position` anew and write it into the header."""
+    checked = view[position + _ATTRIBUTES_POSITION : position + size_in_bytes]
+    _UINT32.pack_into(view, position + _CRC_POSITION, crc32c(checked))
+
+
+_CODECS = tuple(CompressionType)
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    byte = data[position]
+    return (ZIGZAG[byte], position + 1) if byte < 0x80 else read_varint(data, position)
+
+
+def _read_varlong(data: bytes, position: int) -> tuple[int, int]:
+    byte = data[position]
+    return (ZIGZAG[byte], position + 1) if byte < 0x80 else read_varlong(data, position)
+
+
+def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """A key or value. A length beyond the data moves the position there, for the caller to see."""
+    length, position = _read_varint(data, position)
+    if length < 0:
+        return None, position
+    return data[position : position + length], position + length
+
+
+def _read_headers(
+    data: bytes, position: int, count: int
+) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    if not 0 <= count <= len(data) - position:
+        raise _invalid(f"Found invalid number of record headers {count}.")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        key, position = _read_bytes(data, position)
+        if key is None:
+            raise _invalid("A record header has no key.")
+        value, position = _read_bytes(data, position)
+        # Kafka's Java client decodes bad UTF-8 to replacement characters, and so do we.
+        headers.append((key.decode("utf-8", "replace"), value))
+    return tuple(headers), position
+
+
+def _wrong_magic(magic: int) -> KafkaError:
+    if magic in (0, 1):
+        return _invalid(f"Message format {magic} is not supported, only format 2.")
+    return _corrupt(f"Invalid magic {magic} found in a record batch.")
+
+
+def _corrupt(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)

@@ -1,0 +1,33 @@
+"""CRC32C (Castagnoli), the checksum of record batches, over any buffer and without a copy.
+
+The `crc32c` package computes it in hardware straight from a buffer. Importing the package itself
+also loads its command line and `importlib.metadata`, some forty milliseconds that every start of a
+broker would pay, so the compiled module inside it is loaded alone; where a release of the package
+is laid out differently the ordinary import serves.
+"""
+
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from typing import Protocol, cast
+
+
+class Crc32c(Protocol):
+    """`crc32c(data, value=0)`: the checksum of `data`, continued from `value`."""
+
+    def __call__(self, data: bytes | bytearray | memoryview, value: int = 0, /) -> int: ...
+
+
+def _load() -> Crc32c:
+    package = PathFinder.find_spec("crc32c")
+    if package is not None and package.submodule_search_locations is not None:
+        extension = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations)
+        if extension is not None and extension.loader is not None:
+            module = module_from_spec(extension)
+            extension.loader.exec_module(module)
+            return cast("Crc32c", module.crc32c)
+    from crc32c import crc32c as whole_package
+
+    return cast("Crc32c", whole_package)
+
+
+crc32c: Crc32c = _load()

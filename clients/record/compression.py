@@ -1,0 +1,212 @@
+"""The codecs of record batches, each in the framing that Kafka's own clients write.
+
+- gzip: an ordinary gzip stream, from the standard library.
+- snappy: the framing of xerial's snappy-java (a magic, two versions, then length-prefixed raw
+  blocks), and the bare raw block that librdkafka and others write.
+- lz4: the LZ4 frame format, independent blocks.
+- zstd: an ordinary Zstandard frame.
+
+The last three come from `cramjam`, an optional dependency that is imported when first needed. What
+a batch may grow to is bounded: a few kilobytes from the network must not become gigabytes here.
+"""
+
+import zlib
+from enum import IntEnum
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol, cast
+
+from ..errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
+"""The default bound on one decompressed batch; Kafka's request limit of 100 MiB fits."""
+
+_GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
+_SMALLEST_GUESS = 64 * 1024
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_INT32 = Struct(">i")
+
+
+class CompressionType(IntEnum):
+    """Kafka's `CompressionType`, by the number in the lowest three attribute bits."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @classmethod
+    def from_name(cls, name: str) -> "CompressionType":
+        """The codec of a `compression.type` value. Raises `KafkaError(INVALID_CONFIG)`."""
+        try:
+            return cls[name.upper()]
+        except KeyError:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"Unknown compression name: {name}."
+            ) from None
+
+
+class _FrameCodec(Protocol):
+    """What cramjam's lz4 and zstd modules share."""
+
+    def compress(self, data: Buffer, /) -> "ReadableBuffer": ...
+    def decompress_into(self, data: Buffer, output: bytearray, /) -> int: ...
+
+
+class _Snappy(Protocol):
+    """The part of cramjam's snappy module that knows raw blocks."""
+
+    def compress_raw(self, data: Buffer, /) -> "ReadableBuffer": ...
+    def decompress_raw(self, data: Buffer, /) -> "ReadableBuffer": ...
+    def decompress_raw_len(self, data: Buffer, /) -> int: ...
+
+
+class _Cramjam(Protocol):
+    """The cramjam package, as far as it is used here."""
+
+    @property
+    def lz4(self) -> _FrameCodec: ...
+    @property
+    def zstd(self) -> _FrameCodec: ...
+    @property
+    def snappy(self) -> _Snappy: ...
+    @property
+    def DecompressionError(self) -> type[Exception]: ...
+
+
+def compress(compression: CompressionType, data: Buffer) -> bytes | bytearray | memoryview:
+    """Compress one batch's records. Raises `KafkaError(UNSUPPORTED_COMPRESSION_TYPE)`."""
+    if compression is CompressionType.NONE:
+        return data
+    if compression is CompressionType.GZIP:
+        encoder = zlib.compressobj(wbits=_GZIP_WINDOW_BITS)
+        return encoder.compress(data) + encoder.flush()
+    library = _cramjam()
+    if compression is CompressionType.SNAPPY:
+        return _snappy_compress(library, data)
+    codec = library.lz4 if compression is CompressionType.LZ4 else library.zstd
+    return bytes(codec.compress(data))
+
+
+def decompress(
+    compression: CompressionType, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> bytes | bytearray | memoryview:
+    """The plain records of one batch, `data` itself where nothing is compressed.
+
+    Raises `KafkaError`: INVALID_RECORD where the data cannot be decoded or exceed `max_bytes`,
+    UNSUPPORTED_COMPRESSION_TYPE where the codec's library is absent.
+    """
+    if compression is CompressionType.NONE:
+        return data
+    if compression is CompressionType.GZIP:
+        return _gzip_decompress(data, max_bytes)
+    library = _cramjam()
+    try:
+        if compression is CompressionType.SNAPPY:
+            return _snappy_decompress(library, data, max_bytes)
+        codec = library.lz4 if compression is CompressionType.LZ4 else library.zstd
+        return _decompress_growing(codec, data, max_bytes)
+    except library.DecompressionError as error:
+        raise _undecodable(compression, str(error)) from error
+
+
+def _cramjam() -> _Cramjam:
+    try:
+        import cramjam
+    except ImportError as error:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            "snappy, lz4 and zstd need cramjam: pip install tierlog[compression].",
+        ) from error
+    return cast("_Cramjam", cramjam)
+
+
+def _gzip_decompress(data: Buffer, max_bytes: int) -> bytes:
+    """All members of a gzip stream; zlib stops at the bound by itself."""
+    plain = bytearray()
+    rest: Buffer = data
+    while len(rest):
+        decoder = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
+        try:
+            plain += decoder.decompress(rest, max_bytes - len(plain) + 1)
+        except zlib.error as error:
+            raise _undecodable(CompressionType.GZIP, str(error)) from error
+        if len(plain) > max_bytes:
+            raise _too_large(max_bytes)
+        if not decoder.eof:
+            raise _undecodable(CompressionType.GZIP, "the stream ends early")
+        rest = decoder.unused_data
+    return bytes(plain)
+
+
+def _decompress_growing(codec: _FrameCodec, data: Buffer, max_bytes: int) -> memoryview:
+    """Decode into a buffer that grows fourfold: neither frame format must tell its plain size."""
+    if not len(data):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "A compressed batch holds no data.")
+    size = min(max(_SMALLEST_GUESS, 4 * len(data)), max_bytes)
+    while True:
+        output = bytearray(size)
+        try:
+            return memoryview(output)[: codec.decompress_into(data, output)]
+        except _cramjam().DecompressionError as error:
+            if _NO_ROOM not in str(error):
+                raise
+        if size == max_bytes:
+            raise _too_large(max_bytes)
+        size = min(4 * size, max_bytes)
+
+
+_NO_ROOM = "failed to write whole buffer"
+"""How cramjam says that the output is too small; any other message means that the data is bad."""
+
+
+def _snappy_compress(library: _Cramjam, data: Buffer) -> bytes:
+    chunks = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(library.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        chunks.append(_INT32.pack(len(block)))
+        chunks.append(block)
+    return b"".join(chunks)
+
+
+def _snappy_decompress(library: _Cramjam, data: Buffer, max_bytes: int) -> bytes:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _snappy_block(library, data, max_bytes)
+    plain = bytearray()
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        start = position + _INT32.size
+        if start > len(data):
+            raise _undecodable(CompressionType.SNAPPY, "a block's length is cut off")
+        (size,) = _INT32.unpack_from(data, position)
+        position = start + size
+        if size < 0 or position > len(data):
+            raise _undecodable(CompressionType.SNAPPY, "a block exceeds the data")
+        plain += _snappy_block(library, data[start:position], max_bytes - len(plain))
+    return bytes(plain)
+
+
+def _snappy_block(library: _Cramjam, block: Buffer, max_bytes: int) -> bytes:
+    # The announced size is checked first: the decoder would allocate it.
+    if library.snappy.decompress_raw_len(block) > max_bytes:
+        raise _too_large(max_bytes)
+    return bytes(library.snappy.decompress_raw(block))
+
+
+def _undecodable(compression: CompressionType, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_RECORD, f"Cannot decompress {compression.name.lower()}: {reason}."
+    )
+
+
+def _too_large(max_bytes: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_RECORD, f"A batch decompresses to more than {max_bytes} bytes."
+    )
