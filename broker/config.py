@@ -1,0 +1,138 @@
+"""What one broker was asked to be: its configuration, read, checked and explained.
+
+The names are Kafka's (KRaft), so that a node's server.properties works as it is. What tierlog
+adds is the remote tier: `rsm.config.url` is any fsspec URL, and each `rsm.config.option.<name>` a
+storage option. Without a file, `tierlog serve` is a dev broker: 127.0.0.1:9092, data in ./data,
+tiered to ./data/remote.
+
+One process is a whole cluster: broker and controller, one voter. The controller's listener is not
+opened, because a single voter has nobody to talk to.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..clients.errors import ErrorCode, KafkaError
+from .config_values import ConfigValues, unknown_name_warnings, unused_names
+from .listeners import Listeners, read_listeners
+
+DEV_PROPERTIES = {
+    "listeners": "PLAINTEXT://127.0.0.1:9092",
+    "log.dirs": "data",
+    "rsm.config.url": "data/remote",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""What a broker without a file is. Overrides are laid over these."""
+
+_REMOTE_CLASS = "remote.log.storage.manager.class.name"
+
+
+class RemoteStorageSettings(NamedTuple):
+    """Where the tier is: an fsspec URL, and the options of its filesystem."""
+
+    url: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """A checked configuration. `values` holds everything that is not spelt out here."""
+
+    values: ConfigValues
+    node_id: int
+    listeners: Listeners
+    log_dirs: tuple[str, ...]
+    remote_storage: RemoteStorageSettings | None
+
+    @property
+    def remote_storage_enabled(self) -> bool:
+        return self.remote_storage is not None
+
+    def internal_topic_replication_factor(self, name: str) -> int:
+        """Never more than the one broker there is: Kafka would wait for the others for ever."""
+        return min(self.values.integer(name), 1)
+
+
+def _refuse(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+
+
+def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -> BrokerConfig:
+    """Check what was stated. Raises KafkaError(INVALID_CONFIG) with one plain sentence."""
+    values = ConfigValues(stated)
+    node_id = _node_id(values)
+    _require_single_voter(values, node_id)
+    log_dirs = tuple(values.texts("log.dirs") or values.texts("log.dir"))
+    if not log_dirs or not all(log_dirs):
+        raise _refuse("log.dirs holds an empty directory name.")
+    if len(set(log_dirs)) < len(log_dirs):
+        raise _refuse("log.dirs names the same directory twice.")
+    return BrokerConfig(
+        values, node_id, read_listeners(values, local_host_name), log_dirs, _remote_storage(values)
+    )
+
+
+def _node_id(values: ConfigValues) -> int:
+    stated = values.stated
+    if "broker.id" not in stated:
+        return values.integer("node.id")
+    broker_id = values.integer("broker.id")
+    if "node.id" in stated and values.integer("node.id") != broker_id:
+        raise _refuse("node.id and broker.id are one thing, yet they are set to two values.")
+    if broker_id < 0:
+        raise _refuse("broker.id must not be negative.")
+    return broker_id
+
+
+def _require_single_voter(values: ConfigValues, node_id: int) -> None:
+    roles = values.texts("process.roles")
+    if set(roles) != {"broker", "controller"}:
+        raise _refuse(
+            f"process.roles={','.join(roles)} is not served yet: a tierlog process is both,"
+            " broker,controller."
+        )
+    voters = [voter for voter in values.texts("controller.quorum.voters") if voter]
+    servers = [server for server in values.texts("controller.quorum.bootstrap.servers") if server]
+    if len(voters) > 1 or len(servers) > 1:
+        raise _refuse("More than one controller is not served yet: name one voter, or none.")
+    if voters and voters[0].partition("@")[0] != str(node_id):
+        raise _refuse(f"The voter {voters[0]} is not this node, whose node.id is {node_id}.")
+
+
+def _remote_storage(values: ConfigValues) -> RemoteStorageSettings | None:
+    """The tier, if there is one. Naming a URL enables it unless the file says otherwise."""
+    own = values.with_prefix(values.text("remote.log.storage.manager.impl.prefix"))
+    url = own.get("url", "").strip()
+    enable = "remote.log.storage.system.enable"
+    if not values.boolean(enable) and (enable in values.stated or not url):
+        return None
+    if not url:
+        plugin = values.text(_REMOTE_CLASS)
+        reason = f" ({plugin} is a Java class, which tierlog cannot load)" if plugin else ""
+        raise _refuse(
+            f"{enable}=true needs rsm.config.url, the fsspec URL of the tier, such as"
+            f" s3://bucket/path or file:///path{reason}."
+        )
+    options = {
+        name.removeprefix("option."): text
+        for name, text in own.items()
+        if name.startswith("option.")
+    }
+    return RemoteStorageSettings(url, options)
+
+
+def config_warnings(config: BrokerConfig) -> list[str]:
+    """Plain sentences about what was stated and will not have the effect that it names."""
+    stated = config.values.stated
+    warnings = unknown_name_warnings(stated)
+    unused = unused_names(stated)
+    if unused:
+        shown = ", ".join(unused[:4]) + (", ..." if len(unused) > 4 else "")
+        warnings.append(f"{len(unused)} of Kafka's properties have no effect here: {shown}")
+    if config.remote_storage and _REMOTE_CLASS in stated:
+        warnings.append(
+            f"{_REMOTE_CLASS} names a Java class, which tierlog does not load;"
+            f" segments go to {config.remote_storage.url} through fsspec."
+        )
+    return warnings

@@ -1,0 +1,274 @@
+"""The broker properties of Apache Kafka 4.3.1 that tierlog knows by name but does not act on.
+
+A server.properties file that was written for Kafka may hold them: they are checked for their type
+and otherwise left alone, so that a whole file starts without a page of warnings. One line in the
+log counts those that were set. The rows are written as in `config_table.py`.
+"""
+
+KNOWN_TABLE = """\
+add.partitions.to.txn.retry.backoff.max.ms | INT | 100 | [0,...]
+add.partitions.to.txn.retry.backoff.ms | INT | 20 | [1,...]
+alter.config.policy.class.name | CLASS | -
+alter.log.dirs.replication.quota.window.num | INT | 11 | [1,...]
+alter.log.dirs.replication.quota.window.size.seconds | INT | 1 | [1,...]
+authorizer.class.name | STRING | ""
+auto.leader.rebalance.enable | BOOLEAN | true
+background.threads | INT | 10 | [1,...]
+broker.heartbeat.interval.ms | INT | 2000
+broker.session.timeout.ms | INT | 9000
+client.quota.callback.class | CLASS | -
+compression.gzip.level | INT | -1 | [1,...,9] or -1
+compression.lz4.level | INT | 9 | [1,...,17]
+compression.zstd.level | INT | 3 | [-131072,...,22]
+config.providers | LIST | ""
+connection.failed.authentication.delay.ms | INT | 100 | [0,...]
+connections.max.reauth.ms | LONG | 0
+controlled.shutdown.enable | BOOLEAN | true
+controller.performance.always.log.threshold.ms | LONG | 2000 | [0,...]
+controller.performance.sample.period.ms | LONG | 60000 | [100,...]
+controller.quorum.append.linger.ms | INT | 25 | [0,...]
+controller.quorum.auto.join.enable | BOOLEAN | false
+controller.quorum.election.backoff.max.ms | INT | 1000 | [0,...]
+controller.quorum.election.timeout.ms | INT | 1000 | [0,...]
+controller.quorum.fetch.max.bytes | INT | 1048576 | [1,...]
+controller.quorum.fetch.snapshot.max.bytes | INT | 1048576 | [1,...]
+controller.quorum.fetch.timeout.ms | INT | 2000 | [0,...]
+controller.quorum.request.timeout.ms | INT | 2000 | [0,...]
+controller.quorum.retry.backoff.ms | INT | 20 | [0,...]
+controller.quota.window.num | INT | 11 | [1,...]
+controller.quota.window.size.seconds | INT | 1 | [1,...]
+controller.socket.timeout.ms | INT | 30000
+cordoned.log.dirs | LIST | ""
+create.topic.policy.class.name | CLASS | -
+delegation.token.expiry.check.interval.ms | LONG | 3600000 | [1,...]
+delegation.token.expiry.time.ms | LONG | 86400000 | [1,...]
+delegation.token.max.lifetime.ms | LONG | 604800000 | [1,...]
+delegation.token.secret.key | PASSWORD | -
+delete.records.purgatory.purge.interval.requests | INT | 1
+early.start.listeners | LIST | -
+fetch.purgatory.purge.interval.requests | INT | 1000
+follower.fetch.last.tiered.offset.enable | BOOLEAN | false
+group.consumer.assignment.interval.ms | INT | 1000 | [0,...]
+group.consumer.assignors | LIST | uniform,range
+group.consumer.heartbeat.interval.ms | INT | 5000 | [1,...]
+group.consumer.max.assignment.interval.ms | INT | 15000 | [0,...]
+group.consumer.max.heartbeat.interval.ms | INT | 15000 | [1,...]
+group.consumer.max.session.timeout.ms | INT | 60000 | [1,...]
+group.consumer.max.size | INT | 2147483647 | [1,...]
+group.consumer.migration.policy | STRING | bidirectional
+group.consumer.min.assignment.interval.ms | INT | 0 | [0,...]
+group.consumer.min.heartbeat.interval.ms | INT | 5000 | [1,...]
+group.consumer.min.session.timeout.ms | INT | 45000 | [1,...]
+group.consumer.regex.refresh.interval.ms | INT | 600000 | [10000,...]
+group.consumer.session.timeout.ms | INT | 45000 | [1,...]
+group.coordinator.append.linger.ms | INT | -1 | [-1,...]
+group.coordinator.background.threads | INT | 2 | [1,...]
+group.coordinator.cached.buffer.max.bytes | INT | 1048588 | [524288,...]
+group.coordinator.rebalance.protocols | LIST | classic,consumer,streams | [consumer, classic,\
+ share, streams]
+group.coordinator.threads | INT | 4 | [1,...]
+group.share.assignment.interval.ms | INT | 1000 | [0,...]
+group.share.assignors | LIST | simple
+group.share.delivery.count.limit | INT | 5 | [2,...,10]
+group.share.heartbeat.interval.ms | INT | 5000 | [1,...]
+group.share.initialize.retry.interval.ms | INT | 30000 | [1,...]
+group.share.max.assignment.interval.ms | INT | 15000 | [0,...]
+group.share.max.delivery.count.limit | INT | 10 | [5,...,25]
+group.share.max.heartbeat.interval.ms | INT | 15000 | [1,...]
+group.share.max.partition.max.record.locks | INT | 4000 | [2000,...,10000]
+group.share.max.record.lock.duration.ms | INT | 60000 | [30000,...,3600000]
+group.share.max.session.timeout.ms | INT | 60000 | [1,...]
+group.share.max.share.sessions | INT | 2000 | [1,...]
+group.share.max.size | INT | 200 | [1,...,1000]
+group.share.min.assignment.interval.ms | INT | 0 | [0,...]
+group.share.min.delivery.count.limit | INT | 2 | [2,...,5]
+group.share.min.heartbeat.interval.ms | INT | 5000 | [1,...]
+group.share.min.partition.max.record.locks | INT | 100 | [100,...,2000]
+group.share.min.record.lock.duration.ms | INT | 15000 | [1000,...,30000]
+group.share.min.session.timeout.ms | INT | 45000 | [1,...]
+group.share.partition.max.record.locks | INT | 2000 | [100,...,10000]
+group.share.persister.class.name | STRING | \
+org.apache.kafka.server.share.persister.DefaultStatePersister
+group.share.record.lock.duration.ms | INT | 30000 | [1000,...,3600000]
+group.share.session.timeout.ms | INT | 45000 | [1,...]
+group.streams.assignment.interval.ms | INT | 1000 | [0,...]
+group.streams.heartbeat.interval.ms | INT | 5000 | [1,...]
+group.streams.initial.rebalance.delay.ms | INT | 3000 | [0,...]
+group.streams.max.assignment.interval.ms | INT | 15000 | [0,...]
+group.streams.max.heartbeat.interval.ms | INT | 15000 | [1,...]
+group.streams.max.session.timeout.ms | INT | 60000 | [1,...]
+group.streams.max.size | INT | 2147483647 | [1,...]
+group.streams.max.standby.replicas | INT | 2 | [0,...]
+group.streams.min.assignment.interval.ms | INT | 0 | [0,...]
+group.streams.min.heartbeat.interval.ms | INT | 5000 | [1,...]
+group.streams.min.session.timeout.ms | INT | 45000 | [1,...]
+group.streams.num.standby.replicas | INT | 0 | [0,...]
+group.streams.session.timeout.ms | INT | 45000 | [1,...]
+initial.broker.registration.timeout.ms | INT | 60000
+internal.metadata.delete.delay.millis | LONG | 60000
+internal.metadata.log.segment.bytes | INT | -
+internal.metadata.max.batch.size.in.bytes | INT | 8388608
+kafka.metrics.polling.interval.secs | INT | 10 | [1,...]
+kafka.metrics.reporters | LIST | ""
+leader.imbalance.check.interval.seconds | LONG | 300 | [1,...]
+log.cleaner.backoff.ms | LONG | 15000 | [0,...]
+log.cleaner.dedupe.buffer.size | LONG | 134217728
+log.cleaner.enable | BOOLEAN | true
+log.cleaner.io.buffer.load.factor | DOUBLE | 0.9
+log.cleaner.io.buffer.size | INT | 524288 | [0,...]
+log.cleaner.io.max.bytes.per.second | DOUBLE | 1.7976931348623157E308
+log.cleaner.threads | INT | 1 | [0,...]
+log.dir.failure.timeout.ms | LONG | 30000 | [1,...]
+max.connection.creation.rate | INT | 2147483647 | [0,...]
+max.request.partition.size.limit | INT | 2000 | [1,...]
+metadata.log.dir | STRING | -
+metadata.log.max.record.bytes.between.snapshots | LONG | 20971520 | [1,...]
+metadata.log.max.snapshot.interval.ms | LONG | 3600000 | [0,...]
+metadata.log.segment.ms | LONG | 604800000
+metadata.max.idle.interval.ms | INT | 500 | [0,...]
+metadata.max.retention.bytes | LONG | 104857600
+metadata.max.retention.ms | LONG | 604800000
+metric.reporters | LIST | org.apache.kafka.common.metrics.JmxReporter
+metrics.num.samples | INT | 2 | [1,...]
+metrics.recording.level | STRING | INFO
+metrics.sample.window.ms | LONG | 30000 | [1,...]
+num.io.threads | INT | 8 | [1,...]
+num.network.threads | INT | 3 | [1,...]
+num.replica.alter.log.dirs.threads | INT | -
+num.replica.fetchers | INT | 1 | [1,...]
+principal.builder.class | CLASS | \
+org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
+producer.purgatory.purge.interval.requests | INT | 1000
+queued.max.request.bytes | LONG | -1
+quota.window.num | INT | 11 | [1,...]
+quota.window.size.seconds | INT | 1 | [1,...]
+remote.log.manager.copy.quota.window.num | INT | 11 | [1,...]
+remote.log.manager.copy.quota.window.size.seconds | INT | 1 | [1,...]
+remote.log.manager.fetch.max.bytes.per.second | LONG | 9223372036854775807 | [1,...]
+remote.log.manager.fetch.quota.window.num | INT | 11 | [1,...]
+remote.log.manager.fetch.quota.window.size.seconds | INT | 1 | [1,...]
+remote.log.manager.follower.thread.pool.size | INT | 2 | [1,...]
+remote.log.manager.thread.pool.size | INT | 2 | [1,...]
+remote.log.metadata.manager.class.path | STRING | -
+remote.log.metadata.manager.listener.name | STRING | - | non-empty string
+remote.log.storage.manager.class.path | STRING | -
+replica.fetch.backoff.ms | INT | 1000 | [0,...]
+replica.fetch.max.bytes | INT | 1048576 | [0,...]
+replica.fetch.min.bytes | INT | 1
+replica.fetch.response.max.bytes | INT | 10485760 | [0,...]
+replica.fetch.wait.max.ms | INT | 500
+replica.selector.class | STRING | -
+replica.socket.receive.buffer.bytes | INT | 65536
+replica.socket.timeout.ms | INT | 30000
+replication.quota.window.num | INT | 11 | [1,...]
+replication.quota.window.size.seconds | INT | 1 | [1,...]
+request.timeout.ms | INT | 30000
+sasl.client.callback.handler.class | CLASS | -
+sasl.enabled.mechanisms | LIST | GSSAPI
+sasl.jaas.config | PASSWORD | -
+sasl.kerberos.kinit.cmd | STRING | /usr/bin/kinit
+sasl.kerberos.min.time.before.relogin | LONG | 60000
+sasl.kerberos.principal.to.local.rules | LIST | DEFAULT
+sasl.kerberos.service.name | STRING | -
+sasl.kerberos.ticket.renew.jitter | DOUBLE | 0.05
+sasl.kerberos.ticket.renew.window.factor | DOUBLE | 0.8
+sasl.login.callback.handler.class | CLASS | -
+sasl.login.class | CLASS | -
+sasl.login.connect.timeout.ms | INT | -
+sasl.login.read.timeout.ms | INT | -
+sasl.login.refresh.buffer.seconds | SHORT | 300
+sasl.login.refresh.min.period.seconds | SHORT | 60
+sasl.login.refresh.window.factor | DOUBLE | 0.8
+sasl.login.refresh.window.jitter | DOUBLE | 0.05
+sasl.login.retry.backoff.max.ms | LONG | 10000
+sasl.login.retry.backoff.ms | LONG | 100
+sasl.mechanism.controller.protocol | STRING | GSSAPI
+sasl.mechanism.inter.broker.protocol | STRING | GSSAPI
+sasl.oauthbearer.assertion.algorithm | STRING | RS256
+sasl.oauthbearer.assertion.claim.aud | STRING | -
+sasl.oauthbearer.assertion.claim.exp.seconds | INT | 300 | [0,...,86400]
+sasl.oauthbearer.assertion.claim.iss | STRING | -
+sasl.oauthbearer.assertion.claim.jti.include | BOOLEAN | false
+sasl.oauthbearer.assertion.claim.nbf.seconds | INT | 60 | [0,...,3600]
+sasl.oauthbearer.assertion.claim.sub | STRING | -
+sasl.oauthbearer.assertion.file | STRING | -
+sasl.oauthbearer.assertion.private.key.file | STRING | -
+sasl.oauthbearer.assertion.private.key.passphrase | PASSWORD | -
+sasl.oauthbearer.assertion.template.file | STRING | -
+sasl.oauthbearer.client.credentials.client.id | STRING | -
+sasl.oauthbearer.client.credentials.client.secret | PASSWORD | -
+sasl.oauthbearer.clock.skew.seconds | INT | 30
+sasl.oauthbearer.expected.audience | LIST | ""
+sasl.oauthbearer.expected.issuer | STRING | -
+sasl.oauthbearer.jwks.endpoint.refresh.ms | LONG | 3600000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms | LONG | 10000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms | LONG | 100
+sasl.oauthbearer.jwks.endpoint.url | STRING | -
+sasl.oauthbearer.jwt.retriever.class | CLASS | \
+org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
+sasl.oauthbearer.jwt.validator.class | CLASS | \
+org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
+sasl.oauthbearer.scope | STRING | -
+sasl.oauthbearer.scope.claim.name | STRING | scope
+sasl.oauthbearer.sub.claim.name | STRING | sub
+sasl.oauthbearer.token.endpoint.url | STRING | -
+sasl.server.callback.handler.class | CLASS | -
+sasl.server.max.receive.size | INT | 524288
+security.inter.broker.protocol | STRING | PLAINTEXT | [PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]
+security.providers | STRING | -
+server.max.startup.time.ms | LONG | 9223372036854775807 | [0,...]
+share.coordinator.append.linger.ms | INT | -1 | [-1,...]
+share.coordinator.cached.buffer.max.bytes | INT | 1048588 | [524288,...]
+share.coordinator.cold.partition.snapshot.interval.ms | INT | 300000 | [1,...]
+share.coordinator.load.buffer.size | INT | 5242880 | [1,...]
+share.coordinator.snapshot.update.records.per.snapshot | INT | 500 | [0,...,500]
+share.coordinator.state.topic.compression.codec | INT | 0
+share.coordinator.state.topic.min.isr | SHORT | 2 | [1,...]
+share.coordinator.state.topic.num.partitions | INT | 50 | [1,...]
+share.coordinator.state.topic.prune.interval.ms | INT | 300000 | [1,...]
+share.coordinator.state.topic.replication.factor | SHORT | 3 | [1,...]
+share.coordinator.state.topic.segment.bytes | INT | 104857600 | [1,...]
+share.coordinator.threads | INT | 1 | [1,...]
+share.coordinator.write.timeout.ms | INT | 5000 | [1,...]
+share.fetch.purgatory.purge.interval.requests | INT | 1000
+socket.connection.setup.timeout.max.ms | LONG | 30000
+socket.connection.setup.timeout.ms | LONG | 10000
+ssl.allow.dn.changes | BOOLEAN | false
+ssl.allow.san.changes | BOOLEAN | false
+ssl.cipher.suites | LIST | ""
+ssl.client.auth | STRING | none | [required, requested, none]
+ssl.enabled.protocols | LIST | TLSv1.2,TLSv1.3
+ssl.endpoint.identification.algorithm | STRING | https
+ssl.engine.factory.class | CLASS | -
+ssl.key.password | PASSWORD | -
+ssl.keymanager.algorithm | STRING | SunX509
+ssl.keystore.certificate.chain | PASSWORD | -
+ssl.keystore.key | PASSWORD | -
+ssl.keystore.location | STRING | -
+ssl.keystore.password | PASSWORD | -
+ssl.keystore.type | STRING | JKS
+ssl.principal.mapping.rules | STRING | DEFAULT
+ssl.protocol | STRING | TLSv1.3
+ssl.provider | STRING | -
+ssl.secure.random.implementation | STRING | -
+ssl.trustmanager.algorithm | STRING | PKIX
+ssl.truststore.certificates | PASSWORD | -
+ssl.truststore.location | STRING | -
+ssl.truststore.password | PASSWORD | -
+ssl.truststore.type | STRING | JKS
+telemetry.max.bytes | INT | 1048576 | [1,...]
+transaction.abort.timed.out.transaction.cleanup.interval.ms | INT | 10000 | [1,...]
+transaction.max.timeout.ms | INT | 900000 | [1,...]
+transaction.partition.verification.enable | BOOLEAN | true
+transaction.remove.expired.transaction.cleanup.interval.ms | INT | 3600000 | [1,...]
+transaction.state.log.load.buffer.size | INT | 5242880 | [1,...]
+transaction.state.log.min.isr | INT | 2 | [1,...]
+transaction.state.log.num.partitions | INT | 50 | [1,...]
+transaction.state.log.replication.factor | SHORT | 3 | [1,...]
+transaction.state.log.segment.bytes | INT | 104857600 | [1,...]
+transaction.two.phase.commit.enable | BOOLEAN | false
+transactional.id.expiration.ms | INT | 604800000 | [1,...]
+unclean.leader.election.interval.ms | LONG | 300000 | [1,...]
+unstable.api.versions.enable | BOOLEAN | false
+unstable.feature.versions.enable | BOOLEAN | false
+"""

@@ -1,0 +1,76 @@
+"""The .properties files of Java, in which Kafka's server.properties is written.
+
+The rules are those of `java.util.Properties.load`: ``#`` and ``!`` begin a comment line; a name
+ends at the first ``=``, ``:`` or blank that no backslash protects; a backslash at the end of a
+line joins the next one, whose leading blanks are dropped; ``\\t \\n \\r \\f`` and ``\\uXXXX`` are
+escapes, and a backslash before anything else stands for that character. The last of several equal
+names wins. Files are read as UTF-8, which is what people write today.
+"""
+
+from collections.abc import Iterator
+
+from ..clients.errors import ErrorCode, KafkaError
+
+_BLANKS = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Name to value, in the file's order. Raises KafkaError for an escape that is cut short."""
+    properties: dict[str, str] = {}
+    for line in _logical_lines(text):
+        end = _end_of_name(line)
+        value = line[end:].lstrip(_BLANKS)
+        if value[:1] in ("=", ":") and value:
+            value = value[1:].lstrip(_BLANKS)
+        properties[_unescape(line[:end])] = _unescape(value)
+    return properties
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines with their continuations joined; blank lines and comments are left out."""
+    pending = ""
+    for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        stripped = raw.lstrip(_BLANKS)
+        if not pending and (not stripped or stripped[0] in "#!"):
+            continue
+        line = pending + stripped
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending = line[:-1]
+            continue
+        pending = ""
+        yield line
+    if pending:
+        yield pending
+
+
+def _end_of_name(line: str) -> int:
+    position = 0
+    while position < len(line) and line[position] not in "=: \t\f":
+        position += 2 if line[position] == "\\" else 1
+    return min(position, len(line))
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character != "\\":
+            out.append(character)
+            continue
+        escaped = text[position : position + 1]
+        position += 1
+        if escaped != "u":
+            out.append(_ESCAPES.get(escaped, escaped))
+            continue
+        digits = text[position : position + 4]
+        if len(digits) < 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"\\u{digits} is not a Unicode escape")
+        out.append(chr(int(digits, 16)))
+        position += 4
+    return "".join(out)
