@@ -1,0 +1,46 @@
+"""What every test run shares: which tests are slow, and the report on missing toolchains."""
+
+import re
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tierlog.tests import toolchain
+
+# Folders whose tests start processes or run long: `make test` runs them, `make check` does not.
+SLOW_FOLDERS = frozenset({"compatibility", "conformance", "end_to_end", "fuzz"})
+SKIP_PREFIX = "toolchain missing: "
+SKIP_REASON = re.compile(SKIP_PREFIX + r"([^'\")]+)")
+TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        relative = item.path.relative_to(TESTS)
+        if SLOW_FOLDERS.intersection(relative.parts):
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    needed = tuple(str(name) for mark in item.iter_markers("requires") for name in mark.args)
+    absent = toolchain.missing(needed)
+    if absent:
+        pytest.skip(SKIP_PREFIX + ", ".join(chain.title for chain in absent))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter,
+) -> Generator[None, None, None]:
+    """Say last, after pytest's own sections, what this machine could not run."""
+    yield
+    not_run: Counter[str] = Counter()
+    for skipped in terminalreporter.getreports("skipped"):
+        found = SKIP_REASON.search(skipped.longreprtext)
+        if found:
+            not_run.update(found[1].split(", "))
+    terminalreporter.ensure_newline()
+    for line in toolchain.report(not_run):
+        terminalreporter.write_line(line)
