@@ -1,0 +1,108 @@
+"""Offset to position: where in the segment's file to start reading for an offset.
+
+Each entry is a relative offset (to the segment's base) and a position, four bytes each, big-endian.
+The index is sparse, one entry per `index.interval.bytes` of log: a look-up gives the position of
+the last indexed batch at or below the offset, from where batch headers are scanned
+(Kafka's `OffsetIndex`).
+"""
+
+from bisect import bisect_left, bisect_right
+from struct import Struct
+from typing import ClassVar, NamedTuple
+
+from .index import CorruptIndexError, Index
+
+_INT32_MAX = 2**31 - 1
+
+
+class OffsetPosition(NamedTuple):
+    """An offset and the position of the batch that ends with it or holds it."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex(Index):
+    """The `.index` file of one segment."""
+
+    entry: ClassVar[Struct] = Struct(">ii")
+
+    def _entries_changed(self) -> None:
+        self._last = self._entry(self.entries - 1) if self.entries else None
+
+    def _entry(self, slot: int) -> OffsetPosition:
+        relative, position = self.entry.unpack_from(self._buffer(), slot * 8)
+        return OffsetPosition(self.base_offset + relative, position)
+
+    @property
+    def last(self) -> OffsetPosition | None:
+        self._load()
+        return self._last
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last entry; the base offset when there is none."""
+        last = self.last
+        return self.base_offset if last is None else last.offset
+
+    def can_hold(self, offset: int) -> bool:
+        """Whether the offset's distance to the base fits an entry."""
+        return 0 <= offset - self.base_offset <= _INT32_MAX
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry. Offsets must grow and the index must not be full."""
+        self._load()
+        assert self._last is None or offset > self._last.offset, "Index offsets must grow."
+        assert self.can_hold(offset)
+        self._append(self.entry.pack(offset - self.base_offset, position))
+        self._last = OffsetPosition(offset, position)
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The last entry at or below `offset`; the start of the segment if there is none."""
+        last = self.last
+        if last is not None and offset >= last.offset:
+            return last
+        slot = self._slot_above(offset) - 1
+        return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
+
+    def upper_bound_offset(self, position: int) -> int | None:
+        """An offset above everything before `position`: that of the first entry at or after it.
+
+        None if no entry lies that far: the segment's end is the bound.
+        """
+        self._load()
+        if not self.entries:
+            return None
+        buffer, unpack = self._buffer(), self.entry.unpack_from
+        slot = bisect_left(
+            range(self.entries), position, key=lambda slot: unpack(buffer, slot * 8)[1]
+        )
+        return self._entry(slot).offset if slot < self.entries else None
+
+    def _slot_above(self, offset: int) -> int:
+        """The first slot whose offset is greater than `offset`."""
+        if not self.entries:
+            return 0
+        buffer, unpack = self._buffer(), self.entry.unpack_from
+        relative = offset - self.base_offset
+        return bisect_right(
+            range(self.entries), relative, key=lambda slot: unpack(buffer, slot * 8)[0]
+        )
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        self._load()
+        self._truncate_to_entries(self._slot_above(offset - 1))
+
+    def sanity_check(self) -> None:
+        """Raises CorruptIndexError if the file cannot be a trimmed or rebuilt index."""
+        self._check_size()
+        if self.entries and self.last_offset < self.base_offset:
+            raise CorruptIndexError(f"Index {self.path} ends below its base offset.")
+        if self.entries > 1 and self._entry(self.entries - 1).offset == self.base_offset:
+            raise CorruptIndexError(f"Index {self.path} ends in zeros: it was never closed.")
+
+    def all_entries(self) -> list[OffsetPosition]:
+        """Every entry, for copying and checking; proportional to the index."""
+        self._load()
+        return [self._entry(slot) for slot in range(self.entries)]

@@ -1,0 +1,97 @@
+"""Timestamp to offset: the first offset that may carry a timestamp at least as large.
+
+Each entry is a timestamp (eight bytes) and a relative offset (four): no record at or before that
+offset has a larger timestamp. Both columns grow. The last slot is kept free for the entry that
+closing the segment adds (Kafka's `TimeIndex`).
+"""
+
+from bisect import bisect_left, bisect_right
+from struct import Struct
+from typing import ClassVar, NamedTuple
+
+from .index import CorruptIndexError, Index
+
+NO_TIMESTAMP = -1
+
+
+class TimestampOffset(NamedTuple):
+    """A timestamp in milliseconds and the offset that carries it."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(Index):
+    """The `.timeindex` file of one segment."""
+
+    entry: ClassVar[Struct] = Struct(">qi")
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self.max_entries - 1
+
+    def _entries_changed(self) -> None:
+        self._last = (
+            self._entry(self.entries - 1)
+            if self.entries
+            else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        )
+
+    def _entry(self, slot: int) -> TimestampOffset:
+        timestamp, relative = self.entry.unpack_from(self._buffer(), slot * 12)
+        return TimestampOffset(timestamp, self.base_offset + relative)
+
+    @property
+    def last(self) -> TimestampOffset:
+        """The largest timestamp; (-1, base offset) when there is no entry."""
+        self._load()
+        return self._last
+
+    def maybe_append(self, timestamp: int, offset: int, *, may_fill: bool = False) -> None:
+        """Add an entry if it carries a larger timestamp than the last one.
+
+        `may_fill` lets the entry take the slot that is kept for closing the segment.
+        """
+        self._load()
+        assert self.entries == 0 or offset >= self._last.offset, "Index offsets must grow."
+        if timestamp <= self._last.timestamp:
+            return
+        assert may_fill or not self.is_full, f"Appended to the full index {self.path}."
+        self._append(self.entry.pack(timestamp, offset - self.base_offset))
+        self._last = TimestampOffset(timestamp, offset)
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The last entry with a timestamp at or below the target; else (-1, base offset)."""
+        last = self.last
+        if timestamp >= last.timestamp:
+            return last
+        buffer, unpack = self._buffer(), self.entry.unpack_from
+        slots = range(self.entries)
+        slot = bisect_right(slots, timestamp, key=lambda slot: unpack(buffer, slot * 12)[0]) - 1
+        return self._entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        self._load()
+        if not self.entries:
+            return
+        buffer, unpack = self._buffer(), self.entry.unpack_from
+        relative, slots = offset - self.base_offset, range(self.entries)
+        self._truncate_to_entries(
+            bisect_left(slots, relative, key=lambda slot: unpack(buffer, slot * 12)[1])
+        )
+
+    def sanity_check(self) -> None:
+        """Raises CorruptIndexError if the file cannot be a trimmed or rebuilt index."""
+        self._check_size()
+        if self.entries and self._last.timestamp < self._entry(0).timestamp:
+            raise CorruptIndexError(f"Index {self.path} ends with a smaller timestamp.")
+        if self.entries and self._last.offset < self.base_offset:
+            raise CorruptIndexError(f"Index {self.path} ends below its base offset.")
+        if self.entries > 1 and self._last.timestamp == 0 == self._last.offset - self.base_offset:
+            raise CorruptIndexError(f"Index {self.path} ends in zeros: it was never closed.")
+
+    def all_entries(self) -> list[TimestampOffset]:
+        """Every entry, for copying and checking; proportional to the index."""
+        self._load()
+        return [self._entry(slot) for slot in range(self.entries)]
