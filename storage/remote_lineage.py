@@ -1,0 +1,151 @@
+"""Which remote segments belong to the history that this replica believes in (KIP-405, KIP-101).
+
+An unclean election may leave segments in the tier whose records a later leader never had. Such a
+segment is recognised by its leader epochs alone: the local epoch history says which epoch each
+offset belongs to, and a segment counts only where it tells the same story. Three questions follow:
+
+- does a whole segment lie within the history (`is_within_leader_epochs`)? It decides what counts
+  for retention and what a timestamp lookup may read;
+- up to which offset is the history in the tier (`highest_remote_offset`)? Copying goes on there,
+  and local deletion may go as far;
+- where does the history in the tier begin (`remote_log_start_offset`)?
+
+The history is a sequence of (leader epoch, its first offset), ascending, reaching back to the log
+start offset and not merely to the first local segment. The rules are those of
+`RemoteLogManager.isRemoteSegmentWithinLeaderEpochs`, `findHighestRemoteOffset` and
+`findLogStartOffset`.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+from .remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+
+EpochHistory = Sequence[tuple[int, int]]
+
+NO_EPOCH = -1
+
+
+class OffsetAndEpoch(NamedTuple):
+    """An offset and the leader epoch that wrote it; (-1, -1) where there is none."""
+
+    offset: int
+    epoch: int
+
+
+class EpochIndex(Protocol):
+    """What the questions ask of the remote log's cache."""
+
+    def highest_offset_for_epoch(self, epoch: int) -> int | None: ...
+
+    def segments_for_epoch(self, epoch: int) -> list[RemoteLogSegmentMetadata]: ...
+
+
+def without_empty_epochs(history: EpochHistory) -> list[tuple[int, int]]:
+    """Leave out epochs in which no record was written: they begin where the next one begins."""
+    kept = [
+        (epoch, start)
+        for (epoch, start), (_, next_start) in pairwise(history)
+        if start < next_start
+    ]
+    return [*kept, history[-1]] if history else []
+
+
+def is_within_leader_epochs(
+    segment: RemoteLogSegmentMetadata, log_end_offset: int, history: EpochHistory
+) -> bool:
+    """Whether each record of the segment is a record of the history's own log.
+
+    Epochs before the history's first are not looked at, since the beginning of the history may have
+    been truncated away with the records (KAFKA-16890).
+    """
+    if segment.end_offset >= log_end_offset:
+        return False
+    log_epochs = without_empty_epochs(history)
+    segment_epochs = without_empty_epochs(segment.segment_leader_epochs)
+    if not log_epochs or not _ends_within(segment_epochs, log_epochs):
+        return False
+    first_log_epoch = log_epochs[0][0]
+    compared = [entry for entry in segment_epochs if entry[0] >= first_log_epoch]
+    starts = dict(log_epochs)
+    following = dict(pairwise(log_epochs))
+    for position, entry in enumerate(compared):
+        epoch, offset = entry
+        if epoch not in starts:
+            return False
+        if position == 0 and epoch != first_log_epoch and offset < starts[epoch]:
+            return False
+        next_entry = following.get((epoch, starts[epoch]))
+        if position + 1 < len(compared):
+            if next_entry != compared[position + 1]:
+                return False
+        elif next_entry is not None and segment.end_offset > next_entry[1] - 1:
+            return False
+    return True
+
+
+def _ends_within(segment_epochs: EpochHistory, log_epochs: EpochHistory) -> bool:
+    return log_epochs[0][0] <= segment_epochs[-1][0] <= log_epochs[-1][0]
+
+
+def epoch_end_offsets(history: EpochHistory, log_end_offset: int) -> Iterator[tuple[int, int]]:
+    """(epoch, offset after its last record), newest epoch first."""
+    end_offset = log_end_offset
+    for epoch, start_offset in reversed(history):
+        yield epoch, end_offset
+        end_offset = start_offset
+
+
+def highest_remote_offset(
+    remote: EpochIndex, history: EpochHistory, log_end_offset: int
+) -> OffsetAndEpoch:
+    """The last offset of this history that is in the tier; (-1, -1) if none is.
+
+    The tier may hold more of an epoch than this history does, copied by a leader that an unclean
+    election deposed: the epoch's own end is the limit.
+    """
+    for epoch, end_offset in epoch_end_offsets(history, log_end_offset):
+        highest = remote.highest_offset_for_epoch(epoch)
+        if highest is not None:
+            return OffsetAndEpoch(min(highest, end_offset - 1), epoch)
+    return OffsetAndEpoch(-1, NO_EPOCH)
+
+
+def remote_log_start_offset(
+    remote: EpochIndex, history: EpochHistory, local_log_start_offset: int
+) -> int:
+    """Where the log begins, tier included: the first segment of the oldest epoch that has any."""
+    for epoch, _ in history:
+        for segment in remote.segments_for_epoch(epoch):
+            if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+                return segment.start_offset
+    return local_log_start_offset
+
+
+def epoch_of_offset(history: EpochHistory, offset: int) -> int:
+    """The leader epoch that wrote an offset; -1 if the history begins later."""
+    found = NO_EPOCH
+    for epoch, start_offset in history:
+        if start_offset > offset:
+            break
+        found = epoch
+    return found
+
+
+def epochs_in_range(
+    history: EpochHistory, start_offset: int, end_offset: int
+) -> tuple[tuple[int, int], ...]:
+    """The epochs of the offsets from `start_offset` to before `end_offset`.
+
+    The first is clamped to the start offset (`LeaderEpochFileCache.epochEntriesInRange`).
+    """
+    entries: list[tuple[int, int]] = []
+    for epoch, start in history:
+        if start >= end_offset:
+            break
+        if start <= start_offset:
+            entries = [(epoch, start_offset)]
+        else:
+            entries.append((epoch, start))
+    return tuple(entries)
