@@ -1,0 +1,70 @@
+"""The owner of background tasks: none runs without one, and none fails unseen.
+
+`asyncio.TaskGroup` owns tasks whose lives nest in one coroutine. An agent with `start` and `stop`
+has no such coroutine; it has a `TaskOwner`. The owner holds its tasks (the event loop itself refers
+to them only weakly), bounds how many there are, keeps the first failure until `stop` raises it, and
+tells a callback at once.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class TaskOwner:
+    """Tasks that live until they are done or `stop` is called.
+
+    `on_failure` is told of each exception that ends a task, right when it happens.
+    """
+
+    def __init__(
+        self,
+        tasks_max: int,
+        on_failure: Callable[[asyncio.Task[object], BaseException], None] | None = None,
+    ) -> None:
+        self._tasks_max = tasks_max
+        self._on_failure = on_failure
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._first_failure: BaseException | None = None
+        self._is_stopped = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Run `work` as a task of this owner; RuntimeError at the bound or after `stop`."""
+        if self._is_stopped or len(self._tasks) >= self._tasks_max:
+            work.close()
+            reason = "is stopped" if self._is_stopped else f"has {self._tasks_max} tasks already"
+            raise RuntimeError(f"The owner {reason}: {name} was not started.")
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+        return task
+
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        failure = None if task.cancelled() else task.exception()
+        if failure is None:
+            return
+        if self._on_failure is not None:
+            self._on_failure(task, failure)
+        elif self._first_failure is None:
+            self._first_failure = failure
+
+    async def stop(self) -> None:
+        """Cancel every task and wait until all have ended.
+
+        Raises the first failure that no `on_failure` was told of. Calling it again does nothing.
+        """
+        self._is_stopped = True
+        while self._tasks:
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        failure, self._first_failure = self._first_failure, None
+        if failure is not None:
+            raise failure

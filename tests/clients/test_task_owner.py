@@ -1,0 +1,79 @@
+"""Background tasks have an owner, a bound, and an end."""
+
+import asyncio
+
+import pytest
+
+from tierlog.clients.task_owner import TaskOwner
+
+
+async def wait_for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def fail() -> None:
+    raise LookupError("broken")
+
+
+def test_stop_cancels_what_still_runs_and_waits_for_it() -> None:
+    async def story() -> None:
+        owner = TaskOwner(2)
+        task = owner.start(wait_for_ever(), "waiter")
+        await owner.stop()
+        assert task.cancelled()
+        assert len(owner) == 0
+
+    asyncio.run(story())
+
+
+def test_a_task_that_is_done_makes_room() -> None:
+    async def story() -> None:
+        owner = TaskOwner(1)
+        await owner.start(asyncio.sleep(0), "first")
+        await owner.start(asyncio.sleep(0), "second")
+        await owner.stop()
+
+    asyncio.run(story())
+
+
+def test_the_bound_refuses_one_task_more() -> None:
+    async def story() -> None:
+        owner = TaskOwner(1)
+        owner.start(wait_for_ever(), "first")
+        with pytest.raises(RuntimeError, match="1 tasks already: second"):
+            owner.start(wait_for_ever(), "second")
+        await owner.stop()
+
+    asyncio.run(story())
+
+
+def test_nothing_starts_after_stop() -> None:
+    async def story() -> None:
+        owner = TaskOwner(1)
+        await owner.stop()
+        with pytest.raises(RuntimeError, match="stopped"):
+            owner.start(wait_for_ever(), "late")
+
+    asyncio.run(story())
+
+
+def test_a_failure_that_nobody_was_told_of_is_raised_by_stop_once() -> None:
+    async def story() -> None:
+        owner = TaskOwner(1)
+        await asyncio.wait([owner.start(fail(), "doomed")])
+        with pytest.raises(LookupError):
+            await owner.stop()
+        await owner.stop()
+
+    asyncio.run(story())
+
+
+def test_a_failure_is_told_at_once_where_someone_listens() -> None:
+    async def story() -> None:
+        told: list[tuple[str, str]] = []
+        owner = TaskOwner(1, lambda task, error: told.append((task.get_name(), str(error))))
+        await asyncio.wait([owner.start(fail(), "doomed")])
+        assert told == [("doomed", "broken")]
+        await owner.stop()
+
+    asyncio.run(story())

@@ -1,0 +1,186 @@
+"""The house rules that no ready-made tool keeps, each a function from one file to its offences.
+
+`test_house_rules.py` runs them over the tree and shows each of them a sample that it must catch.
+Sizes are limits, not aims: most files stay under 200 lines and most functions under 20.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tierlog.tests.banned_calls import BANS, CODE_FOLDERS, TEST_BANS, banned
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+ARGUMENTS_MAX = 6
+GENERIC_NAMES = frozenset(
+    {"util", "utils", "helper", "helpers", "common", "misc", "shared", "stuff"}
+)
+
+# Kafka names and describes each class there; the module says what the request is for.
+KAFKAS_OWN_NAMES = "clients/protocol/messages/"
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Offences = Iterator[tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One Python file: its path from the repository root, with forward slashes, and its text."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it belongs to one of the five layers."""
+        return self.path.startswith(CODE_FOLDERS)
+
+    @property
+    def functions(self) -> Iterator[Function]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
+
+
+def file_is_small(file: SourceFile) -> Offences:
+    """A file has at most 500 lines."""
+    lines = len(file.text.splitlines())
+    if lines > FILE_LINES_MAX:
+        yield FILE_LINES_MAX, f"{lines} lines; {FILE_LINES_MAX} is the limit: split by concept"
+
+
+def functions_are_small(file: SourceFile) -> Offences:
+    """A function has at most 70 lines, its decorators and docstring included."""
+    for function in file.functions:
+        assert function.end_lineno is not None
+        lines = function.end_lineno - function.lineno + 1
+        if lines > FUNCTION_LINES_MAX:
+            yield (
+                function.lineno,
+                f"{function.name} has {lines} lines; {FUNCTION_LINES_MAX} at most",
+            )
+
+
+def arguments_are_few(file: SourceFile) -> Offences:
+    """A function takes at most six arguments beside self; beyond, a small value class."""
+    for function in file.functions:
+        arguments = function.args
+        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        count = len([argument for argument in named if argument.arg not in {"self", "cls"}])
+        if count > ARGUMENTS_MAX:
+            yield (
+                function.lineno,
+                f"{function.name} takes {count} arguments; {ARGUMENTS_MAX} at most",
+            )
+
+
+def package_files_are_empty(file: SourceFile) -> Offences:
+    """Only the root's __init__.py says anything: an import line names the file that defines."""
+    if file.path.endswith("/__init__.py") and file.text.strip():
+        yield 1, "__init__.py is empty everywhere but in the root"
+
+
+def names_say_something(file: SourceFile) -> Offences:
+    """No file or folder is called utils, helpers, common or misc."""
+    for part in Path(file.path).with_suffix("").parts:
+        for word in part.lower().split("_"):
+            if word in GENERIC_NAMES:
+                yield 1, f"{part!r} says nothing: name the concept"
+
+
+def theory_and_docstrings(file: SourceFile) -> Offences:
+    """A module opens with its theory; public classes and functions of the layers say what for."""
+    if file.text.strip() and ast.get_docstring(file.tree) is None:
+        yield 1, "the module does not say what it is"
+    if not file.is_code or file.path.startswith(KAFKAS_OWN_NAMES):
+        return
+    for node in file.tree.body:
+        if not isinstance(node, Function | ast.ClassDef) or node.name.startswith("_"):
+            continue
+        if ast.get_docstring(node) is None:
+            yield node.lineno, f"{node.name} is public and has no docstring"
+
+
+def nothing_is_swallowed(file: SourceFile) -> Offences:
+    """No bare except, and no handler of everything that does nothing."""
+    for node in ast.walk(file.tree):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        if node.type is None:
+            yield node.lineno, "a bare except catches what was never thought of: name the error"
+        elif _catches_all(node.type) and all(map(_does_nothing, node.body)):
+            yield node.lineno, "the error is swallowed: answer it, or let it pass"
+
+
+def _catches_all(expression: ast.expr) -> bool:
+    names = expression.elts if isinstance(expression, ast.Tuple) else [expression]
+    return any(isinstance(n, ast.Name) and n.id in {"Exception", "BaseException"} for n in names)
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Return):
+        return statement.value is None
+    return isinstance(statement, ast.Pass | ast.Continue | ast.Break)
+
+
+LOOK_AWAY = re.compile(r"#\s*(?:type:\s*ignore|pyright:\s*ignore|noqa)")
+CODE_AND_REASON = re.compile(
+    r"(?P<code>\[[^\]]+\]|: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*)?(?P<why>\s*#\s*\w.*)?"
+)
+
+
+def ignores_have_code_and_reason(file: SourceFile) -> Offences:
+    """A checker is told to look away only by the code of one rule, and with the reason."""
+    for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
+        found = LOOK_AWAY.search(token.string) if token.type == tokenize.COMMENT else None
+        if found is None:
+            continue
+        rest = CODE_AND_REASON.match(token.string, found.end())
+        assert rest is not None
+        if not rest["code"]:
+            yield token.start[0], "an ignore without the code of the rule"
+        elif not rest["why"]:
+            yield token.start[0], "an ignore without its reason: `# type: ignore[code]  # why`"
+
+
+def doors_are_kept(file: SourceFile) -> Offences:
+    """Time, chance, disk, network, threads and tasks only through their one door."""
+    if file.is_code:
+        yield from banned(file.path, file.tree, BANS)
+    elif file.path.startswith("tests/"):
+        yield from banned(file.path, file.tree, TEST_BANS)
+
+
+RULES: tuple[Callable[[SourceFile], Offences], ...] = (
+    file_is_small,
+    functions_are_small,
+    arguments_are_few,
+    package_files_are_empty,
+    names_say_something,
+    theory_and_docstrings,
+    nothing_is_swallowed,
+    ignores_have_code_and_reason,
+    doors_are_kept,
+)
+
+
+def source_files() -> list[SourceFile]:
+    """Every Python file of the repository."""
+    paths = [ROOT / "__init__.py"]
+    for folder in ("broker", "replication", "tiering", "storage", "clients", "bench", "tests"):
+        paths += sorted((ROOT / folder).rglob("*.py"))
+    return [
+        SourceFile(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in paths
+    ]

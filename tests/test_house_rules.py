@@ -1,0 +1,181 @@
+"""The house rules hold, and each of them would catch the one who breaks it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tierlog.tests.house_rules import ROOT, RULES, Offences, SourceFile, source_files
+
+Rule = Callable[[SourceFile], Offences]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_tree_keeps_the_rule(rule: Rule) -> None:
+    offences = [
+        f"{file.path}:{line}: {sentence}"
+        for file in source_files()
+        for line, sentence in rule(file)
+    ]
+    assert not offences, f"{rule.__doc__}\n" + "\n".join(offences)
+
+
+MODULE = '"""A module that says what it is."""\n'
+
+# rule, path, what the file says, what the offence must mention
+SAMPLES = [
+    ("file_is_small", "storage/x.py", MODULE + "x = 1\n" * 500, "501 lines"),
+    ("functions_are_small", "storage/x.py", "def f():\n" + "    x = 1\n" * 70, "71 lines"),
+    ("functions_are_small", "tests/x.py", "async def f():\n" + "    x = 1\n" * 70, "71 lines"),
+    ("arguments_are_few", "storage/x.py", "def f(a, b, c, d, *, e, f, g): ...", "7 arguments"),
+    ("package_files_are_empty", "storage/__init__.py", "from .log import Log", "empty"),
+    ("names_say_something", "storage/log_utils.py", "", "log_utils"),
+    ("names_say_something", "broker/common/x.py", "", "common"),
+    ("theory_and_docstrings", "tests/x.py", "x = 1", "the module"),
+    ("theory_and_docstrings", "storage/x.py", MODULE + "class Log: ...", "Log is public"),
+    ("theory_and_docstrings", "storage/x.py", MODULE + "def roll(): ...", "roll is public"),
+    ("nothing_is_swallowed", "storage/x.py", "try:\n    f()\nexcept:\n    raise", "bare"),
+    (
+        "nothing_is_swallowed",
+        "storage/x.py",
+        "try:\n    f()\nexcept Exception:\n    ...",
+        "swallow",
+    ),
+    (
+        "nothing_is_swallowed",
+        "broker/x.py",
+        "for x in y:\n    try:\n        f()\n    except (A, BaseException):\n        continue",
+        "swallow",
+    ),
+    ("ignores_have_code_and_reason", "storage/x.py", "x = f()  # type: ignore", "without the code"),
+    ("ignores_have_code_and_reason", "storage/x.py", "x = f()  # type: ignore[misc]", "reason"),
+    ("ignores_have_code_and_reason", "storage/x.py", "x = f()  # noqa: E501", "reason"),
+    ("doors_are_kept", "replication/x.py", "import time\nnow = time.time()", "wall_clock_ms"),
+    ("doors_are_kept", "replication/x.py", "from time import monotonic", "wall_clock_ms"),
+    ("doors_are_kept", "broker/x.py", "import time as t\nf(clock=t.monotonic)", "wall_clock_ms"),
+    ("doors_are_kept", "broker/x.py", "import random\nrandom.shuffle(x)", "Environment.random"),
+    ("doors_are_kept", "broker/x.py", "import random\nr = random.Random()", "Environment.random"),
+    ("doors_are_kept", "broker/x.py", "from uuid import uuid4", "random_uuid"),
+    ("doors_are_kept", "tiering/x.py", "with open(path) as f: ...", "storage/files.py"),
+    ("doors_are_kept", "storage/log.py", "import os\nos.fsync(fd)", "storage/files.py"),
+    ("doors_are_kept", "storage/log.py", "import os\nos.path.exists(p)", "storage/files.py"),
+    ("doors_are_kept", "tiering/x.py", "from pathlib import Path", "storage/files.py"),
+    ("doors_are_kept", "broker/x.py", "import threading", "executors"),
+    ("doors_are_kept", "broker/x.py", "await loop.run_in_executor(None, f)", "executors"),
+    ("doors_are_kept", "broker/x.py", "import socket", "transport"),
+    ("doors_are_kept", "broker/x.py", "import asyncio\nasyncio.create_task(f())", "TaskGroup"),
+    ("doors_are_kept", "broker/x.py", "self._loop.create_task(f())", "TaskGroup"),
+    ("doors_are_kept", "tiering/x.py", "import pickle", "msgpack"),
+    ("doors_are_kept", "clients/x.py", "exec(source)", "plain code"),
+    ("doors_are_kept", "tests/x.py", "import time\ntime.sleep(1)", "condition"),
+    ("doors_are_kept", "tests/x.py", "from unittest.mock import Mock", "simulat"),
+    ("doors_are_kept", "tests/x.py", "import pytest\n@pytest.mark.skip\ndef f(): ...", "requires"),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "text", "mention"), SAMPLES)
+def test_the_rule_catches_a_bad_sample(name: str, path: str, text: str, mention: str) -> None:
+    rule = next(rule for rule in RULES if rule.__name__ == name)
+    sentences = [sentence for _, sentence in rule(SourceFile(path, text))]
+    assert any(mention in sentence for sentence in sentences), sentences
+
+
+def test_every_rule_has_a_bad_sample() -> None:
+    assert {rule.__name__ for rule in RULES} == {sample[0] for sample in SAMPLES}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("clients/environment.py", "import time\nnow = time.time_ns()"),
+        ("storage/files.py", "import os\nos.fsync(3)\nopen('x')"),
+        ("clients/protocol/codec.py", "exec('pass')"),
+        ("broker/x.py", "import random\ndef f(chance: random.Random) -> None: ..."),
+        ("broker/x.py", "async def f(group):\n    group.create_task(g())"),
+        ("broker/x.py", "def f(log):\n    log.open()\n    log.time()"),
+        ("bench/x.py", "import time\ntime.sleep(1)"),
+    ],
+)
+def test_the_door_itself_is_open_and_its_namesakes_are_free(path: str, text: str) -> None:
+    rule = next(rule for rule in RULES if rule.__name__ == "doors_are_kept")
+    assert not list(rule(SourceFile(path, text)))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("ERA001", "x = 1\n# y = f(x)\n"),
+        ("FIXME", "x = 1  # TODO: later\n"),
+        ("E501", "x = 1  # " + "long " * 30 + "\n"),
+        ("C901", "def f(x: int) -> None:\n" + "    if x:\n        f(1)\n" * 11),
+        ("ANN201", "def f():\n    return 1\n"),
+        ("RUF006", "import asyncio\n\n\nasync def f() -> None:\n    asyncio.create_task(f())\n"),
+    ],
+)
+def test_ruff_is_told_to_catch(rule: str, text: str) -> None:
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format=concise"]
+    path = ["--stdin-filename", "storage/sample.py", "-"]
+    answer = subprocess.run(
+        command + path,
+        input=text,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
+    # FIX's rules are numbered by the word they look for.
+    assert {"FIXME": "FIX002"}.get(rule, rule) in answer.stdout, answer.stdout + answer.stderr
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    """Check the import contracts of the tree at `root`."""
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--no-logo"],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": ".namespace"},
+        timeout=120,
+        check=False,
+    )
+
+
+def test_dependencies_fall() -> None:
+    answer = lint_imports(ROOT)
+    assert answer.returncode == 0, answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "contract"),
+    [
+        ("storage/bad.py", "from ..tiering import worse\n", "point down the tree BROKEN"),
+        ("storage/bad.py", "import asyncio\n", "in the cores BROKEN"),
+        ("clients/record/bad.py", "import time\n", "in the cores BROKEN"),
+        ("tiering/bad.py", "import mmap\n", "one door to the disk BROKEN"),
+        ("broker/bad.py", "from ..bench import worse\n", "the bench or the tests BROKEN"),
+    ],
+)
+def test_an_import_that_climbs_or_leaks_is_caught(
+    tmp_path: Path, path: str, text: str, contract: str
+) -> None:
+    for folder in ("broker", "replication", "tiering", "storage", "clients", "bench", "tests"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+    for folder in ("clients/record", "clients/protocol"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+    for folder in ("tiering", "bench"):
+        (tmp_path / folder / "worse.py").touch()
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "__init__.py").touch()
+    (tmp_path / ".namespace").mkdir()
+    (tmp_path / ".namespace" / "tierlog").symlink_to("..")
+    (tmp_path / path).write_text(text)
+    answer = lint_imports(tmp_path)
+    assert contract in answer.stdout
+    assert answer.returncode == 1
