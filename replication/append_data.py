@@ -1,0 +1,47 @@
+"""What a produce asks of the replica manager, and what it is answered, partition by partition."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..clients.errors import ErrorCode
+from ..clients.topic_partition import TopicPartition
+from ..storage.append_data import AppendOrigin, RecordError
+from .fetch_data import CurrentLeader
+
+ACKS_ALL = -1
+"""Answer when every in-sync replica has the records."""
+
+
+class AppendEntry(NamedTuple):
+    """The records for one partition. They are stamped in place: the buffer must be ours."""
+
+    topic_partition: TopicPartition
+    records: memoryview
+
+
+@dataclass(slots=True)
+class AppendRequest:
+    """Records for several partitions, with what their sender waits for."""
+
+    entries: Sequence[AppendEntry]
+    acks: int = ACKS_ALL
+    timeout_ms: int = 30_000
+    origin: AppendOrigin = AppendOrigin.CLIENT
+
+
+@dataclass(slots=True)
+class PartitionAppendResult:
+    """The answer for one partition, in the order asked."""
+
+    topic_partition: TopicPartition
+    error: ErrorCode = ErrorCode.NONE
+    base_offset: int = -1
+    last_offset: int = -1
+    # The broker's time where the topic stamps records with it, else -1.
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: Sequence[RecordError] = ()
+    error_message: str | None = None
+    # With NOT_LEADER_OR_FOLLOWER only.
+    current_leader: CurrentLeader | None = None
