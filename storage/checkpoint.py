@@ -1,0 +1,115 @@
+"""Small text files that are replaced whole: Kafka's checkpoints (`CheckpointFile`).
+
+The first line is the version, the second the number of entries, then one entry a line:
+
+    0
+    2
+    orders 0 1500          topic, partition, offset     (offset checkpoints of a log directory)
+    0 0                    epoch, start offset          (leader-epoch-checkpoint of a log)
+
+`partition.metadata` names the topic id of a log, so that a topic that was deleted and made again
+cannot inherit its files.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
+from ..clients.topic_partition import TopicPartition
+from .files import Files
+
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+LOG_START_FILE = "log-start-offset-checkpoint"
+HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+
+_VERSION = 0
+
+
+class MalformedCheckpointError(Exception):
+    """A checkpoint file does not have the form that it was written in."""
+
+
+def _write(files: Files, path: str, lines: Sequence[str]) -> None:
+    content = "".join(f"{line}\n" for line in (str(_VERSION), str(len(lines)), *lines))
+    files.atomic_replace(path, content.encode("utf-8"))
+
+
+def _read(files: Files, path: str) -> list[list[str]]:
+    """The entries of a checkpoint, split into words; none if there is no file or it is empty."""
+    try:
+        content = files.read(path).decode("utf-8")
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError as error:
+        raise MalformedCheckpointError(f"{path} is not text.") from error
+    lines = content.splitlines()
+    if not lines:
+        return []
+    if lines[0] != str(_VERSION):
+        raise MalformedCheckpointError(f"{path} has the unknown version {lines[0]!r}.")
+    entries = [line.split() for line in lines[2:]]
+    if len(lines) < 2 or lines[1] != str(len(entries)):
+        raise MalformedCheckpointError(f"{path} does not hold as many entries as it announces.")
+    return entries
+
+
+def write_offset_checkpoint(files: Files, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace an offset checkpoint of a log directory, durably."""
+    _write(files, path, [f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()])
+
+
+def read_offset_checkpoint(files: Files, path: str) -> dict[TopicPartition, int]:
+    """The offsets last written; none if the file is missing.
+
+    Raises MalformedCheckpointError for anything that was not written by a Kafka.
+    """
+    offsets: dict[TopicPartition, int] = {}
+    for words in _read(files, path):
+        try:
+            topic, partition, offset = words
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError as error:
+            raise MalformedCheckpointError(f"{path} holds the line {words}.") from error
+    return offsets
+
+
+def format_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
+    """A leader epoch checkpoint as bytes, as it is also shipped to the remote tier."""
+    lines = [f"{epoch} {start}" for epoch, start in epochs]
+    content = "".join(f"{line}\n" for line in (str(_VERSION), str(len(lines)), *lines))
+    return content.encode("utf-8")
+
+
+def write_epoch_checkpoint(files: Files, path: str, epochs: Iterable[tuple[int, int]]) -> None:
+    """Replace the (epoch, start offset) list of a log, durably."""
+    files.atomic_replace(path, format_epochs(epochs))
+
+
+def read_epoch_checkpoint(files: Files, path: str) -> list[tuple[int, int]]:
+    """The (epoch, start offset) list; none if the file is missing."""
+    try:
+        return [(int(epoch), int(start)) for epoch, start in _read(files, path)]
+    except ValueError as error:
+        raise MalformedCheckpointError(f"{path} holds a line that is not two numbers.") from error
+
+
+def write_partition_metadata(files: Files, path: str, topic_id: Uuid) -> None:
+    """Name the topic that a log directory belongs to, durably."""
+    content = f"version: {_VERSION}\ntopic_id: {uuid_to_string(topic_id)}"
+    files.atomic_replace(path, content.encode("ascii"))
+
+
+def read_partition_metadata(files: Files, path: str) -> Uuid | None:
+    """The topic id in `partition.metadata`; None if the file is missing."""
+    try:
+        lines = files.read(path).decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return None
+    fields = dict(line.partition(": ")[::2] for line in lines)
+    if fields.get("version") != str(_VERSION):
+        raise MalformedCheckpointError(f"{path} has an unknown version.")
+    try:
+        return uuid_from_string(fields.get("topic_id", ""))
+    except ValueError as error:
+        raise MalformedCheckpointError(f"{path} does not hold a topic id.") from error
