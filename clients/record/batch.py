@@ -225,10 +225,12 @@ class RecordBatch:
         """
         if self.record_count < 0:
             raise _invalid(f"Found invalid record count {self.record_count}.")
+        payload = self.view[BATCH_OVERHEAD:]
+        if not (self.record_count or payload):
+            return iter(())
         # One copy of the whole batch: slices of bytes are the keys and values that callers keep,
         # and indexing bytes is faster than indexing a memoryview.
-        data = bytes(decompress(self.compression_type, self.view[BATCH_OVERHEAD:], max_bytes))
-        return self._decode(data)
+        return self._decode(bytes(decompress(self.compression_type, payload, max_bytes)))
 
     def control_type(self) -> ControlRecordType:
         """What the first record of a control batch says. Raises `KafkaError(INVALID_RECORD)`."""
@@ -237,36 +239,43 @@ class RecordBatch:
         raise _invalid("A control batch holds no record.")
 
     def _decode(self, data: bytes) -> Iterator[Record]:
+        # The one-byte case of each varint stands inline: this loop runs once a record consumed.
         base_offset = self.base_offset
         last_offset_delta = self.last_offset_delta
         base_timestamp = self.base_timestamp
         append_time = (
             self.max_timestamp if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None
         )
-        position = 0
+        at = 0
         try:
             for _ in range(self.record_count):
-                length, start = read_varint(data, position)
-                if length < 0 or start + length > len(data):
-                    raise _invalid(f"A record of {length} bytes exceeds its batch.")
-                # The byte at `start` holds the record's attributes, of which none is in use.
-                timestamp_delta, position = _read_varlong(data, start + 1)
-                offset_delta, position = _read_varint(data, position)
-                if not 0 <= offset_delta <= last_offset_delta:
-                    raise _invalid(f"Record offset delta {offset_delta} lies outside its batch.")
-                key, position = _read_bytes(data, position)
-                value, position = _read_bytes(data, position)
-                count, position = _read_varint(data, position)
-                headers: tuple[tuple[str, bytes | None], ...] = ()
-                if count:
-                    headers, position = _read_headers(data, position, count)
-                if position != start + length:
+                size, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
+                end = at + size
+                if size < 0 or end > len(data):
+                    raise _invalid(f"A record of {size} bytes exceeds its batch.")
+                at += 1  # the record's attributes, of which none is in use
+                delta, at = (
+                    (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varlong(data, at)
+                )
+                timestamp = base_timestamp + delta if append_time is None else append_time
+                delta, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
+                if not 0 <= delta <= last_offset_delta:
+                    raise _invalid(f"Record offset delta {delta} lies outside its batch.")
+                # A length beyond the data moves the position there; the end will not be met.
+                size, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
+                key, at = (data[at : at + size], at + size) if size >= 0 else (None, at)
+                size, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
+                value, at = (data[at : at + size], at + size) if size >= 0 else (None, at)
+                if data[at]:
+                    headers, at = _read_headers(data, at)
+                else:
+                    headers, at = (), at + 1
+                if at != end:
                     raise _invalid("A record's fields do not fill its announced length.")
-                timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
-                yield Record(base_offset + offset_delta, timestamp, key, value, headers)
+                yield Record(base_offset + delta, timestamp, key, value, headers)
         except IndexError:
             raise _invalid("Incorrect declared batch size, premature end of records.") from None
-        if position != len(data):
+        if at != len(data):
             raise _invalid("Incorrect declared batch size, records still remaining.")
 
 
@@ -314,27 +323,15 @@ def stamp_crc(view: memoryview, position: int, size_in_bytes: int) -> None:
 _CODECS = tuple(CompressionType)
 
 
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    byte = data[position]
-    return (ZIGZAG[byte], position + 1) if byte < 0x80 else read_varint(data, position)
-
-
-def _read_varlong(data: bytes, position: int) -> tuple[int, int]:
-    byte = data[position]
-    return (ZIGZAG[byte], position + 1) if byte < 0x80 else read_varlong(data, position)
-
-
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """A key or value. A length beyond the data moves the position there, for the caller to see."""
-    length, position = _read_varint(data, position)
+    length, position = read_varint(data, position)
     if length < 0:
         return None, position
     return data[position : position + length], position + length
 
 
-def _read_headers(
-    data: bytes, position: int, count: int
-) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def _read_headers(data: bytes, position: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, position = read_varint(data, position)
     if not 0 <= count <= len(data) - position:
         raise _invalid(f"Found invalid number of record headers {count}.")
     headers: list[tuple[str, bytes | None]] = []

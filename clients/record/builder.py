@@ -125,8 +125,10 @@ class RecordBatchBuilder:
         `max_timestamp` keeps its time, and is the append time where the leader gives it.
         """
         compression = self._fields.get("compression", CompressionType.NONE)
+        if not self.record_count:
+            compression = CompressionType.NONE
         batch = self._buffer
-        if compression is not CompressionType.NONE and self.record_count:
+        if compression is not CompressionType.NONE:
             with memoryview(batch) as whole:
                 compressed = compress(compression, whole[BATCH_OVERHEAD:])
             batch = bytearray(BATCH_OVERHEAD)

@@ -189,7 +189,9 @@ def _snappy_decompress(library: _Cramjam, data: Buffer, max_bytes: int) -> bytes
         position = start + size
         if size < 0 or position > len(data):
             raise _undecodable(CompressionType.SNAPPY, "a block exceeds the data")
-        plain += _snappy_block(library, data[start:position], max_bytes - len(plain))
+        plain += _snappy_block(library, data[start:position], max_bytes)
+        if len(plain) > max_bytes:
+            raise _too_large(max_bytes)
     return bytes(plain)
 
 
