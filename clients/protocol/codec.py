@@ -1,0 +1,78 @@
+"""Encode and decode messages. Codecs are compiled at the first use of a (class, version).
+
+Most brokers ever see three or four versions of a message, and most messages never: compiling all of
+them at the start would cost more than the start itself.
+"""
+
+from collections.abc import Callable
+from struct import error as StructError
+from typing import TypeVar, cast
+
+from ..errors import ErrorCode, KafkaError, ProtocolError
+from .decoder import decoder_source
+from .encoder import encoder_source
+from .schema import Chunk, Message, version_range
+
+M = TypeVar("M", bound=Message)
+
+Decoder = Callable[[memoryview, int, int], tuple[Message, int]]
+Encoder = Callable[[Message], list[Chunk]]
+
+
+def decode(
+    cls: type[M], version: int, buffer: bytes | bytearray | memoryview, position: int = 0
+) -> tuple[M, int]:
+    """Read a message that begins at `position`; the second value is where it ends.
+
+    Records in it are views of `buffer`. Raises ProtocolError for anything that is not such a
+    message, and KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have.
+    """
+    decoder = cls.__decoders__.get(version) or _compile_decoder(cls, version)
+    view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+    try:
+        message, end = decoder(view, position, len(view))
+    except (StructError, IndexError) as error:
+        raise ProtocolError(f"{cls.__name__} version {version} is cut short") from error
+    return cast("M", message), end
+
+
+def encode(message: Message, version: int) -> list[Chunk]:
+    """The message as chunks to be sent one after the other; records are passed by reference.
+
+    Raises KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have, or that
+    cannot say what the message says; ValueError for values that do not fit their fields.
+    """
+    cls = type(message)
+    encoder = cls.__encoders__.get(version) or _compile_encoder(cls, version)
+    try:
+        return encoder(message)
+    except (StructError, AttributeError, TypeError) as error:
+        raise ValueError(f"{cls.__name__} version {version}: {error}") from error
+
+
+def encode_bytes(message: Message, version: int) -> bytes:
+    """The message as one piece. Its records must be in memory, not file regions."""
+    return b"".join(cast("list[bytes]", encode(message, version)))
+
+
+def _require_version(cls: type[Message], version: int) -> None:
+    if not version_range(cls.versions).includes(version):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{cls.__name__} has no version {version}")
+
+
+def _compile_decoder(cls: type[Message], version: int) -> Decoder:
+    _require_version(cls, version)
+    writer = decoder_source(cls, version)
+    writer.compile(f"decoder of {cls.__name__} version {version}")
+    decoder = cast("Decoder", writer.namespace["decode"])
+    cls.__decoders__[version] = decoder
+    return decoder
+
+
+def _compile_encoder(cls: type[Message], version: int) -> Encoder:
+    _require_version(cls, version)
+    writer = encoder_source(cls, version)
+    writer.compile(f"encoder of {cls.__name__} version {version}")
+    encoder = cast("Encoder", writer.namespace["encode"])
+    cls.__encoders__[version] = encoder
+    return encoder

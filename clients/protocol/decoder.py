@@ -1,0 +1,229 @@
+"""Compiles decoders: the function that reads one version of one message.
+
+What it reads comes from anyone, so nothing in it is believed: every length and count is compared
+with the bytes that are there before anything is allocated for it, and a count of array elements
+with the room that so many of the smallest elements need. The struct module and indexing refuse to
+read past the end by themselves; `codec.py` turns their complaints into `ProtocolError`.
+
+For the second version of some message the source reads like this:
+
+    def decode(buf, p, end):
+     o1 = new(ExampleRequest)
+     o1.session_id, n2 = unpack3(buf, p)
+     p += 6
+     if n2 < 0:
+      raise null('topic')
+     q = p + n2
+     if q > end:
+      raise short('topic')
+     o1.topic = str(buf[p:q], 'utf-8', 'replace')
+     p = q
+     return o1, p
+"""
+
+from ..errors import ProtocolError
+from .primitives import (
+    STRING_SIZE_MAX,
+    big_endian,
+    read_tag_header,
+    read_unsigned_varint,
+    skip_tagged_fields,
+)
+from .schema import FIXED_FORMATS, FieldSpec, FieldType, Message, Struct, fields_of, is_flexible
+from .source import SourceWriter, present_fields, smallest_size, tagged_fields
+
+
+def _null(name: str) -> ProtocolError:
+    return ProtocolError(f"{name} is null, which this version does not allow")
+
+
+def _short(name: str) -> ProtocolError:
+    return ProtocolError(f"{name} announces more than the message holds")
+
+
+_NAMESPACE: dict[str, object] = {
+    "new": object.__new__,
+    "null": _null,
+    "short": _short,
+    "tag_header": read_tag_header,
+    "uvarint": read_unsigned_varint,
+    "skip_tags": skip_tagged_fields,
+    "ProtocolError": ProtocolError,
+}
+
+
+class DecoderWriter(SourceWriter):
+    """Writes the decoder of one version; `decode(buf, p, end)` is in its namespace at last."""
+
+    def __init__(self, version: int, *, flexible: bool) -> None:
+        super().__init__(version, flexible=flexible)
+        self.namespace.update(_NAMESPACE)
+        self._tag_readers: list[tuple[str, type[Struct]]] = []
+
+    def message(self, cls: type[Struct]) -> None:
+        with self.block("def decode(buf, p, end):"):
+            target = self.variable("o")
+            self._struct(cls, target)
+            self._flush()
+            self.line(f"return {target}, p")
+        while self._tag_readers:
+            self._tag_reader(*self._tag_readers.pop())
+
+    def _struct(self, cls: type[Struct], target: str) -> None:
+        present = present_fields(cls, self.version)
+        self.line(f"{target} = new({self.bind(cls.__name__, cls)})")
+        for spec in fields_of(cls):
+            if spec not in present:
+                self.line(f"{target}.{spec.name} = {self._default(spec)}")
+        for spec in present:
+            nullable = spec.nullable.includes(self.version)
+            self._value(spec.type, f"{target}.{spec.name}", spec.name, nullable)
+        if self.flexible:
+            self._tags(cls, target)
+
+    def _default(self, spec: FieldSpec) -> str:
+        if spec.default == ():
+            return "[]"
+        if spec.default is None or isinstance(spec.default, int | str):
+            return repr(spec.default)
+        return self.bind("default", spec.default)
+
+    def _value(self, kind: FieldType, target: str, name: str, nullable: bool) -> None:
+        """Read one value into `target`, an attribute or a variable."""
+        if kind.kind in FIXED_FORMATS:
+            self.run.append((FIXED_FORMATS[kind.kind], target))
+        elif kind.kind == "struct":
+            self._nested_struct(kind, target, name, nullable)
+        elif kind.kind == "array":
+            self._array(kind, target, name, nullable)
+        else:
+            self._sized(kind.kind, target, name, nullable)
+
+    def _nested_struct(self, kind: FieldType, target: str, name: str, nullable: bool) -> None:
+        assert kind.struct is not None
+        inside = self.variable("o")
+        if not nullable:
+            self._struct(kind.struct, inside)
+            self.line(f"{target} = {inside}")
+            return
+        present = self.variable("n")
+        self.run.append(("b", present))
+        self._flush()
+        with self.block(f"if {present} < 0:"):
+            self.line(f"{target} = None")
+        with self.block("else:"):
+            self._struct(kind.struct, inside)
+            self._flush()
+            self.line(f"{target} = {inside}")
+
+    def _length(self, letter: str, target: str, name: str, nullable: bool) -> str:
+        """Read a length or count, and deal with null. The caller opens an `else:` block. Gives
+        the expression of the length."""
+        length = self.variable("n")
+        self.run.append(("B" if self.flexible else letter, length))
+        self._flush()
+        if self.flexible:
+            with self.block(f"if {length} > 127:"):
+                self.line(f"{length}, p = uvarint(buf, p - 1)")
+        with self.block(f"if {length} == 0:" if self.flexible else f"if {length} < 0:"):
+            self.line(f"{target} = None" if nullable else f"raise null({name!r})")
+        return f"{length} - 1" if self.flexible else length
+
+    def _sized(self, kind: str, target: str, name: str, nullable: bool) -> None:
+        length = self._length("h" if kind == "string" else "i", target, name, nullable)
+        with self.block("else:"):
+            self.line(f"q = p + {length}")
+            limited = self.flexible and kind == "string"
+            too_long = f" or q - p > {STRING_SIZE_MAX}" if limited else ""
+            with self.block(f"if q > end{too_long}:"):
+                self.line(f"raise short({name!r})")
+            self.line(f"{target} = {_CONVERSIONS[kind]}")
+            self.line("p = q")
+
+    def _array(self, kind: FieldType, target: str, name: str, nullable: bool) -> None:
+        assert kind.element is not None
+        count = self._length("i", target, name, nullable)
+        with self.block("else:"):
+            size = smallest_size(kind.element, self.version, flexible=self.flexible)
+            n = self.variable("n")
+            self.line(f"{n} = {count}")
+            with self.block(f"if {n} * {max(size, 1)} > end - p:"):
+                self.line(f"raise short({name!r})")
+            letter = FIXED_FORMATS.get(kind.element.kind)
+            if letter is not None and len(letter) == 1:
+                numbers = f"format(f'{{{n}}}{letter}').unpack_from(buf, p)"
+                self.namespace["format"] = big_endian.__wrapped__
+                self.line(f"{target} = list({numbers})")
+                self.line(f"p += {n} * {size}")
+                return
+            elements, element = self.variable("a"), self.variable("o")
+            self.line(f"{target} = {elements} = []")
+            with self.block(f"for _ in range({n}):"):
+                if kind.element.struct is not None:
+                    self._struct(kind.element.struct, element)
+                else:
+                    self._value(kind.element, element, name, nullable=False)
+                self._flush()
+                self.line(f"{elements}.append({element})")
+
+    def _tags(self, cls: type[Struct], target: str) -> None:
+        """Read the count of tagged fields, nearly always 0; another function does the rest."""
+        count = self.variable("n")
+        self.run.append(("B", count))
+        self._flush()
+        reader = "skip_tags(buf, p - 1, end)"
+        if tagged_fields(cls, self.version):
+            name = f"tags_of_{self.bind(cls.__name__, cls)}"
+            reader = f"{name}({target}, buf, p - 1, end)"
+            if name not in self.namespace:
+                self.namespace[name] = None
+                self._tag_readers.append((name, cls))
+        with self.block(f"if {count}:"):
+            self.line(f"p = {reader}")
+
+    def _tag_reader(self, name: str, cls: type[Struct]) -> None:
+        with self.block(f"def {name}(o, buf, p, end):"):
+            self.line("count, p = uvarint(buf, p)")
+            with self.block("for _ in range(count):"):
+                self.line("tag, p, stop = tag_header(buf, p, end)")
+                for spec in tagged_fields(cls, self.version):
+                    with self.block(f"if tag == {spec.tag}:"):
+                        nullable = spec.nullable.includes(self.version)
+                        self._value(spec.type, f"o.{spec.name}", spec.name, nullable)
+                        self._flush()
+                        with self.block("if p != stop:"):
+                            self.line(f"raise short({spec.name!r})")
+                self.line("p = stop")
+            self.line("return p")
+
+    def _flush(self) -> None:
+        """Read the gathered run of fixed-size fields."""
+        if not self.run:
+            return
+        letters = "".join(letter for letter, _ in self.run)
+        targets = ", ".join(target for _, target in self.run)
+        self.run.clear()
+        if letters == "B":
+            self.line(f"{targets} = buf[p]")
+            self.line("p += 1")
+            return
+        form = big_endian(letters)
+        comma = "" if "," in targets else ","
+        self.line(f"{targets}{comma} = {self.bind('unpack', form.unpack_from)}(buf, p)")
+        self.line(f"p += {form.size}")
+
+
+_CONVERSIONS = {
+    "string": "str(buf[p:q], 'utf-8', 'replace')",
+    "bytes": "bytes(buf[p:q])",
+    "records": "buf[p:q]",
+}
+"""Kafka too replaces what is not UTF-8. Bytes are copied, because they outlive the buffer they came
+in; records are not, because they are what the hot path carries."""
+
+
+def decoder_source(cls: type[Message], version: int) -> DecoderWriter:
+    """The writer of `cls`'s decoder for one version, its source complete."""
+    writer = DecoderWriter(version, flexible=is_flexible(cls, version))
+    writer.message(cls)
+    return writer

@@ -1,0 +1,234 @@
+"""Compiles encoders: the function that writes one version of one message.
+
+An encoder gives a list of chunks. Small fields are packed by fused formats into `parts`, which are
+joined into one chunk; records are chunks of their own, passed by reference, so that a file region
+can go from disk to socket without being seen here.
+
+A field that a version does not know must have its default, unless it is declared `ignorable`:
+otherwise the receiver would act on something else than was said (Kafka's UnsupportedVersion rule).
+"""
+
+from ..errors import ErrorCode, KafkaError
+from .primitives import STRING_SIZE_MAX, big_endian, size_of, unsigned_varint
+from .schema import (
+    FIXED_FORMATS,
+    FieldSpec,
+    FieldType,
+    Message,
+    Struct,
+    fields_of,
+    is_flexible,
+)
+from .source import SourceWriter, present_fields, tagged_fields
+
+
+def _unknown(name: str, version: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.UNSUPPORTED_VERSION, f"{name} is set, which version {version} does not know"
+    )
+
+
+_NAMESPACE: dict[str, object] = {
+    "join": b"".join,
+    "unknown": _unknown,
+    "uvarint": unsigned_varint,
+    "size_of": size_of,
+}
+
+
+class EncoderWriter(SourceWriter):
+    """Writes the encoder of one version; `encode(message)` is in its namespace at last."""
+
+    def __init__(self, version: int, *, flexible: bool) -> None:
+        super().__init__(version, flexible=flexible)
+        self.namespace.update(_NAMESPACE)
+        self._tag_writers: list[tuple[str, type[Struct]]] = []
+
+    def message(self, cls: type[Struct]) -> None:
+        with self.block("def encode(o):"):
+            self.line("chunks = []")
+            self.line("parts = []")
+            self.line("put = parts.append")
+            self._struct(cls, "o")
+            self._flush()
+            with self.block("if parts:"):
+                self.line("chunks.append(join(parts))")
+            self.line("return chunks")
+        while self._tag_writers:
+            self._tag_writer(*self._tag_writers.pop())
+
+    def _struct(self, cls: type[Struct], source: str) -> None:
+        for spec in fields_of(cls):
+            if not spec.versions.includes(self.version) and not spec.ignorable:
+                with self.block(f"if {self._is_set(spec, source)}:"):
+                    self.line(f"raise unknown({spec.name!r}, {self.version})")
+        for spec in present_fields(cls, self.version):
+            nullable = spec.nullable.includes(self.version)
+            self._value(spec.type, f"{source}.{spec.name}", nullable)
+        if self.flexible:
+            self._tags(cls, source)
+
+    def _is_set(self, spec: FieldSpec, source: str) -> str:
+        """An expression: whether the field has another value than its default."""
+        value = f"{source}.{spec.name}"
+        if spec.default is None:
+            return f"{value} is not None"
+        if spec.default == ():
+            return f"({value} is None or {value})" if spec.nullable.highest >= 0 else value
+        if spec.default is False:
+            return value
+        default = (
+            repr(spec.default)
+            if isinstance(spec.default, int | str)
+            else self.bind("default", spec.default)
+        )
+        if spec.type.struct is not None:
+            return f"{value} is not {default} and {value} != {default}"
+        return f"{value} != {default}"
+
+    def _value(self, kind: FieldType, value: str, nullable: bool) -> None:
+        """Write one value, an attribute or a variable."""
+        if kind.kind in FIXED_FORMATS:
+            self.run.append((FIXED_FORMATS[kind.kind], value))
+        elif kind.kind == "struct":
+            self._nested_struct(kind, value, nullable)
+        elif kind.kind == "array":
+            self._array(kind, value, nullable)
+        elif kind.kind == "records":
+            self._records(value)
+        else:
+            self._sized(kind.kind, value, nullable)
+
+    def _nested_struct(self, kind: FieldType, value: str, nullable: bool) -> None:
+        assert kind.struct is not None
+        inside = self.variable("o")
+        self.line(f"{inside} = {value}")
+        if not nullable:
+            self._struct(kind.struct, inside)
+            return
+        self._flush()
+        with self.block(f"if {inside} is None:"):
+            self.line(r"put(b'\xff')")
+        with self.block("else:"):
+            self.run.append(("b", "1"))
+            self._struct(kind.struct, inside)
+            self._flush()
+
+    def _length(self, letter: str, length: str, present: str | None) -> None:
+        """Write a length or count; `present` is the expression that tells it from null, if any."""
+        if not self.flexible:
+            value = length if present is None else f"{length} if {present} else -1"
+            self.run.append((letter, value))
+            self._flush()
+            return
+        n = self.variable("n")
+        value = f"{length} + 1" if present is None else f"{length} + 1 if {present} else 0"
+        self.line(f"{n} = {value}")
+        run = list(self.run)
+        with self.block(f"if {n} < 128:"):
+            self.run.append(("B", n))
+            self._flush()
+        with self.block("else:"):
+            self.run = run
+            self._flush()
+            self.line(f"put(uvarint({n}))")
+
+    def _sized(self, kind: str, value: str, nullable: bool) -> None:
+        v, data = self.variable("v"), self.variable("b")
+        content = f"{v}.encode()" if kind == "string" else v
+        self.line(f"{v} = {value}")
+        if nullable:
+            self.line(f"{data} = b'' if {v} is None else {content}")
+        else:
+            self.line(f"{data} = {content}")
+        present = f"{v} is not None" if nullable else None
+        if kind == "string" and self.flexible:
+            with self.block(f"if len({data}) > {STRING_SIZE_MAX}:"):
+                self.line(f"raise ValueError({value!r} + ' is longer than a string may be')")
+        self._length("h" if kind == "string" else "i", f"len({data})", present)
+        self.line(f"put({data})")
+
+    def _records(self, value: str) -> None:
+        v, size = self.variable("v"), self.variable("s")
+        self.line(f"{v} = {value}")
+        self.line(f"{size} = 0 if {v} is None else size_of({v})")
+        self._length("i", size, f"{v} is not None")
+        with self.block(f"if {size}:"):
+            self.line("chunks.append(join(parts))")
+            self.line(f"chunks.append({v})")
+            self.line("parts.clear()")
+
+    def _array(self, kind: FieldType, value: str, nullable: bool) -> None:
+        assert kind.element is not None
+        elements, element = self.variable("a"), self.variable("o")
+        self.line(f"{elements} = {value}")
+        present = f"{elements} is not None" if nullable else None
+        self._length("i", f"len({elements})", present)
+        letter = FIXED_FORMATS.get(kind.element.kind)
+        if letter is not None and len(letter) == 1:
+            self.namespace["format"] = big_endian.__wrapped__
+            with self.block(f"if {elements}:"):
+                self.line(f"put(format(f'{{len({elements})}}{letter}').pack(*{elements}))")
+            return
+        with self.block(f"for {element} in {elements}{' or ()' if nullable else ''}:"):
+            if kind.element.struct is not None:
+                self._struct(kind.element.struct, element)
+            else:
+                self._value(kind.element, element, nullable=False)
+            self._flush()
+
+    def _tags(self, cls: type[Struct], source: str) -> None:
+        """Write the tagged fields: a zero in the run where none is set, else another function."""
+        tagged = tagged_fields(cls, self.version)
+        if not tagged:
+            self.run.append(("B", "0"))
+            return
+        name = f"tags_of_{self.bind(cls.__name__, cls)}"
+        if name not in self.namespace:
+            self.namespace[name] = None
+            self._tag_writers.append((name, cls))
+        run = list(self.run)
+        with self.block(f"if {' or '.join(self._is_set(spec, source) for spec in tagged)}:"):
+            self._flush()
+            self.line(f"{name}({source}, put)")
+        with self.block("else:"):
+            self.run = [*run, ("B", "0")]
+            self._flush()
+
+    def _tag_writer(self, name: str, cls: type[Struct]) -> None:
+        """A function that puts the count, then tag, size and value of each field that is set."""
+        tagged = tagged_fields(cls, self.version)
+        with self.block(f"def {name}(o, put_outside):"):
+            self.line("count = 0")
+            self.line("fields = []")
+            for spec in tagged:
+                with self.block(f"if {self._is_set(spec, 'o')}:"):
+                    self.line("count += 1")
+                    self.line("parts = []")
+                    self.line("put = parts.append")
+                    nullable = spec.nullable.includes(self.version)
+                    self._value(spec.type, f"o.{spec.name}", nullable)
+                    self._flush()
+                    self.line("value = join(parts)")
+                    self.line(f"fields += (uvarint({spec.tag}), uvarint(len(value)), value)")
+            self.line("put_outside(uvarint(count))")
+            self.line("put_outside(join(fields))")
+
+    def _flush(self) -> None:
+        """Pack the gathered run of fixed-size fields."""
+        if not self.run:
+            return
+        letters = "".join(letter for letter, _ in self.run)
+        values = ", ".join(value for _, value in self.run)
+        self.run = []
+        if letters == "B" and values == "0":
+            self.line(r"put(b'\0')")
+            return
+        self.line(f"put({self.bind('pack', big_endian(letters).pack)}({values}))")
+
+
+def encoder_source(cls: type[Message], version: int) -> EncoderWriter:
+    """The writer of `cls`'s encoder for one version, its source complete."""
+    writer = EncoderWriter(version, flexible=is_flexible(cls, version))
+    writer.message(cls)
+    return writer

@@ -1,0 +1,20 @@
+"""What a consumer tells its group's leader inside JoinGroup: the topics it wants.
+
+An opaque value to the broker. It is written behind its own version, an int16. Versions: 1 owned
+partitions (KIP-429); 2 generation (KIP-792); 3 rack (KIP-881).
+"""
+
+from ..schema import Message, Struct, field, int32
+
+
+class TopicPartition(Struct):
+    topic: str = field("1+")
+    partitions: list[int32] = field("1+")
+
+
+class ConsumerProtocolSubscription(Message, versions="0-3"):
+    topics: list[str] = field("0+")
+    user_data: bytes | None = field("0+", nullable="0+", default=None)
+    owned_partitions: list[TopicPartition] = field("1+", ignorable=True)
+    generation_id: int32 = field("2+", default=-1, ignorable=True)
+    rack_id: str | None = field("3+", nullable="3+", default=None, ignorable=True)

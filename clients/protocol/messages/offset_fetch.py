@@ -1,0 +1,74 @@
+"""OffsetFetch (key 9): a group's committed positions.
+
+Versions: 2 all topics (null) and a top-level error; 3 throttle time; 5 leader epoch; 6 flexible;
+7 stable offsets only (KIP-447); 8 several groups in one request (KIP-709), which moves everything
+one level down; 9 members of the consumer protocol (KIP-848); 10 topic ids.
+"""
+
+from ...kafka_uuid import Uuid
+from ..schema import Message, Struct, field, int16, int32, int64
+
+
+class OffsetFetchRequestTopic(Struct):
+    name: str = field("0-7")
+    partition_indexes: list[int32] = field("0-7")
+
+
+class OffsetFetchRequestTopics(Struct):
+    name: str = field("8-9", ignorable=True)
+    topic_id: Uuid = field("10+", ignorable=True)
+    partition_indexes: list[int32] = field("8+")
+
+
+class OffsetFetchRequestGroup(Struct):
+    group_id: str = field("8+")
+    member_id: str | None = field("9+", nullable="9+", default=None, ignorable=True)
+    member_epoch: int32 = field("9+", default=-1, ignorable=True)
+    topics: list[OffsetFetchRequestTopics] | None = field("8+", nullable="8+")
+
+
+class OffsetFetchRequest(Message, key=9, versions="1-10", flexible="6+"):
+    group_id: str = field("0-7")
+    topics: list[OffsetFetchRequestTopic] | None = field("0-7", nullable="2-7")
+    groups: list[OffsetFetchRequestGroup] = field("8+")
+    require_stable: bool = field("7+")
+
+
+class OffsetFetchResponsePartition(Struct):
+    partition_index: int32 = field("0-7")
+    committed_offset: int64 = field("0-7")
+    committed_leader_epoch: int32 = field("5-7", default=-1, ignorable=True)
+    metadata: str | None = field("0-7", nullable="0-7")
+    error_code: int16 = field("0-7")
+
+
+class OffsetFetchResponseTopic(Struct):
+    name: str = field("0-7")
+    partitions: list[OffsetFetchResponsePartition] = field("0-7")
+
+
+class OffsetFetchResponsePartitions(Struct):
+    partition_index: int32 = field("8+")
+    committed_offset: int64 = field("8+")
+    committed_leader_epoch: int32 = field("8+", default=-1, ignorable=True)
+    metadata: str | None = field("8+", nullable="8+")
+    error_code: int16 = field("8+")
+
+
+class OffsetFetchResponseTopics(Struct):
+    name: str = field("8-9", ignorable=True)
+    topic_id: Uuid = field("10+", ignorable=True)
+    partitions: list[OffsetFetchResponsePartitions] = field("8+")
+
+
+class OffsetFetchResponseGroup(Struct):
+    group_id: str = field("8+")
+    topics: list[OffsetFetchResponseTopics] = field("8+")
+    error_code: int16 = field("8+")
+
+
+class OffsetFetchResponse(Message, key=9, versions="1-10", flexible="6+"):
+    throttle_time_ms: int32 = field("3+", ignorable=True)
+    topics: list[OffsetFetchResponseTopic] = field("0-7")
+    error_code: int16 = field("2-7", ignorable=True)
+    groups: list[OffsetFetchResponseGroup] = field("8+")

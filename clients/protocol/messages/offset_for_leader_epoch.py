@@ -1,0 +1,39 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ends; how followers and consumers truncate.
+
+Versions: 2 the current leader epoch fences (KIP-320); 3 replica id; 4 flexible.
+"""
+
+from ..schema import Message, Struct, field, int16, int32, int64
+
+
+class OffsetForLeaderPartition(Struct):
+    partition: int32 = field("0+")
+    current_leader_epoch: int32 = field("2+", default=-1, ignorable=True)
+    leader_epoch: int32 = field("0+")
+
+
+class OffsetForLeaderTopic(Struct):
+    topic: str = field("0+")
+    partitions: list[OffsetForLeaderPartition] = field("0+")
+
+
+class OffsetForLeaderEpochRequest(Message, key=23, versions="2-4", flexible="4+"):
+    replica_id: int32 = field("3+", default=-2, ignorable=True)
+    topics: list[OffsetForLeaderTopic] = field("0+")
+
+
+class EpochEndOffset(Struct):
+    error_code: int16 = field("0+")
+    partition: int32 = field("0+")
+    leader_epoch: int32 = field("1+", default=-1, ignorable=True)
+    end_offset: int64 = field("0+", default=-1)
+
+
+class OffsetForLeaderTopicResult(Struct):
+    topic: str = field("0+")
+    partitions: list[EpochEndOffset] = field("0+")
+
+
+class OffsetForLeaderEpochResponse(Message, key=23, versions="2-4", flexible="4+"):
+    throttle_time_ms: int32 = field("2+", ignorable=True)
+    topics: list[OffsetForLeaderTopicResult] = field("0+")

@@ -1,0 +1,64 @@
+"""The few encodings that the struct module does not have, and its compiled formats, shared.
+
+Compact lengths and tags are unsigned variable-length integers (KIP-482): seven bits a byte, the
+lowest first, at most five bytes, as in `org.apache.kafka.common.utils.ByteUtils`.
+"""
+
+from functools import cache
+from struct import Struct as Format
+
+from ..errors import ProtocolError
+from .schema import Chunk
+
+STRING_SIZE_MAX = 0x7FFF
+"""Kafka refuses longer strings in every version, though compact lengths could say more."""
+
+
+@cache
+def big_endian(letters: str) -> Format:
+    """The compiled format of these struct letters, without padding; one for all codecs."""
+    return Format(">" + letters)
+
+
+def read_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
+    """The number at `position` and the position behind it."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise ProtocolError("A variable-length integer has more than five bytes")
+
+
+def unsigned_varint(value: int) -> bytes:
+    """The encoding of a number that is not negative."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def size_of(chunk: Chunk) -> int:
+    """The number of bytes that a chunk puts on the wire."""
+    return len(chunk) if isinstance(chunk, bytes | bytearray) else chunk.nbytes
+
+
+def read_tag_header(buffer: bytes | memoryview, position: int, end: int) -> tuple[int, int, int]:
+    """The tag at `position`, where its value begins, and where it ends."""
+    tag, position = read_unsigned_varint(buffer, position)
+    size, position = read_unsigned_varint(buffer, position)
+    if size > end - position:
+        raise ProtocolError("A tagged field ends behind its message")
+    return tag, position, position + size
+
+
+def skip_tagged_fields(buffer: bytes | memoryview, position: int, end: int) -> int:
+    """Step over a section of tagged fields none of which this side knows."""
+    count, position = read_unsigned_varint(buffer, position)
+    for _ in range(count):
+        _, _, position = read_tag_header(buffer, position, end)
+    return position

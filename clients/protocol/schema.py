@@ -1,0 +1,319 @@
+"""Messages are declared here as typed classes: one class for all versions of a message.
+
+    class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
+        max_wait_ms: int32 = field("0+")
+        max_bytes: int32 = field("3+", default=0x7FFFFFFF, ignorable=True)
+
+A field says in which versions it exists (`"3+"`, `"0-12"`, `"7"`), in which of them it may be null,
+its tag where it is a tagged field (KIP-482), its default, and whether it may be dropped silently
+when a version does not know it. Names, order and defaults are those of the JSON definitions in
+Apache Kafka's `common/message`; only the case of the field names differs. Where no default is
+named, the type decides: zero, false, an empty string, an empty list, a struct of defaults.
+
+The rules this file keeps:
+
+- A declaration costs little: nothing is parsed or compiled before a class is used, because a broker
+  imports twenty such modules and should be up in a fraction of a second. The constructor is written
+  at the first construction, the codecs (see `codec.py`) at the first use of a version.
+- Type checkers see the constructor: every field is an optional keyword.
+- A struct-valued field that nobody set holds *the* default instance of its class. It is shared and
+  refuses assignment; to say something else, construct a struct.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from types import GenericAlias, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+)
+
+from ..kafka_uuid import ZERO_UUID, Uuid
+
+T = TypeVar("T")
+
+
+class Region(Protocol):
+    """A stretch of a file that is sent without being read (`storage.files.FileRegion`)."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+Chunk = bytes | bytearray | memoryview | Region
+"""One piece of an encoded message."""
+
+int8 = Annotated[int, "int8"]
+int16 = Annotated[int, "int16"]
+int32 = Annotated[int, "int32"]
+int64 = Annotated[int, "int64"]
+uint16 = Annotated[int, "uint16"]
+uint32 = Annotated[int, "uint32"]
+float64 = Annotated[float, "float64"]
+Records = Annotated[Chunk | None, "records"]
+"""Record batches: decoded as a memoryview over the input, encoded by reference."""
+
+
+class Unset:
+    """The type of `UNSET`."""
+
+
+UNSET = Unset()
+"""In a declaration: no default is named, so that of the type holds."""
+
+
+class Declaration(NamedTuple):
+    """What a class body says about one field, unparsed."""
+
+    versions: str
+    nullable: str | None
+    tag: int | None
+    default: object
+    ignorable: bool
+
+
+def field(
+    versions: str,
+    *,
+    nullable: str | None = None,
+    tag: int | None = None,
+    default: T | Unset = UNSET,
+    ignorable: bool = False,
+) -> T:
+    """Declare a field. To the type checkers it is a plain default value of the field's own type."""
+    return cast("T", Declaration(versions, nullable, tag, default, ignorable))
+
+
+@dataclass_transform(kw_only_default=True)
+class StructType(type):
+    """Turns declarations into slots, and remembers what was declared."""
+
+    def __new__(
+        cls,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, object],
+        **options: object,
+    ) -> "StructType":
+        if "__slots__" not in namespace:
+            names = cast("dict[str, object]", namespace.get("__annotations__", {}))
+            declared = {name: namespace.pop(name) for name in names}
+            namespace["__slots__"] = tuple(declared)
+            namespace["__declared__"] = declared
+        return super().__new__(cls, name, bases, namespace, **options)
+
+
+class Struct(metaclass=StructType):
+    """A group of fields inside a message. Compares by value, prints as it is constructed."""
+
+    __slots__ = ()
+    __declared__: ClassVar[dict[str, Declaration]] = {}
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: object) -> None:
+            """Write this class's own constructor and use it; from then on calls go there."""
+            type(self).__init__ = _compile_constructor(type(self))
+            self.__init__(**values)
+
+    def __eq__(self, other: object) -> bool:
+        declared = self.__declared__
+        if not isinstance(other, Struct) or other.__declared__ is not declared:
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in declared)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__declared__)
+        return f"{type(self).__name__}({values})"
+
+
+class Message(Struct):
+    """A struct that is sent on its own: a request, a response, or a versioned value in a record.
+
+    Class options: `key`, the API key of a request or response (none for values in records);
+    `versions`, those that can be encoded and decoded; `flexible`, those with compact lengths and
+    tagged fields, or none.
+    """
+
+    __slots__ = ()
+    api_key: ClassVar[int] = -1
+    versions: ClassVar[str] = ""
+    flexible_versions: ClassVar[str | None] = None
+    __encoders__: ClassVar[dict[int, Callable[["Message"], list[Chunk]]]] = {}
+    __decoders__: ClassVar[dict[int, Callable[[memoryview, int, int], tuple["Message", int]]]] = {}
+
+    def __init_subclass__(
+        cls, *, versions: str, flexible: str | None = None, key: int = -1
+    ) -> None:
+        cls.api_key = key
+        cls.versions = versions
+        cls.flexible_versions = flexible
+        cls.__encoders__ = {}
+        cls.__decoders__ = {}
+
+
+# What follows is the slow, once-only side: declarations taken apart for those who compile them.
+
+NEWEST = 0x7FFF
+"""Versions are 16 bits on the wire; "3+" ends here."""
+
+
+class VersionRange(NamedTuple):
+    """The versions from lowest to highest, both included; none if highest is below lowest."""
+
+    lowest: int
+    highest: int
+
+    def includes(self, version: int) -> bool:
+        return self.lowest <= version <= self.highest
+
+
+@cache
+def version_range(text: str | None) -> VersionRange:
+    """Parse `"3+"`, `"0-12"` or `"7"`; no text means no versions."""
+    if text is None:
+        return VersionRange(0, -1)
+    lowest, dash, highest = text.partition("-")
+    if dash:
+        return VersionRange(int(lowest), int(highest))
+    if text.endswith("+"):
+        return VersionRange(int(text[:-1]), NEWEST)
+    return VersionRange(int(text), int(text))
+
+
+def is_flexible(cls: type[Message], version: int) -> bool:
+    """Whether this version has compact lengths and tagged fields (KIP-482)."""
+    return version_range(cls.flexible_versions).includes(version)
+
+
+FIXED_FORMATS = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "uint32": "I",
+    "float64": "d",
+    "uuid": "16s",
+}
+"""The kinds that always take the same room, and their letters in the struct module."""
+
+_PLAIN_KINDS: dict[object, str] = {bool: "bool", str: "string", bytes: "bytes", Uuid: "uuid"}
+
+_EMPTY_VALUES: dict[str, object] = {
+    "array": (),
+    "bool": False,
+    "bytes": b"",
+    "float64": 0.0,
+    "records": None,
+    "string": "",
+    "uuid": ZERO_UUID,
+}
+"""Defaults of the kinds for which it is not 0."""
+
+
+class FieldType(NamedTuple):
+    """What a value is on the wire.
+
+    `kind` is a key of FIXED_FORMATS, or string, bytes, records, struct or array. A struct has its
+    class in `struct`; an array has the type of its elements in `element`.
+    """
+
+    kind: str
+    struct: type[Struct] | None = None
+    element: "FieldType | None" = None
+
+
+class FieldSpec(NamedTuple):
+    """One declared field, parsed. The default of a list is `()`; instances get a fresh list."""
+
+    name: str
+    type: FieldType
+    versions: VersionRange
+    nullable: VersionRange
+    tag: int | None
+    default: object
+    ignorable: bool
+
+
+def _field_type(annotation: object) -> FieldType:
+    metadata = getattr(annotation, "__metadata__", None)
+    if metadata is not None:
+        return FieldType(cast("tuple[str]", metadata)[0])
+    if isinstance(annotation, UnionType):
+        (present,) = (part for part in get_args(annotation) if part is not type(None))
+        return _field_type(present)
+    if isinstance(annotation, GenericAlias):
+        return FieldType("array", element=_field_type(get_args(annotation)[0]))
+    if isinstance(annotation, StructType):
+        return FieldType("struct", struct=cast("type[Struct]", annotation))
+    return FieldType(_PLAIN_KINDS[annotation])
+
+
+def _default(field_type: FieldType, declared: object) -> object:
+    if not isinstance(declared, Unset):
+        return declared
+    if field_type.struct is not None:
+        return default_instance(field_type.struct)
+    return _EMPTY_VALUES.get(field_type.kind, 0)
+
+
+@cache
+def fields_of(cls: type[Struct]) -> tuple[FieldSpec, ...]:
+    """The fields of a class as declared, which is their order on the wire but for tagged ones."""
+    annotations = cast("dict[str, object]", cls.__annotations__)
+    specs: list[FieldSpec] = []
+    for name, declared in cls.__declared__.items():
+        field_type = _field_type(annotations[name])
+        specs.append(
+            FieldSpec(
+                name,
+                field_type,
+                version_range(declared.versions),
+                version_range(declared.nullable),
+                declared.tag,
+                _default(field_type, declared.default),
+                declared.ignorable,
+            )
+        )
+    return tuple(specs)
+
+
+def _refuse(self: object, name: str, _: object) -> None:
+    raise AttributeError(f"{type(self).__name__}.{name} is a shared default: construct a new one")
+
+
+@cache
+def default_instance(cls: type[Struct]) -> Struct:
+    """The one instance of `cls` that stands for "nobody set this". It refuses assignment."""
+    frozen = StructType(cls.__name__, (cls,), {"__slots__": (), "__setattr__": _refuse})
+    instance = object.__new__(cast("type[Struct]", frozen))
+    for spec in fields_of(cls):
+        object.__setattr__(instance, spec.name, [] if spec.default == () else spec.default)
+    return instance
+
+
+def _compile_constructor(cls: type[Struct]) -> Callable[..., None]:
+    """Write `__init__` with a keyword for each field; lists are fresh in every instance."""
+    namespace: dict[str, object] = {"_empty": ()}
+    parameters = ["self", "*"] if cls.__declared__ else ["self"]
+    body: list[str] = []
+    for spec in fields_of(cls):
+        if spec.default == ():
+            parameters.append(f"{spec.name}=_empty")
+            body.append(f"self.{spec.name} = [] if {spec.name} is _empty else {spec.name}")
+        else:
+            namespace[f"_{spec.name}"] = spec.default
+            parameters.append(f"{spec.name}=_{spec.name}")
+            body.append(f"self.{spec.name} = {spec.name}")
+    source = "\n ".join([f"def __init__({', '.join(parameters)}):", *(body or ["pass"])])
+    exec(source, namespace)
+    return cast("Callable[..., None]", namespace["__init__"])
