@@ -106,8 +106,7 @@ BANS = (
     _ban(
         "eval() exec() compile()",
         "plain code",
-        "clients/protocol/codec.py",  # the schema compiler
-        "clients/protocol/schema.py",
+        "clients/protocol/source.py",  # the schema compiler
     ),
     _ban("asyncio.get_event_loop", "asyncio.get_running_loop()"),
     _ban(

@@ -93,7 +93,7 @@ def test_every_rule_has_a_bad_sample() -> None:
     [
         ("clients/environment.py", "import time\nnow = time.time_ns()"),
         ("storage/files.py", "import os\nos.fsync(3)\nopen('x')"),
-        ("clients/protocol/codec.py", "exec('pass')"),
+        ("clients/protocol/source.py", "exec('pass')"),
         ("broker/x.py", "import random\ndef f(chance: random.Random) -> None: ..."),
         ("broker/x.py", "async def f(group):\n    group.create_task(g())"),
         ("broker/x.py", "def f(log):\n    log.open()\n    log.time()"),

@@ -1,0 +1,275 @@
+"""A real Apache Kafka beside us, for differential tests and for benchmarks.
+
+Needs Java 17 and Maven. The jars come from Maven Central once and are kept under
+`~/.cache/tierlog/kafka-<version>` (or `$XDG_CACHE_HOME`).
+
+    run_tool("kafka-dump-log", "--files", path)         # any of Kafka's tools, by its usual name
+    with KafkaNode(directory, tiered=True) as kafka:    # one combined KRaft node on free ports
+        run_tool("kafka-topics", "--bootstrap-server", kafka.bootstrap, "--list")
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..clients.environment import SystemEnvironment
+from ..clients.kafka_uuid import uuid_to_string
+from .probe import NotUpError, free_port, wait_until_up
+
+KAFKA_VERSION = "4.3.1"
+RECIPE = Path(__file__).resolve().parent / "kafka"
+
+_TOOLS_PACKAGE = "org.apache.kafka.tools."
+TOOLS = {
+    "kafka-broker-api-versions": _TOOLS_PACKAGE + "BrokerApiVersionsCommand",
+    "kafka-cluster": _TOOLS_PACKAGE + "ClusterTool",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": _TOOLS_PACKAGE + "consumer.ConsoleConsumer",
+    "kafka-console-producer": _TOOLS_PACKAGE + "ConsoleProducer",
+    "kafka-consumer-groups": _TOOLS_PACKAGE + "consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": _TOOLS_PACKAGE + "ConsumerPerformance",
+    "kafka-delete-records": _TOOLS_PACKAGE + "DeleteRecordsCommand",
+    "kafka-dump-log": _TOOLS_PACKAGE + "DumpLogSegments",
+    "kafka-features": _TOOLS_PACKAGE + "FeatureCommand",
+    "kafka-get-offsets": _TOOLS_PACKAGE + "GetOffsetShell",
+    "kafka-groups": _TOOLS_PACKAGE + "GroupsCommand",
+    "kafka-log-dirs": _TOOLS_PACKAGE + "LogDirsCommand",
+    "kafka-metadata-quorum": _TOOLS_PACKAGE + "MetadataQuorumCommand",
+    "kafka-producer-perf-test": _TOOLS_PACKAGE + "ProducerPerformance",
+    "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-topics": _TOOLS_PACKAGE + "TopicCommand",
+    "kafka-transactions": _TOOLS_PACKAGE + "TransactionsCommand",
+    "kafka-verifiable-consumer": _TOOLS_PACKAGE + "VerifiableConsumer",
+    "kafka-verifiable-producer": _TOOLS_PACKAGE + "VerifiableProducer",
+}
+
+# As Kafka's own start script gives them.
+_SERVER_FLAGS = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+
+
+class KafkaUnavailableError(Exception):
+    """Java or Maven is missing, or Maven Central could not be reached."""
+
+
+@contextmanager
+def _exclusively(path: Path) -> Generator[None, None, None]:
+    """Hold a lock that other processes of this machine respect: test workers fetch but once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def kafka_jars() -> Path:
+    """The folder with Apache Kafka's jars, fetched when it is not there yet (about 100 MB)."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tierlog"
+    folder = cache / f"kafka-{KAFKA_VERSION}"
+    if (folder / ".complete").exists():
+        return folder
+    for command in ("java", "mvn"):
+        if shutil.which(command) is None:
+            raise KafkaUnavailableError(f"Apache Kafka needs {command} on the PATH.")
+    with _exclusively(cache / "fetch.lock"):
+        if not (folder / ".complete").exists():
+            _fetch(folder)
+    return folder
+
+
+def _fetch(folder: Path) -> None:
+    unfinished = folder.with_name(folder.name + ".new")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    command = [
+        "mvn",
+        "--quiet",
+        "--batch-mode",
+        f"--file={RECIPE / 'pom.xml'}",
+        f"-Dkafka.version={KAFKA_VERSION}",
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={unfinished}",
+    ]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    if answer.returncode != 0:
+        raise KafkaUnavailableError(f"Maven could not fetch Kafka:\n{answer.stdout}{answer.stderr}")
+    (unfinished / ".complete").touch()
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
+
+
+def java_command(main_class: str, *arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
+    """The command line that runs a class of Kafka's jars."""
+    logging = f"-Dlog4j2.configurationFile={RECIPE / 'log4j2.properties'}"
+    return ["java", *flags, logging, "-cp", f"{kafka_jars()}/*", main_class, *arguments]
+
+
+def run_tool(
+    tool: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's command-line tools, by its usual name or by its class, to its end.
+
+    With `check` a failing tool raises CalledProcessError that carries what it printed.
+    """
+    main_class = TOOLS.get(tool, tool)
+    # One compiler tier and the serial collector: tools live for a second.
+    flags = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+    answer = subprocess.run(
+        java_command(main_class, *arguments, flags=flags),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    if check and answer.returncode != 0:
+        error = subprocess.CalledProcessError(answer.returncode, [tool, *arguments])
+        error.add_note(answer.stdout + answer.stderr)
+        raise error
+    return answer
+
+
+def node_properties(
+    directory: Path, port: int, controller_port: int, tiered: bool
+) -> dict[str, str]:
+    """The server.properties of one combined node that keeps everything under `directory`."""
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "log.dirs": str(directory / "logs"),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    if tiered:
+        remote = "org.apache.kafka.server.log.remote"
+        properties |= {
+            "remote.log.storage.system.enable": "true",
+            "remote.log.storage.manager.class.name": f"{remote}.storage.LocalTieredStorage",
+            "remote.log.storage.manager.impl.prefix": "rsm.config.",
+            "rsm.config.dir": str(directory / "remote"),
+            "rsm.config.delete.enable": "true",
+            "remote.log.metadata.manager.class.name": (
+                f"{remote}.metadata.storage.TopicBasedRemoteLogMetadataManager"
+            ),
+            "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
+            "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+            "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+            "remote.log.manager.task.interval.ms": "1000",
+            "log.retention.check.interval.ms": "1000",
+            "log.initial.task.delay.ms": "2000",
+        }
+    return properties
+
+
+class KafkaNode:
+    """One Apache Kafka that is broker and controller, listening on 127.0.0.1.
+
+    A second node on the same directory finds the first one's data. `tiered` uses Kafka's
+    LocalTieredStorage under `<directory>/remote` and the topic-based metadata manager.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        tiered: bool = False,
+        properties: Mapping[str, str] | None = None,
+        port: int = 0,
+        heap: str = "1g",
+    ) -> None:
+        self.directory = directory
+        self.port = port or free_port()
+        self._heap = heap
+        self._process: subprocess.Popen[bytes] | None = None
+        self._properties = node_properties(directory, self.port, free_port(), tiered)
+        self._properties |= properties or {}
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "The node was not started."
+        return self._process.pid
+
+    def start(self, timeout_s: float = 60) -> float:
+        """Format the storage if it is new, start, and wait: seconds to the first Metadata answer.
+
+        The seconds count from the start of the broker's process, without the formatting.
+        """
+        (self.directory / "logs").mkdir(parents=True, exist_ok=True)
+        configuration = self.directory / "server.properties"
+        lines = [f"{name}={value}\n" for name, value in self._properties.items()]
+        configuration.write_text("".join(lines))
+        if not (self.directory / "logs" / "meta.properties").exists():
+            cluster_id = uuid_to_string(SystemEnvironment().random_uuid())
+            run_tool("kafka-storage", "format", "-t", cluster_id, "-c", str(configuration))
+        flags = (f"-Xmx{self._heap}", f"-Xms{self._heap}", *_SERVER_FLAGS, "-Dkafka.log.level=INFO")
+        command = java_command("kafka.Kafka", str(configuration), flags=flags)
+        with (self.directory / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        process = self._process
+        try:
+            return wait_until_up("127.0.0.1", self.port, timeout_s, lambda: process.poll() is None)
+        except NotUpError as error:
+            self.stop(timeout_s=5)
+            error.add_note(self.log_tail())
+            raise
+
+    def log_tail(self, lines: int = 30) -> str:
+        """The last lines the broker logged."""
+        path = self.directory / "server.log"
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+    def stop(self, timeout_s: float = 40) -> None:
+        """Stop cleanly (SIGTERM); a node that does not stop in time is killed."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """End the process at once, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()

@@ -1,0 +1,76 @@
+"""When does a broker answer? The same question, asked the same way, of any Kafka.
+
+A broker is up when it has answered a Metadata request that names at least one broker: an open port
+alone says nothing, Apache Kafka opens it long before.
+"""
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+API_VERSIONS = 18
+METADATA = 3
+
+
+class NotUpError(Exception):
+    """The broker did not answer in time, or its process ended."""
+
+
+def _read_exactly(connection: socket.socket, size: int) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        chunk = connection.recv(size - len(received))
+        if not chunk:
+            raise ConnectionResetError("The broker closed the connection.")
+        received += chunk
+    return bytes(received)
+
+
+def _ask(connection: socket.socket, api_key: int, api_version: int, body: bytes) -> bytes:
+    """Send one request with a version 1 header and return the response without its header."""
+    client_id = b"probe"
+    header = struct.pack(">hhih", api_key, api_version, 0, len(client_id)) + client_id
+    connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+    (size,) = struct.unpack(">i", _read_exactly(connection, 4))
+    return _read_exactly(connection, size)[4:]
+
+
+def answers_metadata(host: str, port: int) -> bool:
+    """Whether the broker answers ApiVersions, and Metadata with at least one broker in it."""
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            versions = _ask(connection, API_VERSIONS, 0, b"")
+            if struct.unpack_from(">h", versions)[0] != 0:
+                return False
+            # Version 1 with an empty array: no topics, only brokers.
+            metadata = _ask(connection, METADATA, 1, struct.pack(">i", 0))
+            return bool(struct.unpack_from(">i", metadata)[0] >= 1)
+    except OSError:
+        return False
+
+
+def wait_until_up(
+    host: str,
+    port: int,
+    timeout_s: float,
+    is_alive: Callable[[], bool] = lambda: True,
+    interval_s: float = 0.005,
+) -> float:
+    """Seconds until the first answered Metadata request; NotUpError when it never comes."""
+    began = time.monotonic()
+    while time.monotonic() - began < timeout_s:
+        if answers_metadata(host, port):
+            return time.monotonic() - began
+        if not is_alive():
+            raise NotUpError(f"The process that should listen on {host}:{port} has ended.")
+        time.sleep(interval_s)
+    raise NotUpError(f"No Metadata answer from {host}:{port} within {timeout_s:g} s.")
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nothing listens on at this moment."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
