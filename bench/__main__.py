@@ -1,0 +1,49 @@
+"""`python -m tierlog.bench`: tierlog and Apache Kafka measured side by side, in one run.
+
+Needs Java 17 and Maven (Kafka comes from Maven Central, once), and confluent-kafka from PyPI.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from .kafka_peer import KafkaUnavailableError
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tierlog.bench", description=__doc__)
+    commands = parser.add_subparsers(dest="command", metavar="startup|throughput")
+    startup = commands.add_parser("startup", help="CPU, time and memory to the first answer")
+    startup.add_argument("--rounds", type=int, default=5, help="starts of each broker (default 5)")
+    throughput = commands.add_parser("throughput", help="produce and consume with librdkafka")
+    throughput.add_argument(
+        "--megabytes", type=int, default=500, help="payload of one round (default 500)"
+    )
+    throughput.add_argument(
+        "--rounds", type=int, default=3, help="counted rounds, after one to warm up (default 3)"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    try:
+        if options.command in (None, "startup"):
+            from . import startup
+
+            startup.run(rounds=getattr(options, "rounds", 5))
+        if options.command in (None, "throughput"):
+            from . import throughput
+
+            throughput.run(
+                megabytes=getattr(options, "megabytes", 500), rounds=getattr(options, "rounds", 3)
+            )
+    except KafkaUnavailableError as error:
+        print(f"tierlog.bench: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
