@@ -1,8 +1,8 @@
 """Metadata (key 3): brokers, controller, topics and who leads their partitions.
 
 Versions: 0 no topics named means all of them, from 1 null does; 1 rack, controller, internal
-topics; 2 cluster id; 3 throttle time; 4 topic auto-creation can be declined; 5 offline replicas; 7 leader
-epochs; 8 authorised operations; 9 flexible; 10 topic ids (KIP-516); 12 topics asked by id; 13 a
+topics; 2 cluster id; 3 throttle time; 4 topic auto-creation can be declined; 5 offline
+replicas; 7 leader epochs; 8 authorised operations; 9 flexible; 10 topic ids (KIP-516); 12 topics asked by id; 13 a
 top-level error (KIP-1102).
 """
 

@@ -1,0 +1,94 @@
+"""What stands before every request and every response: which API, which version, which question.
+
+Request headers have two versions: 1 with a client id, 2 with tagged fields behind it, used from an
+API's first flexible version on; the client id itself never becomes compact. Response headers are 0
+(the correlation id alone) and 1 (with tagged fields); ApiVersions is always answered with 0, since
+its client may not have agreed on anything yet (KIP-511).
+"""
+
+from struct import Struct as Format, error as StructError
+from typing import NamedTuple
+
+from ..errors import ErrorCode, KafkaError, ProtocolError
+from .api import SERVED, ApiKey
+from .primitives import skip_tagged_fields
+
+_FIXED = Format(">hhih")
+_CORRELATION_ID = Format(">i")
+_NO_TAGGED_FIELDS = b"\0"
+
+
+class RequestHeader(NamedTuple):
+    """Who asks for what; the correlation id comes back with the answer."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class UnsupportedApiError(KafkaError):
+    """A well-formed header that asks for a key or version which is not served.
+
+    The body behind it cannot be read. For ApiVersions the answer is error 35 in version 0 (C6);
+    for anything else the connection ends (C5).
+    """
+
+    def __init__(self, header: RequestHeader) -> None:
+        message = f"API key {header.api_key} version {header.api_version} is not served"
+        super().__init__(ErrorCode.UNSUPPORTED_VERSION, message)
+        self.header = header
+
+
+def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
+    """The header of the request that fills `view`, and where the body begins.
+
+    Raises ProtocolError for anything that is not a header, UnsupportedApiError for one whose key or
+    version is not served.
+    """
+    try:
+        key, version, correlation_id, size = _FIXED.unpack_from(view)
+        position = _FIXED.size + max(size, 0)
+        if position > len(view):
+            raise ProtocolError("The client id announces more than the request holds")
+        client_id = str(view[_FIXED.size : position], "utf-8", "replace") if size >= 0 else None
+        header = RequestHeader(key, version, correlation_id, client_id)
+        api = SERVED.get(key)
+        if api is None or not api.serves(version):
+            raise UnsupportedApiError(header)
+        if api.is_flexible(version):
+            position = skip_tagged_fields(view, position, len(view))
+    except (StructError, IndexError) as error:
+        raise ProtocolError("The request ends within its header") from error
+    return header, position
+
+
+def encode_request_header(header: RequestHeader) -> bytes:
+    """The header as it stands before a request that we send."""
+    client_id = b"" if header.client_id is None else header.client_id.encode()
+    size = -1 if header.client_id is None else len(client_id)
+    fixed = _FIXED.pack(header.api_key, header.api_version, header.correlation_id, size)
+    flexible = SERVED[header.api_key].is_flexible(header.api_version)
+    return fixed + client_id + (_NO_TAGGED_FIELDS if flexible else b"")
+
+
+def response_header(api_key: int, version: int, correlation_id: int) -> bytes:
+    """The header as it stands before a response to this version of this API."""
+    encoded = _CORRELATION_ID.pack(correlation_id)
+    return encoded + _NO_TAGGED_FIELDS if _is_flexible_response(api_key, version) else encoded
+
+
+def decode_response_header(api_key: int, version: int, view: memoryview) -> tuple[int, int]:
+    """The correlation id of the response that fills `view`, and where its body begins."""
+    try:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(view)
+        position = _CORRELATION_ID.size
+        if _is_flexible_response(api_key, version):
+            position = skip_tagged_fields(view, position, len(view))
+    except (StructError, IndexError) as error:
+        raise ProtocolError("The response ends within its header") from error
+    return correlation_id, position
+
+
+def _is_flexible_response(api_key: int, version: int) -> bool:
+    return api_key != ApiKey.API_VERSIONS and SERVED[api_key].is_flexible(version)
