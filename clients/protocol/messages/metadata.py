@@ -2,8 +2,8 @@
 
 Versions: 0 no topics named means all of them, from 1 null does; 1 rack, controller, internal
 topics; 2 cluster id; 3 throttle time; 4 topic auto-creation can be declined; 5 offline
-replicas; 7 leader epochs; 8 authorised operations; 9 flexible; 10 topic ids (KIP-516); 12 topics asked by id; 13 a
-top-level error (KIP-1102).
+replicas; 7 leader epochs; 8 authorised operations; 9 flexible; 10 topic ids
+(KIP-516); 12 topics asked by id; 13 a top-level error (KIP-1102).
 """
 
 from ...kafka_uuid import Uuid

@@ -1,0 +1,179 @@
+"""Which APIs exist, and which versions of which we serve. ApiVersions is answered from this table.
+
+The ranges are those that a broker of Apache Kafka 4.3.1 announces. A version that is listed is
+served, with one exception, which is Kafka's own: Produce is announced from 0 because old librdkafka
+gives up otherwise (KAFKA-18659), but 0 to 2 end the connection; no message class has them.
+
+Importing this file imports no message. To serve one more API, add its line to the table, its
+messages as `messages/<name>.py`, and its handler.
+"""
+
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+from typing import Final, NamedTuple, cast
+
+from ..errors import ErrorCode, KafkaError
+from .schema import Message
+
+
+class ApiKey(IntEnum):
+    """All keys that Apache Kafka 4.3 defines, served here or not."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    CONTROLLER_REGISTRATION = 70
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+
+
+class Api(NamedTuple):
+    """One served API: its range of versions, and the first that is flexible (KIP-482)."""
+
+    key: ApiKey
+    name: str
+    lowest_version: int
+    highest_version: int
+    first_flexible_version: int
+
+    def serves(self, version: int) -> bool:
+        """Whether requests of this version are announced."""
+        return self.lowest_version <= version <= self.highest_version
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether this version has tagged fields, in its headers too."""
+        return version >= self.first_flexible_version
+
+
+SERVED: Final[dict[int, Api]] = {
+    api.key: api
+    for api in (
+        Api(ApiKey.PRODUCE, "Produce", 0, 13, 9),
+        Api(ApiKey.FETCH, "Fetch", 4, 18, 12),
+        Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, 6),
+        Api(ApiKey.METADATA, "Metadata", 0, 13, 9),
+        Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 10, 8),
+        Api(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 10, 6),
+        Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", 0, 6, 3),
+        Api(ApiKey.JOIN_GROUP, "JoinGroup", 0, 9, 6),
+        Api(ApiKey.HEARTBEAT, "Heartbeat", 0, 4, 4),
+        Api(ApiKey.LEAVE_GROUP, "LeaveGroup", 0, 5, 4),
+        Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, 4),
+        Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, 3),
+        Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, 5),
+        Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
+        Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5, 2),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
+        Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
+        Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
+        Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
+    )
+}
+"""What ApiVersions announces, by key."""
+
+
+def request_class(key: int) -> type[Message]:
+    """The class of an API's requests. Imports its module at the first call."""
+    return _message_class(key, "Request")
+
+
+def response_class(key: int) -> type[Message]:
+    """The class of an API's responses. Imports its module at the first call."""
+    return _message_class(key, "Response")
+
+
+@cache
+def _message_class(key: int, suffix: str) -> type[Message]:
+    api = SERVED.get(key)
+    if api is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"API key {key} is not served")
+    module = import_module(f".messages.{api.key.name.lower()}", __package__)
+    return cast("type[Message]", getattr(module, api.name + suffix))
