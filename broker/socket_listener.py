@@ -1,0 +1,139 @@
+"""Listening sockets and their accept loop, the other half of the door to the network.
+
+Three things that asyncio's servers get wrong for a broker are done by hand here: the backlog holds
+a burst of clients (1,000 connects take seconds with asyncio's 100), TCP_NODELAY is set on every
+connection (asyncio sets it only where the socket names its protocol, and a header that is written
+before its body then waits for the peer's acknowledgement), and accepting can pause, which leaves
+further clients in the backlog as `max.connections` asks.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+from typing import NamedTuple
+
+from .transport import Listener, OnConnected, SharedScratch, SocketTransport
+
+_LOG = logging.getLogger(__name__)
+
+_ACCEPTS_PER_TURN = 64
+_RETRY_ACCEPT_S = 1.0
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class SocketOptions(NamedTuple):
+    """`socket.*` of the configuration; None or -1 leaves a buffer to the system."""
+
+    backlog: int = 2048
+    send_buffer_bytes: int | None = None
+    receive_buffer_bytes: int | None = None
+
+
+def local_host_name() -> str:
+    """The name under which other machines know this one, as far as it knows itself."""
+    return socket.getfqdn()
+
+
+class SocketListener:
+    """One listening socket."""
+
+    def __init__(
+        self, listening: socket.socket, options: SocketOptions, on_connected: OnConnected
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = listening
+        self._options = options
+        self._on_connected = on_connected
+        self._scratch = SharedScratch()
+        self._accepting = False
+        self._retry: asyncio.TimerHandle | None = None
+        name: object = listening.getsockname()[1]
+        self.port = name if isinstance(name, int) else 0
+
+    def resume_accepting(self) -> None:
+        self._retry = None
+        if not self._accepting and self._socket.fileno() >= 0:
+            self._accepting = True
+            self._loop.add_reader(self._socket.fileno(), self._acceptable)
+
+    def pause_accepting(self) -> None:
+        if self._accepting:
+            self._accepting = False
+            self._loop.remove_reader(self._socket.fileno())
+
+    def _acceptable(self) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            if not self._accepting:
+                return
+            try:
+                connected, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    raise
+                _LOG.warning("Cannot accept connections for now: %s", error.strerror)
+                self.pause_accepting()
+                self._retry = self._loop.call_later(_RETRY_ACCEPT_S, self.resume_accepting)
+                return
+            try:
+                self._prepare(connected)
+            except OSError:
+                # The peer may have gone between connect and accept.
+                connected.close()
+                continue
+            host: object = address[0]
+            self._on_connected(SocketTransport(connected, str(host), self._scratch))
+
+    def _prepare(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        options = self._options
+        for name, size in (
+            (socket.SO_SNDBUF, options.send_buffer_bytes),
+            (socket.SO_RCVBUF, options.receive_buffer_bytes),
+        ):
+            if size is not None and size >= 0:
+                connected.setsockopt(socket.SOL_SOCKET, name, size)
+
+    def close(self) -> None:
+        self.pause_accepting()
+        if self._retry is not None:
+            self._retry.cancel()
+        self._socket.close()
+
+
+class SocketNetwork:
+    """`Network` on the machine's own sockets."""
+
+    def __init__(self, options: SocketOptions) -> None:
+        self._options = options
+
+    async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
+        loop = asyncio.get_running_loop()
+        address: tuple[str, int] = (host, port)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        if not host:
+            family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+            address = ("", port)
+        elif family is socket.AF_INET:
+            found = await loop.getaddrinfo(
+                host, port, family=socket.AF_INET, type=socket.SOCK_STREAM
+            )
+            address = (str(found[0][4][0]), port)
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family is socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(host)))
+            listening.setblocking(False)
+            listening.bind(address)
+            listening.listen(self._options.backlog)
+        except OSError:
+            listening.close()
+            raise
+        listener = SocketListener(listening, self._options, on_connected)
+        listener.resume_accepting()
+        return listener

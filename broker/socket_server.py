@@ -1,0 +1,155 @@
+"""All connections of the broker: who may connect, who is closed, who owns the unfinished work.
+
+The limits are Kafka's: `max.connections.per.ip` (with overrides) closes what is too much at once;
+`max.connections` leaves further clients in the backlog until somebody goes; a connection that has
+been silent for `connections.max.idle.ms` is closed; `socket.request.max.bytes` bounds a request.
+
+A client that sends what is no request is closed without an answer, as Kafka does it. The log gets
+one line for it, and at most one such line a second however many clients misbehave.
+"""
+
+import asyncio
+import logging
+from collections import Counter as Tally
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ..clients.task_owner import TaskOwner
+from .connection import Answer, Client, Connection, Work
+from .listeners import Endpoint
+from .metrics import Metrics
+from .transport import AttachableTransport, Listener, Network
+
+_LOG = logging.getLogger(__name__)
+
+_COMPLAINT_INTERVAL_S = 1.0
+_MAX_DEFERRED = 100_000
+_SERVER = "kafka.server:type=socket-server-metrics"
+
+
+class ConnectionLimits(NamedTuple):
+    """The configuration's limits on connections."""
+
+    max_request_bytes: int = 104_857_600
+    max_connections: int = 2_147_483_647
+    max_connections_per_ip: int = 2_147_483_647
+    max_connections_per_ip_overrides: Mapping[str, int] = {}
+    max_idle_ms: int = 600_000
+
+
+class SocketServer:
+    """Listens, and is the `ConnectionOwner` of whoever connects."""
+
+    def __init__(
+        self,
+        network: Network,
+        limits: ConnectionLimits,
+        metrics: Metrics,
+        answer: Callable[[Client, memoryview], Answer],
+    ) -> None:
+        self.answer = answer
+        self._network = network
+        self._limits = limits
+        self._listeners: list[Listener] = []
+        self._connections: set[Connection] = set()
+        self._per_ip: Tally[str] = Tally()
+        # A failure is told by whoever made the answer, so the owner need not keep it.
+        self._tasks = TaskOwner(_MAX_DEFERRED, on_failure=lambda task, failure: None)
+        self._sweep: asyncio.TimerHandle | None = None
+        self._next_complaint = 0.0
+        self._unspoken = 0
+        self._created = metrics.counter(f"{_SERVER},name=connection-creation-total")
+        self._closed = metrics.counter(f"{_SERVER},name=connection-close-total")
+        self._refused = metrics.counter(f"{_SERVER},name=connection-refused-total")
+        metrics.gauge(f"{_SERVER},name=connection-count", lambda: len(self._connections))
+
+    async def start(self, endpoints: Sequence[Endpoint]) -> dict[str, int]:
+        """Listen on all of them; answers each listener's port. Raises OSError."""
+        ports: dict[str, int] = {}
+        for endpoint in endpoints:
+            listener = await self._network.listen(
+                endpoint.host,
+                endpoint.port,
+                lambda transport, name=endpoint.name: self._connected(transport, name),
+            )
+            self._listeners.append(listener)
+            ports[endpoint.name] = listener.port
+        self._schedule_sweep()
+        return ports
+
+    def _connected(self, transport: AttachableTransport, listener: str) -> None:
+        host = transport.peer_host
+        limits = self._limits
+        limit = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)
+        client = Client(host, listener)
+        if self._per_ip[host] >= limit or len(self._connections) >= limits.max_connections:
+            self._refused.add()
+            self.complain(client, f"there are already {self._per_ip[host]} from this address")
+            transport.close()
+            return
+        connection = Connection(transport, client, self, limits.max_request_bytes)
+        self._connections.add(connection)
+        self._per_ip[host] += 1
+        self._created.add()
+        if len(self._connections) >= limits.max_connections:
+            for each in self._listeners:
+                each.pause_accepting()
+        transport.attach(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is closed."""
+        host = connection.client.host
+        self._connections.discard(connection)
+        self._closed.add()
+        self._per_ip[host] -= 1
+        if not self._per_ip[host]:
+            del self._per_ip[host]
+        if len(self._connections) == self._limits.max_connections - 1:
+            for each in self._listeners:
+                each.resume_accepting()
+
+    def adopt(self, work: Work) -> asyncio.Future[object]:
+        """A future as it is; a coroutine as a task that lives no longer than the server."""
+        if isinstance(work, asyncio.Future):
+            return work
+        return self._tasks.start(work, "request")
+
+    def complain(self, client: Client, reason: str) -> None:
+        """One line in the log about a connection that was closed for a reason."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_complaint:
+            self._unspoken += 1
+            return
+        more = f" ({self._unspoken} more like it before)" if self._unspoken else ""
+        self._unspoken = 0
+        self._next_complaint = now + _COMPLAINT_INTERVAL_S
+        _LOG.warning("Closed the connection from %s: %s%s", client.host, reason, more)
+
+    def _schedule_sweep(self) -> None:
+        idle_s = self._limits.max_idle_ms / 1000
+        if idle_s > 0:
+            interval_s = min(max(idle_s / 8, 0.05), 30.0)
+            self._sweep = asyncio.get_running_loop().call_later(interval_s, self._close_idle)
+
+    def _close_idle(self) -> None:
+        now = asyncio.get_running_loop().time()
+        oldest = now - self._limits.max_idle_ms / 1000
+        for connection in list(self._connections):
+            if connection.last_active < oldest and not connection.is_in_progress:
+                connection.close()
+        self._schedule_sweep()
+
+    def stop_accepting(self) -> None:
+        """No further clients; those connected stay."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+
+    async def stop(self) -> None:
+        """Close everything, and wait for the work that was under way."""
+        self.stop_accepting()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in list(self._connections):
+            connection.close()
+        await self._tasks.stop()

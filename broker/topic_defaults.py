@@ -1,0 +1,87 @@
+"""The broker's defaults for topics, and where each of them comes from.
+
+A topic property that the topic does not set is given by the broker property that stands for it
+(its synonym), and by Kafka's default where that is not stated either. Some have several synonyms
+that differ in their unit: `log.roll.ms` before `log.roll.hours`, and so on; the first that is
+stated counts. DescribeConfigs shows the whole chain.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..storage.config import TOPIC_CONFIGS, LogConfig
+from .config_values import TABLES, ConfigValues
+
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+
+
+class Synonym(NamedTuple):
+    """A broker property that gives a topic property's default, times `factor`."""
+
+    name: str
+    factor: int = 1
+
+
+_COARSER: Mapping[str, tuple[Synonym, ...]] = {
+    "segment.ms": (Synonym("log.roll.hours", _HOUR_MS),),
+    "segment.jitter.ms": (Synonym("log.roll.jitter.hours", _HOUR_MS),),
+    "retention.ms": (
+        Synonym("log.retention.minutes", _MINUTE_MS),
+        Synonym("log.retention.hours", _HOUR_MS),
+    ),
+    "flush.ms": (Synonym("log.flush.scheduler.interval.ms"),),
+}
+
+
+class Default(NamedTuple):
+    """One link of the chain: the broker property, its text, and whether the user stated it."""
+
+    name: str
+    value: str
+    is_stated: bool
+
+
+class TopicDefaults:
+    """Reads the broker's properties as topic defaults."""
+
+    def __init__(self, values: ConfigValues) -> None:
+        self._values = values
+
+    def synonyms(self, topic_property: str) -> tuple[Synonym, ...]:
+        """The broker properties that stand for a topic property, the strongest first."""
+        definition = TOPIC_CONFIGS[topic_property]
+        first = definition.server_synonym
+        own = () if first is None or TABLES.find(first) is None else (Synonym(first),)
+        return own + _COARSER.get(topic_property, ())
+
+    def stated(self, topic_property: str) -> str | None:
+        """The default that the user stated, in the topic property's unit; None if there is none."""
+        for name, factor in self.synonyms(topic_property):
+            text = self._values.stated.get(name)
+            if text is None:
+                continue
+            if factor == 1:
+                return text.strip()
+            amount = self._values.integer(name)
+            return str(amount * factor if amount >= 0 else amount)
+        return None
+
+    def chain(self, topic_property: str) -> list[Default]:
+        """All broker properties that give this default, as DescribeConfigs lists them."""
+        chain: list[Default] = []
+        for name, _ in self.synonyms(topic_property):
+            definition = TABLES.find(name)
+            assert definition is not None
+            stated = self._values.stated.get(name)
+            if stated is not None:
+                chain.append(Default(name, stated.strip(), True))
+            if definition.default is not None:
+                chain.append(Default(name, definition.default, False))
+        return chain
+
+    def log_config(self) -> LogConfig:
+        """The configuration of a topic that sets nothing itself."""
+        stated = {name: self.stated(name) for name in TOPIC_CONFIGS}
+        overrides = {name: text for name, text in stated.items() if text is not None}
+        return LogConfig.from_properties(overrides, LogConfig())

@@ -1,0 +1,359 @@
+"""The one door to the network: how a connection's bytes arrive and leave.
+
+A connection sees only `Transport` and answers as a `Receiver`. Two implementations stand behind
+the same door:
+
+- `SocketTransport` owns a non-blocking socket. Bytes arrive by `recv_into` in one scratch buffer
+  that all connections of the loop share; responses leave in one `sendmsg`, file regions by
+  `sendfile`. It spends about a third of what asyncio's streams spend for a byte.
+- `StreamTransport` stands on an asyncio transport of the running loop: the simulator's in-memory
+  network today, TLS later.
+
+The rules. What `received` is given is valid only during the call: whoever needs it longer copies
+it. `send` only queues; `flush` sends, so that the answers to many small requests that arrived
+together leave together. What the peer does not take stays queued, and `Receiver.drained` says when
+it is gone; the connection must stop asking for more until then, which bounds the queue.
+"""
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ..clients.protocol.schema import Chunk
+from ..storage.files import FileRegion
+
+SCRATCH_BYTES = 256 * 1024
+"""Bytes taken from the socket in one call. Larger ones fall out of the processor's cache."""
+
+_SMALL_REGION_BYTES = 32 * 1024
+"""Up to here, reading a region and joining it to its header is cheaper than a sendfile."""
+
+_FLUSH_BYTES = 4 * 1024 * 1024
+"""The most that one connection sends before the other ones get their turn."""
+
+_MAX_BUFFERS = 64
+
+
+class Receiver(Protocol):
+    """The connection, as its transport sees it."""
+
+    def received(self, view: memoryview) -> None:
+        """Bytes arrived. They are overwritten when this returns."""
+        ...
+
+    def drained(self) -> None:
+        """Everything that had to wait for the peer has been sent."""
+        ...
+
+    def disconnected(self) -> None:
+        """The connection is gone, for whatever reason. Called once, and the last call."""
+        ...
+
+
+class Transport(Protocol):
+    """One connection's way to its peer."""
+
+    @property
+    def peer_host(self) -> str: ...
+
+    def send(self, chunks: Sequence[Chunk]) -> None:
+        """Queue a response."""
+        ...
+
+    def flush(self) -> bool:
+        """Send what is queued; False if the peer did not take all of it yet."""
+        ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        """Close at once; what is queued is dropped."""
+        ...
+
+
+class SharedScratch:
+    """The receive buffer of all sockets of one loop: filled and emptied within one callback."""
+
+    __slots__ = ("buffer", "view")
+
+    def __init__(self) -> None:
+        self.buffer = bytearray(SCRATCH_BYTES)
+        self.view = memoryview(self.buffer)
+
+
+class SocketTransport:
+    """A `Transport` on a non-blocking socket of its own."""
+
+    __slots__ = (
+        "_fd",
+        "_loop",
+        "_queue",
+        "_reading",
+        "_receiver",
+        "_scratch",
+        "_socket",
+        "_writing",
+        "peer_host",
+    )
+
+    def __init__(self, connected: socket.socket, peer_host: str, scratch: SharedScratch) -> None:
+        self.peer_host = peer_host
+        self._loop = asyncio.get_running_loop()
+        self._socket = connected
+        self._fd = connected.fileno()
+        self._scratch = scratch
+        self._queue: deque[Chunk] = deque()
+        self._reading = False
+        self._writing = False
+        self._receiver: Receiver | None = None
+
+    def attach(self, receiver: Receiver) -> None:
+        """Begin to read, and tell `receiver`."""
+        self._receiver = receiver
+        self.resume_reading()
+
+    def pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+
+    def resume_reading(self) -> None:
+        if not self._reading and self._receiver is not None:
+            self._reading = True
+            self._loop.add_reader(self._fd, self._readable)
+
+    def _readable(self) -> None:
+        receiver = self._receiver
+        assert receiver is not None, "A closed transport has no reader."
+        try:
+            size = self._socket.recv_into(self._scratch.buffer)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            size = 0
+        if size == 0:
+            self.close()
+            return
+        receiver.received(self._scratch.view[:size])
+
+    def send(self, chunks: Sequence[Chunk]) -> None:
+        self._queue.extend(chunks)
+
+    def flush(self) -> bool:
+        if self._writing:
+            return not self._queue
+        try:
+            done = self._send_some()
+        except OSError:
+            self.close()
+            return True
+        if not done and self._receiver is not None:
+            self._writing = True
+            self._loop.add_writer(self._fd, self._writable)
+        return done
+
+    def _writable(self) -> None:
+        try:
+            done = self._send_some()
+        except OSError:
+            self.close()
+            return
+        if done:
+            self._stop_writing()
+            receiver = self._receiver
+            if receiver is not None:
+                receiver.drained()
+
+    def _stop_writing(self) -> None:
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._fd)
+
+    def _send_some(self) -> bool:
+        """Send until the queue is empty (True), the peer is full or this turn is over (False)."""
+        queue = self._queue
+        budget = _FLUSH_BYTES
+        try:
+            while queue and budget > 0:
+                head = queue[0]
+                if isinstance(head, FileRegion) and head.nbytes > _SMALL_REGION_BYTES:
+                    budget -= self._send_region(head)
+                else:
+                    budget -= self._send_buffers()
+        except (BlockingIOError, InterruptedError):
+            return False
+        return not queue
+
+    def _send_region(self, region: FileRegion) -> int:
+        size = min(region.nbytes, _FLUSH_BYTES)
+        sent = os.sendfile(self._fd, region.fileno(), region.position, size)
+        if sent == 0:
+            raise OSError(f"{region} ends before its last byte")
+        if sent == region.nbytes:
+            self._queue.popleft()
+        else:
+            self._queue[0] = region.slice(sent, region.nbytes - sent)
+        return sent
+
+    def _send_buffers(self) -> int:
+        """One sendmsg of everything up to the next large region."""
+        queue = self._queue
+        buffers: list[bytes | bytearray | memoryview] = []
+        more = 0
+        for index, chunk in enumerate(queue):
+            if index == _MAX_BUFFERS:
+                break
+            if isinstance(chunk, bytes | bytearray | memoryview):
+                buffers.append(chunk)
+            elif chunk.nbytes <= _SMALL_REGION_BYTES:
+                buffers.append(chunk.read())
+            else:
+                # The region follows at once: let the kernel join it to this header.
+                more = socket.MSG_MORE
+                break
+        sent = self._socket.sendmsg(buffers, (), more)
+        left = sent
+        for buffer in buffers:
+            size = len(buffer)
+            if left < size:
+                queue[0] = memoryview(buffer)[left:]
+                break
+            left -= size
+            queue.popleft()
+        return sent
+
+    def close(self) -> None:
+        receiver = self._receiver
+        if receiver is None:
+            return
+        self.pause_reading()
+        self._stop_writing()
+        self._receiver = None
+        self._queue.clear()
+        self._socket.close()
+        receiver.disconnected()
+
+
+class StreamTransport(asyncio.Protocol):
+    """A `Transport` on an asyncio transport: regions are read, and the loop does the buffering."""
+
+    def __init__(self, on_connected: "OnConnected") -> None:
+        self._on_connected = on_connected
+        self._stream: asyncio.Transport | None = None
+        self._queue: list[Chunk] = []
+        self._blocked = False
+        self._receiver: Receiver | None = None
+        self.peer_host = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._stream = transport
+        peer: object = transport.get_extra_info("peername")
+        self.peer_host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        transport.set_write_buffer_limits(high=_FLUSH_BYTES)
+        self._on_connected(self)
+
+    def attach(self, receiver: Receiver) -> None:
+        """Begin to tell `receiver`."""
+        self._receiver = receiver
+
+    def data_received(self, data: bytes) -> None:
+        if self._receiver is not None:
+            # A copy that may be written to: offsets are stamped in place.
+            self._receiver.received(memoryview(bytearray(data)))
+
+    def pause_writing(self) -> None:
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        self._blocked = False
+        if self._receiver is not None:
+            self._receiver.drained()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            receiver.disconnected()
+
+    def pause_reading(self) -> None:
+        if self._stream is not None and not self._stream.is_closing():
+            self._stream.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._stream is not None and not self._stream.is_closing():
+            self._stream.resume_reading()
+
+    def send(self, chunks: Sequence[Chunk]) -> None:
+        self._queue.extend(chunks)
+
+    def flush(self) -> bool:
+        queue, self._queue = self._queue, []
+        if self._stream is not None and queue:
+            self._stream.writelines(
+                chunk if isinstance(chunk, bytes | bytearray | memoryview) else chunk.read()
+                for chunk in queue
+            )
+        return not self._blocked
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.abort()
+
+
+AttachableTransport = SocketTransport | StreamTransport
+OnConnected = Callable[[AttachableTransport], None]
+
+
+class Listener(Protocol):
+    """An open listener. `port` is the one that the system chose where 0 was asked for."""
+
+    @property
+    def port(self) -> int: ...
+
+    def pause_accepting(self) -> None:
+        """Leave new connections in the backlog."""
+        ...
+
+    def resume_accepting(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    """Opens listeners; one for sockets, one for the streams of the running loop."""
+
+    async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
+        """Raises OSError where the address cannot be had. An empty host is every interface."""
+        ...
+
+
+class StreamListener:
+    """A listener of the running loop's `create_server`."""
+
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+        port: object = server.sockets[0].getsockname()[1] if server.sockets else 0
+        self.port = port if isinstance(port, int) else 0
+
+    def pause_accepting(self) -> None:
+        """A loop's server cannot pause; the server closes what is too much."""
+
+    def resume_accepting(self) -> None:
+        """See `pause_accepting`."""
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class StreamNetwork:
+    """`Network` on the running loop's own transports, which a simulation may replace."""
+
+    async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: StreamTransport(on_connected), host or None, port)
+        return StreamListener(server)
