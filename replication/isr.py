@@ -1,0 +1,46 @@
+"""The in-sync replicas and what they decide (KIP-497, KIP-966). Pure functions.
+
+The high watermark is the end of what every in-sync replica holds: consumers see nothing beyond it,
+and acks=all is answered when it has passed the records. The set that counts is the *maximal* ISR,
+everyone who is in sync or may be by the time the controller has answered, so that the high
+watermark never passes a replica that could be elected.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from .replica import Replica
+
+
+class IsrView(NamedTuple):
+    """What the high watermark depends on beside the logs."""
+
+    leader_id: int
+    maximal_isr: Collection[int]
+    effective_min_isr: int
+    max_lag_ms: int
+
+
+def effective_min_isr(min_insync_replicas: int, replication_factor: int) -> int:
+    """min.insync.replicas, which can't ask for more replicas than there are."""
+    return min(min_insync_replicas, replication_factor)
+
+
+def next_high_watermark(
+    current: int, leader_end_offset: int, followers: Iterable[Replica], view: IsrView, now_ms: int
+) -> int:
+    """The high watermark that the logs allow; never below the current one (F10).
+
+    A replica that isn't in sync but has caught up holds it back too: it is about to join, and
+    may join only if it holds everything below the high watermark. Under min ISR it stays put.
+    """
+    if len(view.maximal_isr) < view.effective_min_isr:
+        return current
+    lowest = leader_end_offset
+    for replica in followers:
+        if replica.log_end_offset < lowest and (
+            replica.broker_id in view.maximal_isr
+            or replica.is_caught_up(leader_end_offset, now_ms, view.max_lag_ms)
+        ):
+            lowest = replica.log_end_offset
+    return max(current, lowest)
