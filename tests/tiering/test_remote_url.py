@@ -1,0 +1,68 @@
+"""What an operator may write as the place of the tier, and what never shows of it."""
+
+import pytest
+
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.tiering.remote_url import RemoteUrl, remote_url
+
+
+def test_options_become_what_they_look_like_and_nest_at_dots() -> None:
+    location = remote_url(
+        {
+            "url": "s3://bucket/prefix",
+            "option.key": "0123",
+            "option.secret": "42",
+            "option.anon": "false",
+            "option.default_block_size": "1048576",
+            "option.client_kwargs.region_name": "eu-central-1",
+            "somebody.elses": "property",
+        }
+    )
+    assert location.options == {
+        "key": "0123",
+        "secret": "42",
+        "anon": False,
+        "default_block_size": 1048576,
+        "client_kwargs": {"region_name": "eu-central-1"},
+    }
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param({}, id="no URL"),
+        pytest.param({"url": ""}, id="empty"),
+        pytest.param({"url": "/var/lib/remote"}, id="no protocol"),
+        pytest.param({"url": "://x"}, id="empty protocol"),
+        pytest.param({"url": "simplecache::s3://bucket"}, id="chained"),
+        pytest.param({"url": "file:///a::b://c"}, id="chained later"),
+        pytest.param({"url": "s3://b", "option.a": "1", "option.a.b": "2"}, id="value and options"),
+        pytest.param({"url": "s3://b", "option.a.b": "1", "option.a": "2"}, id="options and value"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_in_one_sentence(properties: dict[str, str]) -> None:
+    with pytest.raises(KafkaError) as refused:
+        remote_url(properties)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert "\n" not in refused.value.message
+
+
+def test_nothing_secret_is_printed() -> None:
+    location = remote_url(
+        {
+            "url": "sftp://alice:hunter2@host/dir",
+            "option.key": "AKIA123",
+            "option.client_kwargs.aws_session_token": "tok/en",
+            "option.credentials.inner": "deep",
+            "option.endpoint": "visible",
+        }
+    )
+    assert str(location) == "sftp://***@host/dir"
+    assert "hunter2" not in repr(location)
+    told = location.redact("AKIA123 and tok/en and deep and alice:hunter2 failed at visible")
+    assert told == "*** and *** and *** and *** failed at visible"
+
+
+def test_a_plain_url_is_printed_as_it_is() -> None:
+    assert str(RemoteUrl("FILE:///x")) == "FILE:///x"
+    assert RemoteUrl("FILE:///x").protocol == "file"
