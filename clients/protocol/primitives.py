@@ -21,14 +21,26 @@ def big_endian(letters: str) -> Format:
 
 
 def read_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The number at `position` and the position behind it."""
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
+    """The number at `position` and the position behind it. Unrolled: batches' sizes pass here."""
+    byte = buffer[position]
+    if byte < 0x80:
+        return byte, position + 1
+    value = byte & 0x7F
+    byte = buffer[position + 1]
+    if byte < 0x80:
+        return value | byte << 7, position + 2
+    value |= (byte & 0x7F) << 7
+    byte = buffer[position + 2]
+    if byte < 0x80:
+        return value | byte << 14, position + 3
+    value |= (byte & 0x7F) << 14
+    byte = buffer[position + 3]
+    if byte < 0x80:
+        return value | byte << 21, position + 4
+    value |= (byte & 0x7F) << 21
+    byte = buffer[position + 4]
+    if byte < 0x80:
+        return value | byte << 28, position + 5
     raise ProtocolError("A variable-length integer has more than five bytes")
 
 
@@ -44,7 +56,7 @@ def unsigned_varint(value: int) -> bytes:
 
 def size_of(chunk: Chunk) -> int:
     """The number of bytes that a chunk puts on the wire."""
-    return len(chunk) if isinstance(chunk, bytes | bytearray) else chunk.nbytes
+    return len(chunk) if isinstance(chunk, (bytes, bytearray)) else chunk.nbytes
 
 
 def read_tag_header(buffer: bytes | memoryview, position: int, end: int) -> tuple[int, int, int]:

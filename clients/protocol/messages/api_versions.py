@@ -9,29 +9,39 @@ from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class ApiVersionsRequest(Message, key=18, versions="0-4", flexible="3+"):
+    """Who is asking."""
+
     client_software_name: str = field("3+", ignorable=True)
     client_software_version: str = field("3+", ignorable=True)
 
 
 class ApiVersion(Struct):
+    """One API and its range of versions."""
+
     api_key: int16 = field("0+")
     min_version: int16 = field("0+")
     max_version: int16 = field("0+")
 
 
 class SupportedFeatureKey(Struct):
+    """A feature and the levels that this broker could run."""
+
     name: str = field("3+")
     min_version: int16 = field("3+")
     max_version: int16 = field("3+")
 
 
 class FinalizedFeatureKey(Struct):
+    """A feature and the level that the whole cluster runs."""
+
     name: str = field("3+")
     max_version_level: int16 = field("3+")
     min_version_level: int16 = field("3+")
 
 
 class ApiVersionsResponse(Message, key=18, versions="0-4", flexible="3+"):
+    """What is spoken. Read in version 0 when the error code is UNSUPPORTED_VERSION."""
+
     error_code: int16 = field("0+")
     api_keys: list[ApiVersion] = field("0+")
     throttle_time_ms: int32 = field("1+", ignorable=True)

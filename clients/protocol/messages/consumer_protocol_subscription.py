@@ -8,11 +8,15 @@ from ..schema import Message, Struct, field, int32
 
 
 class TopicPartition(Struct):
+    """Partitions of one topic."""
+
     topic: str = field("1+")
     partitions: list[int32] = field("1+")
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
+    """One member's wishes."""
+
     topics: list[str] = field("0+")
     user_data: bytes | None = field("0+", nullable="0+", default=None)
     owned_partitions: list[TopicPartition] = field("1+", ignorable=True)

@@ -7,27 +7,37 @@ from ..schema import Message, Struct, field, int16, int32
 
 
 class CreatePartitionsAssignment(Struct):
+    """The brokers of one new partition, its preferred leader first."""
+
     broker_ids: list[int32] = field("0+")
 
 
 class CreatePartitionsTopic(Struct):
+    """One topic and how many partitions it shall have in all."""
+
     name: str = field("0+")
     count: int32 = field("0+")
     assignments: list[CreatePartitionsAssignment] | None = field("0+", nullable="0+")
 
 
 class CreatePartitionsRequest(Message, key=37, versions="0-3", flexible="2+"):
+    """Which topics grow."""
+
     topics: list[CreatePartitionsTopic] = field("0+")
     timeout_ms: int32 = field("0+")
     validate_only: bool = field("0+")
 
 
 class CreatePartitionsTopicResult(Struct):
+    """What became of one topic."""
+
     name: str = field("0+")
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+", default=None)
 
 
 class CreatePartitionsResponse(Message, key=37, versions="0-3", flexible="2+"):
+    """What became of each topic."""
+
     throttle_time_ms: int32 = field("0+")
     results: list[CreatePartitionsTopicResult] = field("0+")

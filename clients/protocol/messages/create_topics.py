@@ -9,16 +9,22 @@ from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class CreatableReplicaAssignment(Struct):
+    """The brokers of one partition, its preferred leader first."""
+
     partition_index: int32 = field("0+")
     broker_ids: list[int32] = field("0+")
 
 
 class CreatableTopicConfig(Struct):
+    """A config that is set on the topic."""
+
     name: str = field("0+")
     value: str | None = field("0+", nullable="0+")
 
 
 class CreatableTopic(Struct):
+    """One topic: counts, or an assignment and counts of -1."""
+
     name: str = field("0+")
     num_partitions: int32 = field("0+")
     replication_factor: int16 = field("0+")
@@ -27,12 +33,16 @@ class CreatableTopic(Struct):
 
 
 class CreateTopicsRequest(Message, key=19, versions="2-7", flexible="5+"):
+    """Which topics are to be made."""
+
     topics: list[CreatableTopic] = field("0+")
     timeout_ms: int32 = field("0+", default=60000)
     validate_only: bool = field("1+")
 
 
 class CreatableTopicConfigs(Struct):
+    """A config that the new topic has, and where it comes from."""
+
     name: str = field("5+")
     value: str | None = field("5+", nullable="5+")
     read_only: bool = field("5+")
@@ -41,6 +51,8 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
+    """One topic as it was made, or why it was not."""
+
     name: str = field("0+")
     topic_id: Uuid = field("7+", ignorable=True)
     error_code: int16 = field("0+")
@@ -52,5 +64,7 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Message, key=19, versions="2-7", flexible="5+"):
+    """What became of each topic."""
+
     throttle_time_ms: int32 = field("2+", ignorable=True)
     topics: list[CreatableTopicResult] = field("0+")

@@ -9,17 +9,23 @@ from ..schema import Message, Struct, field, int16, int32
 
 
 class DeleteTopicState(Struct):
+    """One topic, by name or by id."""
+
     name: str | None = field("6+", nullable="6+", default=None)
     topic_id: Uuid = field("6+")
 
 
 class DeleteTopicsRequest(Message, key=20, versions="1-6", flexible="4+"):
+    """Which topics go."""
+
     topics: list[DeleteTopicState] = field("6+")
     topic_names: list[str] = field("0-5", ignorable=True)
     timeout_ms: int32 = field("0+")
 
 
 class DeletableTopicResult(Struct):
+    """What became of one topic."""
+
     name: str | None = field("0+", nullable="6+")
     topic_id: Uuid = field("6+", ignorable=True)
     error_code: int16 = field("0+")
@@ -27,5 +33,7 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Message, key=20, versions="1-6", flexible="4+"):
+    """What became of each topic."""
+
     throttle_time_ms: int32 = field("1+", ignorable=True)
     responses: list[DeletableTopicResult] = field("0+")

@@ -7,12 +7,16 @@ from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class DescribeClusterRequest(Message, key=60, versions="0-2", flexible="0+"):
+    """Which kind of nodes is asked for."""
+
     include_cluster_authorized_operations: bool = field("0+")
     endpoint_type: int8 = field("1+", default=1)
     include_fenced_brokers: bool = field("2+")
 
 
 class DescribeClusterBroker(Struct):
+    """One node and where to reach it."""
+
     broker_id: int32 = field("0+")
     host: str = field("0+")
     port: int32 = field("0+")
@@ -21,6 +25,8 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Message, key=60, versions="0-2", flexible="0+"):
+    """The cluster as this node sees it."""
+
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+", default=None)

@@ -7,24 +7,32 @@ from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class DescribeConfigsResource(Struct):
+    """One resource, and which of its configs; null means all."""
+
     resource_type: int8 = field("0+")
     resource_name: str = field("0+")
     configuration_keys: list[str] | None = field("0+", nullable="0+")
 
 
 class DescribeConfigsRequest(Message, key=32, versions="1-4", flexible="4+"):
+    """Which resources are to be described."""
+
     resources: list[DescribeConfigsResource] = field("0+")
     include_synonyms: bool = field("1+")
     include_documentation: bool = field("3+")
 
 
 class DescribeConfigsSynonym(Struct):
+    """A place from which the value could have come, in order of precedence."""
+
     name: str = field("1+")
     value: str | None = field("1+", nullable="0+")
     source: int8 = field("1+")
 
 
 class DescribeConfigsResourceResult(Struct):
+    """One config with its value, which is null where it is secret."""
+
     name: str = field("0+")
     value: str | None = field("0+", nullable="0+")
     read_only: bool = field("0+")
@@ -36,6 +44,8 @@ class DescribeConfigsResourceResult(Struct):
 
 
 class DescribeConfigsResult(Struct):
+    """What one resource is configured to."""
+
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+")
     resource_type: int8 = field("0+")
@@ -44,5 +54,7 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Message, key=32, versions="1-4", flexible="4+"):
+    """The resources, each with its configs or an error."""
+
     throttle_time_ms: int32 = field("0+")
     results: list[DescribeConfigsResult] = field("0+")

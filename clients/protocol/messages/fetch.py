@@ -12,11 +12,15 @@ from ..schema import Message, Records, Struct, field, int8, int16, int32, int64
 
 
 class ReplicaState(Struct):
+    """Which follower fetches, and its broker epoch; the default is a consumer."""
+
     replica_id: int32 = field("15+", default=-1)
     replica_epoch: int64 = field("15+", default=-1)
 
 
 class FetchPartition(Struct):
+    """One partition, the offset to read from, and what the reader knows of its epochs."""
+
     partition: int32 = field("0+")
     current_leader_epoch: int32 = field("9+", default=-1, ignorable=True)
     fetch_offset: int64 = field("0+")
@@ -28,18 +32,24 @@ class FetchPartition(Struct):
 
 
 class FetchTopic(Struct):
+    """Partitions of one topic, named up to version 12, by id from 13 on."""
+
     topic: str = field("0-12", ignorable=True)
     topic_id: Uuid = field("13+", ignorable=True)
     partitions: list[FetchPartition] = field("0+")
 
 
 class ForgottenTopic(Struct):
+    """Partitions that leave the fetch session."""
+
     topic: str = field("7-12", ignorable=True)
     topic_id: Uuid = field("13+", ignorable=True)
     partitions: list[int32] = field("7+")
 
 
 class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
+    """What to read and how long to wait for `min_bytes`."""
+
     cluster_id: str | None = field("12+", nullable="12+", tag=0, default=None, ignorable=True)
     replica_id: int32 = field("0-14", default=-1)
     replica_state: ReplicaState = field("15+", tag=1)
@@ -55,26 +65,36 @@ class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
 
 
 class EpochEndOffset(Struct):
+    """Where the follower departs from the log: it truncates to this."""
+
     epoch: int32 = field("12+", default=-1)
     end_offset: int64 = field("12+", default=-1)
 
 
 class LeaderIdAndEpoch(Struct):
+    """Who leads the partition now, where the asked broker does not; -1 if unknown."""
+
     leader_id: int32 = field("12+", default=-1)
     leader_epoch: int32 = field("12+", default=-1)
 
 
 class SnapshotId(Struct):
+    """The snapshot from which a follower behind the log start must begin."""
+
     end_offset: int64 = field("0+", default=-1)
     epoch: int32 = field("0+", default=-1)
 
 
 class AbortedTransaction(Struct):
+    """A transaction whose records are to be skipped from this offset on."""
+
     producer_id: int64 = field("4+")
     first_offset: int64 = field("4+")
 
 
 class PartitionData(Struct):
+    """Records of one partition, or why there are none."""
+
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
     high_watermark: int64 = field("0+")
@@ -91,12 +111,16 @@ class PartitionData(Struct):
 
 
 class FetchableTopicResponse(Struct):
+    """Partitions of one topic."""
+
     topic: str = field("0-12", ignorable=True)
     topic_id: Uuid = field("13+", ignorable=True)
     partitions: list[PartitionData] = field("0+")
 
 
 class NodeEndpoint(Struct):
+    """Where to reach a leader that was named."""
+
     node_id: int32 = field("16+")
     host: str = field("16+")
     port: int32 = field("16+")
@@ -104,6 +128,8 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Message, key=1, versions="4-18", flexible="12+"):
+    """The records. In a session, partitions without news are left out."""
+
     throttle_time_ms: int32 = field("1+", ignorable=True)
     error_code: int16 = field("7+", ignorable=True)
     session_id: int32 = field("7+")

@@ -7,6 +7,8 @@ from ..schema import Message, field, int16, int32
 
 
 class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
+    """Which member is alive, in which generation."""
+
     group_id: str = field("0+")
     generation_id: int32 = field("0+")
     member_id: str = field("0+")
@@ -14,5 +16,7 @@ class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, key=12, versions="0-4", flexible="4+"):
+    """Whether it is still one, and whether it must rejoin."""
+
     throttle_time_ms: int32 = field("1+", ignorable=True)
     error_code: int16 = field("0+")

@@ -9,6 +9,8 @@ from ..schema import Message, field, int16, int32, int64
 
 
 class InitProducerIdRequest(Message, key=22, versions="0-6", flexible="2+"):
+    """Who wants an id; without a transactional id any fresh one will do."""
+
     transactional_id: str | None = field("0+", nullable="0+")
     transaction_timeout_ms: int32 = field("0+")
     producer_id: int64 = field("3+", default=-1)
@@ -18,6 +20,8 @@ class InitProducerIdRequest(Message, key=22, versions="0-6", flexible="2+"):
 
 
 class InitProducerIdResponse(Message, key=22, versions="0-6", flexible="2+"):
+    """The id and its epoch."""
+
     throttle_time_ms: int32 = field("0+", ignorable=True)
     error_code: int16 = field("0+")
     producer_id: int64 = field("0+", default=-1)

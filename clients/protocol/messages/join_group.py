@@ -9,11 +9,15 @@ from ..schema import Message, Struct, field, int16, int32
 
 
 class JoinGroupRequestProtocol(Struct):
+    """An assignor the member supports, and what it would tell it."""
+
     name: str = field("0+")
     metadata: bytes = field("0+")
 
 
 class JoinGroupRequest(Message, key=11, versions="0-9", flexible="6+"):
+    """A member, its timeouts and its protocols, best first."""
+
     group_id: str = field("0+")
     session_timeout_ms: int32 = field("0+")
     rebalance_timeout_ms: int32 = field("1+", default=-1, ignorable=True)
@@ -25,12 +29,16 @@ class JoinGroupRequest(Message, key=11, versions="0-9", flexible="6+"):
 
 
 class JoinGroupResponseMember(Struct):
+    """A member's metadata for the chosen protocol; only the leader is told."""
+
     member_id: str = field("0+")
     group_instance_id: str | None = field("5+", nullable="5+", default=None, ignorable=True)
     metadata: bytes = field("0+")
 
 
 class JoinGroupResponse(Message, key=11, versions="0-9", flexible="6+"):
+    """The new generation, and who leads it."""
+
     throttle_time_ms: int32 = field("2+", ignorable=True)
     error_code: int16 = field("0+")
     generation_id: int32 = field("0+", default=-1)

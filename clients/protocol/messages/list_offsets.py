@@ -10,17 +10,23 @@ from ..schema import Message, Struct, field, int8, int16, int32, int64
 
 
 class ListOffsetsPartition(Struct):
+    """One partition and the timestamp, or a negative number that names a place."""
+
     partition_index: int32 = field("0+")
     current_leader_epoch: int32 = field("4+", default=-1, ignorable=True)
     timestamp: int64 = field("0+")
 
 
 class ListOffsetsTopic(Struct):
+    """Partitions of one topic."""
+
     name: str = field("0+")
     partitions: list[ListOffsetsPartition] = field("0+")
 
 
 class ListOffsetsRequest(Message, key=2, versions="1-11", flexible="6+"):
+    """Which offsets are wanted. Replica id -1 is a consumer."""
+
     replica_id: int32 = field("0+")
     isolation_level: int8 = field("2+")
     topics: list[ListOffsetsTopic] = field("0+")
@@ -28,6 +34,8 @@ class ListOffsetsRequest(Message, key=2, versions="1-11", flexible="6+"):
 
 
 class ListOffsetsPartitionResponse(Struct):
+    """The offset that was found, or -1."""
+
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
     timestamp: int64 = field("1+", default=-1)
@@ -36,10 +44,14 @@ class ListOffsetsPartitionResponse(Struct):
 
 
 class ListOffsetsTopicResponse(Struct):
+    """Offsets in one topic."""
+
     name: str = field("0+")
     partitions: list[ListOffsetsPartitionResponse] = field("0+")
 
 
 class ListOffsetsResponse(Message, key=2, versions="1-11", flexible="6+"):
+    """The offsets, partition by partition."""
+
     throttle_time_ms: int32 = field("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = field("0+")

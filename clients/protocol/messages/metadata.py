@@ -11,11 +11,15 @@ from ..schema import Message, Struct, field, int16, int32
 
 
 class MetadataRequestTopic(Struct):
+    """One topic, by name or by id."""
+
     topic_id: Uuid = field("10+", ignorable=True)
     name: str | None = field("0+", nullable="10+")
 
 
 class MetadataRequest(Message, key=3, versions="0-13", flexible="9+"):
+    """Which topics are asked for; null means all, an empty list none."""
+
     topics: list[MetadataRequestTopic] | None = field("0+", nullable="1+")
     allow_auto_topic_creation: bool = field("4+", default=True)
     include_cluster_authorized_operations: bool = field("8-10")
@@ -23,6 +27,8 @@ class MetadataRequest(Message, key=3, versions="0-13", flexible="9+"):
 
 
 class MetadataResponseBroker(Struct):
+    """One broker and where to reach it."""
+
     node_id: int32 = field("0+")
     host: str = field("0+")
     port: int32 = field("0+")
@@ -30,6 +36,8 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponsePartition(Struct):
+    """Who leads a partition and who replicates it."""
+
     error_code: int16 = field("0+")
     partition_index: int32 = field("0+")
     leader_id: int32 = field("0+")
@@ -40,6 +48,8 @@ class MetadataResponsePartition(Struct):
 
 
 class MetadataResponseTopic(Struct):
+    """One topic and its partitions, or why it cannot be shown."""
+
     error_code: int16 = field("0+")
     name: str | None = field("0+", nullable="12+")
     topic_id: Uuid = field("10+", ignorable=True)
@@ -49,6 +59,8 @@ class MetadataResponseTopic(Struct):
 
 
 class MetadataResponse(Message, key=3, versions="0-13", flexible="9+"):
+    """The cluster as this broker knows it."""
+
     throttle_time_ms: int32 = field("3+", ignorable=True)
     brokers: list[MetadataResponseBroker] = field("0+")
     cluster_id: str | None = field("2+", nullable="2+", default=None, ignorable=True)

@@ -9,6 +9,8 @@ from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class OffsetCommitRequestPartition(Struct):
+    """A position to store."""
+
     partition_index: int32 = field("0+")
     committed_offset: int64 = field("0+")
     committed_leader_epoch: int32 = field("6+", default=-1, ignorable=True)
@@ -16,12 +18,16 @@ class OffsetCommitRequestPartition(Struct):
 
 
 class OffsetCommitRequestTopic(Struct):
+    """Positions in one topic."""
+
     name: str = field("0-9", ignorable=True)
     topic_id: Uuid = field("10+", ignorable=True)
     partitions: list[OffsetCommitRequestPartition] = field("0+")
 
 
 class OffsetCommitRequest(Message, key=8, versions="2-10", flexible="8+"):
+    """Positions of one group, from one of its members or from outside (generation -1)."""
+
     group_id: str = field("0+")
     generation_id_or_member_epoch: int32 = field("1+", default=-1, ignorable=True)
     member_id: str = field("1+", ignorable=True)
@@ -31,16 +37,22 @@ class OffsetCommitRequest(Message, key=8, versions="2-10", flexible="8+"):
 
 
 class OffsetCommitResponsePartition(Struct):
+    """Whether a position was stored."""
+
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
 
 
 class OffsetCommitResponseTopic(Struct):
+    """Results for one topic."""
+
     name: str = field("0-9", ignorable=True)
     topic_id: Uuid = field("10+", ignorable=True)
     partitions: list[OffsetCommitResponsePartition] = field("0+")
 
 
 class OffsetCommitResponse(Message, key=8, versions="2-10", flexible="8+"):
+    """What became of each position."""
+
     throttle_time_ms: int32 = field("3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = field("0+")

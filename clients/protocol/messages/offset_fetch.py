@@ -10,17 +10,23 @@ from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class OffsetFetchRequestTopic(Struct):
+    """Partitions of one topic, up to version 7."""
+
     name: str = field("0-7")
     partition_indexes: list[int32] = field("0-7")
 
 
 class OffsetFetchRequestTopics(Struct):
+    """Partitions of one topic, from version 8 on."""
+
     name: str = field("8-9", ignorable=True)
     topic_id: Uuid = field("10+", ignorable=True)
     partition_indexes: list[int32] = field("8+")
 
 
 class OffsetFetchRequestGroup(Struct):
+    """One group, and of which topics its positions are wanted; null means all."""
+
     group_id: str = field("8+")
     member_id: str | None = field("9+", nullable="9+", default=None, ignorable=True)
     member_epoch: int32 = field("9+", default=-1, ignorable=True)
@@ -28,6 +34,8 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Message, key=9, versions="1-10", flexible="6+"):
+    """Whose positions are wanted."""
+
     group_id: str = field("0-7")
     topics: list[OffsetFetchRequestTopic] | None = field("0-7", nullable="2-7")
     groups: list[OffsetFetchRequestGroup] = field("8+")
@@ -35,6 +43,8 @@ class OffsetFetchRequest(Message, key=9, versions="1-10", flexible="6+"):
 
 
 class OffsetFetchResponsePartition(Struct):
+    """A committed position, or offset -1 where there is none; to version 7."""
+
     partition_index: int32 = field("0-7")
     committed_offset: int64 = field("0-7")
     committed_leader_epoch: int32 = field("5-7", default=-1, ignorable=True)
@@ -43,11 +53,15 @@ class OffsetFetchResponsePartition(Struct):
 
 
 class OffsetFetchResponseTopic(Struct):
+    """Positions in one topic, up to version 7."""
+
     name: str = field("0-7")
     partitions: list[OffsetFetchResponsePartition] = field("0-7")
 
 
 class OffsetFetchResponsePartitions(Struct):
+    """A committed position, or offset -1 where there is none; from version 8."""
+
     partition_index: int32 = field("8+")
     committed_offset: int64 = field("8+")
     committed_leader_epoch: int32 = field("8+", default=-1, ignorable=True)
@@ -56,18 +70,24 @@ class OffsetFetchResponsePartitions(Struct):
 
 
 class OffsetFetchResponseTopics(Struct):
+    """Positions in one topic, from version 8 on."""
+
     name: str = field("8-9", ignorable=True)
     topic_id: Uuid = field("10+", ignorable=True)
     partitions: list[OffsetFetchResponsePartitions] = field("8+")
 
 
 class OffsetFetchResponseGroup(Struct):
+    """Positions of one group."""
+
     group_id: str = field("8+")
     topics: list[OffsetFetchResponseTopics] = field("8+")
     error_code: int16 = field("8+")
 
 
 class OffsetFetchResponse(Message, key=9, versions="1-10", flexible="6+"):
+    """The positions: of one group up to version 7, of several from 8 on."""
+
     throttle_time_ms: int32 = field("3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = field("0-7")
     error_code: int16 = field("2-7", ignorable=True)

@@ -7,22 +7,30 @@ from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class OffsetForLeaderPartition(Struct):
+    """One partition and the epoch whose end is wanted."""
+
     partition: int32 = field("0+")
     current_leader_epoch: int32 = field("2+", default=-1, ignorable=True)
     leader_epoch: int32 = field("0+")
 
 
 class OffsetForLeaderTopic(Struct):
+    """Partitions of one topic."""
+
     topic: str = field("0+")
     partitions: list[OffsetForLeaderPartition] = field("0+")
 
 
 class OffsetForLeaderEpochRequest(Message, key=23, versions="2-4", flexible="4+"):
+    """Which ends are wanted. Replica id -2 is a consumer."""
+
     replica_id: int32 = field("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = field("0+")
 
 
 class EpochEndOffset(Struct):
+    """The largest known epoch up to the one asked for, and its end; -1 where undefined."""
+
     error_code: int16 = field("0+")
     partition: int32 = field("0+")
     leader_epoch: int32 = field("1+", default=-1, ignorable=True)
@@ -30,10 +38,14 @@ class EpochEndOffset(Struct):
 
 
 class OffsetForLeaderTopicResult(Struct):
+    """Ends in one topic."""
+
     topic: str = field("0+")
     partitions: list[EpochEndOffset] = field("0+")
 
 
 class OffsetForLeaderEpochResponse(Message, key=23, versions="2-4", flexible="4+"):
+    """The ends, partition by partition."""
+
     throttle_time_ms: int32 = field("2+", ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = field("0+")

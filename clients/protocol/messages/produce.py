@@ -12,17 +12,23 @@ from ..schema import Message, Records, Struct, field, int16, int32, int64
 
 
 class PartitionProduceData(Struct):
+    """One batch for one partition."""
+
     index: int32 = field("0+")
     records: Records = field("0+", nullable="0+")
 
 
 class TopicProduceData(Struct):
+    """Batches for partitions of one topic."""
+
     name: str = field("0-12", ignorable=True)
     topic_id: Uuid = field("13+", ignorable=True)
     partition_data: list[PartitionProduceData] = field("0+")
 
 
 class ProduceRequest(Message, key=0, versions="3-13", flexible="9+"):
+    """What is to be appended, and what counts as done (`acks`)."""
+
     transactional_id: str | None = field("3+", nullable="3+", default=None)
     acks: int16 = field("0+")
     timeout_ms: int32 = field("0+")
@@ -30,16 +36,22 @@ class ProduceRequest(Message, key=0, versions="3-13", flexible="9+"):
 
 
 class BatchIndexAndErrorMessage(Struct):
+    """A record that made the whole batch fail, by its index in the batch."""
+
     batch_index: int32 = field("8+")
     batch_index_error_message: str | None = field("8+", nullable="8+", default=None)
 
 
 class LeaderIdAndEpoch(Struct):
+    """Who leads the partition now, where the asked broker does not; -1 if unknown."""
+
     leader_id: int32 = field("10+", default=-1)
     leader_epoch: int32 = field("10+", default=-1)
 
 
 class PartitionProduceResponse(Struct):
+    """Where the batch went, or why it did not."""
+
     index: int32 = field("0+")
     error_code: int16 = field("0+")
     base_offset: int64 = field("0+")
@@ -51,12 +63,16 @@ class PartitionProduceResponse(Struct):
 
 
 class TopicProduceResponse(Struct):
+    """Results for one topic."""
+
     name: str = field("0-12", ignorable=True)
     topic_id: Uuid = field("13+", ignorable=True)
     partition_responses: list[PartitionProduceResponse] = field("0+")
 
 
 class NodeEndpoint(Struct):
+    """Where to reach a leader that was named."""
+
     node_id: int32 = field("10+")
     host: str = field("10+")
     port: int32 = field("10+")
@@ -64,6 +80,8 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Message, key=0, versions="3-13", flexible="9+"):
+    """What became of each batch."""
+
     responses: list[TopicProduceResponse] = field("0+")
     throttle_time_ms: int32 = field("1+", ignorable=True)
     node_endpoints: list[NodeEndpoint] = field("10+", tag=0)

@@ -8,11 +8,15 @@ from ..schema import Message, Struct, field, int16, int32
 
 
 class SyncGroupRequestAssignment(Struct):
+    """What the leader gives one member."""
+
     member_id: str = field("0+")
     assignment: bytes = field("0+")
 
 
 class SyncGroupRequest(Message, key=14, versions="0-5", flexible="4+"):
+    """A member waits for its assignment; from the leader it carries all of them."""
+
     group_id: str = field("0+")
     generation_id: int32 = field("0+")
     member_id: str = field("0+")
@@ -23,6 +27,8 @@ class SyncGroupRequest(Message, key=14, versions="0-5", flexible="4+"):
 
 
 class SyncGroupResponse(Message, key=14, versions="0-5", flexible="4+"):
+    """The member's own assignment."""
+
     throttle_time_ms: int32 = field("1+", ignorable=True)
     error_code: int16 = field("0+")
     protocol_type: str | None = field("5+", nullable="5+", default=None, ignorable=True)
