@@ -8,7 +8,9 @@ is small and each operation means something at a crash:
 - `FileHandle.truncate` and a file's length are durable after `flush` as well;
 - `create`, `rename` and `remove` change a directory: durable after `sync_dir` of that directory;
 - `atomic_replace` is the one compound operation: after it returns, the new content is durable, and
-  at any crash in between a reader finds either the old or the new content, never a mixture;
+  at any crash in between a reader finds either the old or the new content, never a mixture. With
+  `durable=False` nothing is synced: readers of the running system still never see a mixture, but a
+  crash may leave anything under that name, so the content must carry its own checksum;
 - `MappedFile` is an index: stores go to memory, reach the disk whenever the system pleases, and are
   durable only after `flush`. Recovery must therefore believe no index that it cannot check.
 
@@ -24,7 +26,6 @@ import errno
 import fcntl
 import mmap
 import os
-import shutil
 from typing import Protocol, TypeAlias
 
 ReadableBuffer: TypeAlias = bytes | bytearray | memoryview
@@ -156,8 +157,8 @@ class Files(Protocol):
         """The whole content of a small file."""
         ...
 
-    def atomic_replace(self, path: str, content: bytes) -> None:
-        """Make `content` the file's content, durably and all at once."""
+    def atomic_replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        """Make `content` the file's content all at once and, unless told otherwise, durably."""
         ...
 
     def rename(self, old: str, new: str) -> None:
@@ -217,9 +218,7 @@ class _Descriptor:
         # A signal, or the kernel's 2 GiB limit, may cut a read short of the end of the file.
         chunks = [chunk]
         missing = size - len(chunk)
-        while missing and (
-            chunk := os.pread(self._fd, missing, position + size - missing)
-        ):
+        while missing and (chunk := os.pread(self._fd, missing, position + size - missing)):
             chunks.append(chunk)
             missing -= len(chunk)
         return b"".join(chunks)
@@ -263,7 +262,9 @@ class OsFileHandle:
         os.ftruncate(self._open_descriptor().fileno(), size)
 
     def flush(self) -> None:
-        os.fdatasync(self._open_descriptor().fileno())
+        # The local name keeps the descriptor open even if another thread closes the handle.
+        descriptor = self._open_descriptor()
+        os.fdatasync(descriptor.fileno())
 
     def region(self, position: int, size: int) -> FileRegion:
         return FileRegion(self._open_descriptor(), position, size)
@@ -335,8 +336,10 @@ class OsMappedFile:
         self.buffer = b""
 
     def flush(self) -> None:
-        if isinstance(self.buffer, mmap.mmap):
-            self.buffer.flush()
+        # fsync writes mapped pages too, and unlike msync through `mmap.flush` lets others run.
+        descriptor = self._descriptor
+        if descriptor is not None:
+            os.fdatasync(descriptor.fileno())
 
     def close(self) -> None:
         self._unmap()
@@ -377,17 +380,17 @@ class OsFiles:
         with open(path, "rb") as file:
             return file.read()
 
-    def atomic_replace(self, path: str, content: bytes) -> None:
+    def atomic_replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
-        fd = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644
-        )
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         handle = OsFileHandle(temporary, fd)
         handle.write_at(0, content)
-        handle.flush()
+        if durable:
+            handle.flush()
         handle.close()
         os.replace(temporary, path)
-        self.sync_dir(os.path.dirname(path))
+        if durable:
+            self.sync_dir(os.path.dirname(path))
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
@@ -400,8 +403,10 @@ class OsFiles:
         return True
 
     def remove_tree(self, path: str) -> None:
-        if os.path.isdir(path):
-            shutil.rmtree(path)
+        for directory, _, names in os.walk(path, topdown=False):
+            for name in names:
+                os.unlink(os.path.join(directory, name))
+            os.rmdir(directory)
 
     def listdir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
@@ -429,9 +434,7 @@ class OsFiles:
         except OSError as error:
             os.close(fd)
             if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise BlockingIOError(
-                    errno.EAGAIN, "Another process holds it", path
-                ) from error
+                raise BlockingIOError(errno.EAGAIN, "Another process holds it", path) from error
             raise
         return OsDirectoryLock(fd)
 

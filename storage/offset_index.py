@@ -79,6 +79,17 @@ class OffsetIndex(Index):
         )
         return self._entry(slot).offset if slot < self.entries else None
 
+    def position_at_or_before(self, position: int) -> int:
+        """The position of the last indexed batch that starts at or before `position`, else 0."""
+        self._load()
+        if not self.entries:
+            return 0
+        buffer, unpack = self._buffer(), self.entry.unpack_from
+        slot = bisect_right(
+            range(self.entries), position, key=lambda slot: unpack(buffer, slot * 8)[1]
+        )
+        return self._entry(slot - 1).position if slot else 0
+
     def _slot_above(self, offset: int) -> int:
         """The first slot whose offset is greater than `offset`."""
         if not self.entries:

@@ -1,0 +1,282 @@
+"""The part of a log that lies on this machine: segments, their roll, reads, flush and deletion.
+
+It knows offsets and bytes, and nothing of high watermarks, producers or the remote tier; the
+`UnifiedLog` decides with those what happens here. The end offset is published after the write, and
+the recovery point only after an fsync: everything below it survives a crash (Kafka's `LocalLog`).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.record.batch import RecordBatch
+from ..clients.record.checksum import crc32c
+from .config import LogConfig
+from .fetch_data import EMPTY_RECORDS
+from .files import FileRegion, Files, ReadableBuffer
+from .log_segment import LogSegment
+from .log_segments import LogSegments
+
+
+class LocalRead(NamedTuple):
+    """Whole batches from one segment. `segment` is None when there is nothing to read."""
+
+    records: FileRegion | bytes
+    segment: LogSegment | None
+    first_entry_incomplete: bool
+
+
+_NOTHING = LocalRead(EMPTY_RECORDS, None, False)
+
+
+class FlushTask:
+    """What must be fsynced so that everything below `offset` is durable.
+
+    `run` touches nothing but open files and may be called in another thread.
+    """
+
+    def __init__(
+        self,
+        sync_directory: Callable[[], None],
+        segments: list[LogSegment],
+        closed: list[LogSegment],
+        offset: int,
+    ) -> None:
+        self._sync_directory = sync_directory
+        self._segments = segments
+        self.closed = closed
+        """Segments closed since the last flush: their indexes are final now."""
+        self.offset = offset
+
+    def run(self) -> None:
+        """fsync; raises OSError, after which nothing may be assumed durable."""
+        for segment in self._segments:
+            if not segment.is_deleted:
+                segment.flush_log()
+        for segment in self.closed:
+            if not segment.is_deleted:
+                segment.flush_indexes()
+        self._sync_directory()
+
+
+class LocalLog:
+    """The segments in one partition's directory. There is always at least one."""
+
+    def __init__(
+        self, files: Files, directory: str, config: LogConfig, segments: LogSegments
+    ) -> None:
+        assert len(segments) > 0
+        self._files = files
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.log_end_offset = 0
+        """One past the last appended offset. Invariant: moves only after the bytes are written."""
+        self.recovery_point = 0
+        """Everything below was fsynced. Invariant: at most the log end offset."""
+        self._pending_deletes: list[tuple[int, LogSegment]] = []
+        self._closed_since_flush: list[LogSegment] = []
+
+    @property
+    def active_segment(self) -> LogSegment:
+        return self.segments.last
+
+    # -- Appending ----------------------------------------------------------------------------
+
+    def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
+        """Append batches that have their offsets; the end offset moves when they are written."""
+        self.active_segment.append(buffer, batches)
+        self.log_end_offset = batches[-1].next_offset
+
+    def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether `size` bytes up to `last_offset` belong into a new segment (L1)."""
+        segment, config = self.active_segment, self.config
+        if segment.size > config.segment_bytes - size:
+            return True
+        if segment.size > 0 and self._age_ms(segment, max_timestamp, now_ms) > (
+            config.segment_ms - self._jitter_ms(segment)
+        ):
+            return True
+        return (
+            segment.offset_index.is_full
+            or segment.time_index.is_full
+            or not segment.offset_index.can_hold(last_offset)
+        )
+
+    @staticmethod
+    def _age_ms(segment: LogSegment, max_timestamp: int, now_ms: int) -> int:
+        """Counted in the records' own time where they have one, else since the file was made."""
+        first = segment.first_batch_timestamp()
+        return now_ms - segment.created_ms if first is None else max_timestamp - first
+
+    def _jitter_ms(self, segment: LogSegment) -> int:
+        """Up to segment.jitter.ms, chosen by the segment's path: spread, and yet repeatable."""
+        bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return crc32c(segment.path.encode()) % bound if bound > 0 else 0
+
+    def roll(self, now_ms: int, at_least: int = 0) -> LogSegment:
+        """Close the active segment and begin one at the end offset (or at `at_least` above it).
+
+        An empty active segment that begins there stays.
+        """
+        base_offset = max(self.log_end_offset, at_least)
+        active = self.active_segment
+        if active.size == 0 and active.base_offset == base_offset:
+            return active
+        assert base_offset > active.base_offset
+        active.become_inactive()
+        self._closed_since_flush.append(active)
+        segment = LogSegment(self._files, self.directory, base_offset, self.config, now_ms)
+        self.segments.add(segment)
+        self.log_end_offset = base_offset
+        return segment
+
+    # -- Reading ------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, max_offset: int, *, min_one_message: bool
+    ) -> LocalRead:
+        """Whole batches from the one that holds `offset`, below `max_offset`, of one segment.
+
+        `min_one_message` lets the first batch exceed `max_bytes`. Raises OFFSET_OUT_OF_RANGE for
+        offsets below the first segment or above the end.
+        """
+        segment = self.segments.floor(offset)
+        if segment is None or offset > self.log_end_offset:
+            raise self.out_of_range(offset)
+        if offset >= max_offset:
+            return _NOTHING
+        start = segment.locate(offset)
+        while start is None:
+            # Compaction may have left nothing above the offset in its own segment.
+            segment = self.segments.higher(segment.base_offset)
+            if segment is None or segment.base_offset >= max_offset:
+                return _NOTHING
+            start = segment.locate(offset)
+        if max_offset >= self.end_offset_of(segment):
+            bound = segment.size
+        else:
+            bound = segment.position_of(max_offset)
+        position = start.position
+        if position >= bound:
+            return _NOTHING
+        limit = position + max_bytes
+        if limit >= bound:
+            end = bound
+        elif start.size > max_bytes:
+            if not min_one_message:
+                return LocalRead(EMPTY_RECORDS, None, True)
+            end = start.end_position
+        else:
+            end = segment.end_within(start, limit)
+        return LocalRead(segment.region(position, end - position), segment, False)
+
+    def end_offset_of(self, segment: LogSegment) -> int:
+        """One past the last offset that can be in `segment`."""
+        following = self.segments.higher(segment.base_offset)
+        return self.log_end_offset if following is None else following.base_offset
+
+    def bytes_between(self, offset: int, max_offset: int) -> int:
+        """About how many bytes of batches lie in [offset, max offset); for min.bytes."""
+        if offset >= max_offset:
+            return 0
+        total = 0
+        for segment in self.segments.from_offset(offset):
+            if segment.base_offset >= max_offset:
+                break
+            begin = segment.position_of(offset) if segment.base_offset < offset else 0
+            covers = max_offset >= self.end_offset_of(segment)
+            total += (segment.size if covers else segment.position_of(max_offset)) - begin
+        return total
+
+    def out_of_range(self, offset: int) -> KafkaError:
+        first = self.segments.first.base_offset
+        return KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"Offset {offset} lies outside the log, which has [{first}, {self.log_end_offset}).",
+        )
+
+    # -- Flushing -----------------------------------------------------------------------------
+
+    def prepare_flush(self, up_to: int) -> FlushTask | None:
+        """The work that makes everything below `up_to` durable; None if it already is."""
+        closed = list(self._closed_since_flush)
+        if up_to <= self.recovery_point and not closed:
+            return None
+        segments = [
+            segment
+            for segment in self.segments.from_offset(self.recovery_point)
+            if segment.base_offset < up_to
+        ]
+        sync_directory = partial(self._files.sync_dir, self.directory)
+        return FlushTask(sync_directory, segments, closed, up_to)
+
+    def complete_flush(self, task: FlushTask) -> None:
+        """Say that `task` has run. A truncation meanwhile may have taken its offsets back."""
+        reached = min(task.offset, self.log_end_offset)
+        self.recovery_point = max(self.recovery_point, reached)
+        self._closed_since_flush = [
+            segment for segment in self._closed_since_flush if segment not in task.closed
+        ]
+
+    # -- Truncation and deletion --------------------------------------------------------------
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drop everything at and above `offset`, which lies within the log."""
+        assert self.segments.first.base_offset <= offset <= self.log_end_offset
+        for segment in self.segments.starting_at_or_above(offset):
+            if segment is not self.segments.first:
+                self._delete_now(segment)
+        active = self.active_segment
+        active.truncate_to(offset)
+        active.make_appendable(self.config)
+        if active.size == 0:
+            active.created_ms = now_ms
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything; the log is empty and continues at `offset`."""
+        for segment in self.segments:
+            self._delete_now(segment)
+        self.segments.add(LogSegment(self._files, self.directory, offset, self.config, now_ms))
+        self.log_end_offset = offset
+        self.recovery_point = offset
+
+    def _delete_now(self, segment: LogSegment) -> None:
+        self.segments.remove(segment)
+        segment.is_deleted = True
+        segment.delete()
+
+    def delete_segments(self, segments: list[LogSegment], now_ms: int) -> None:
+        """Take segments out of the log; their files go after `file.delete.delay.ms`."""
+        for segment in segments:
+            assert segment is not self.active_segment, "The active segment is rolled first."
+            self.segments.remove(segment)
+            segment.rename_to_deleted()
+            self._pending_deletes.append((now_ms + self.config.file_delete_delay_ms, segment))
+
+    def delete_pending(self, now_ms: int) -> int:
+        """Remove the files whose delay is over; answers how many segments are still waiting."""
+        due = [segment for due_ms, segment in self._pending_deletes if due_ms <= now_ms]
+        self._pending_deletes = [entry for entry in self._pending_deletes if entry[0] > now_ms]
+        for segment in due:
+            segment.delete()
+        return len(self._pending_deletes)
+
+    def close(self) -> None:
+        """Complete the indexes and let go of all files."""
+        for segment in self.segments:
+            segment.close()
+        for _, segment in self._pending_deletes:
+            segment.delete()
+        self._pending_deletes.clear()
+
+    def release(self) -> None:
+        """Let go of all files as they are (the log is being deleted, or its disk failed)."""
+        for segment in self.segments:
+            segment.release()
+        for _, segment in self._pending_deletes:
+            segment.release()
+        self._pending_deletes.clear()

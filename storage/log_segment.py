@@ -1,0 +1,378 @@
+"""One segment: a file of record batches, its two indexes and its aborted transactions.
+
+The segment's `size` is the truth about its end: bytes beyond it (a write that failed half-way, or
+what a crash left) are not part of the log. It moves only after the write, so a reader can never be
+sent bytes that are not there yet.
+
+Finding a batch starts at the offset index and walks batch headers in the file. Two kinds of reader
+never walk: one that reads where the log was just appended, and one that goes on where its last read
+ended. Both find the position in a small memory of recent batch starts (Kafka's `LogSegment`).
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch
+from .config import LogConfig
+from .fetch_data import TimestampAndOffset
+from .files import FileRegion, Files, ReadableBuffer
+from .index import CorruptIndexError
+from .log_file import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    file_path,
+)
+from .offset_index import OffsetIndex
+from .time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
+from .transaction_index import TransactionIndex
+
+_POSITIONS_KEPT = 64
+_SCAN_BYTES = 1 << 20
+_HEADER = Struct(">qi11xi")
+"""Base offset, batch length and last offset delta: all that a walk over batches needs."""
+
+
+class BatchPosition(NamedTuple):
+    """Where a batch lies in its segment's file, and the offsets that it covers."""
+
+    base_offset: int
+    next_offset: int
+    position: int
+    size: int
+
+    @property
+    def end_position(self) -> int:
+        return self.position + self.size
+
+
+class LogSegment:
+    """The files that begin with `base_offset`."""
+
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, config: LogConfig, created_ms: int
+    ) -> None:
+        self._files = files
+        self.base_offset = base_offset
+        self.path = file_path(directory, base_offset, LOG_SUFFIX)
+        self._handle = files.open(self.path, create=True)
+        self.size = self._handle.size()
+        """Bytes of whole batches. What lies behind it in the file is not part of the log."""
+        index_size = config.segment_index_bytes
+        self.offset_index = OffsetIndex(
+            files, file_path(directory, base_offset, INDEX_SUFFIX), base_offset, index_size
+        )
+        self.time_index = TimeIndex(
+            files, file_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset, index_size
+        )
+        self.txn_index = TransactionIndex(
+            files, file_path(directory, base_offset, TXN_INDEX_SUFFIX), base_offset
+        )
+        self._index_interval_bytes = config.index_interval_bytes
+        self.created_ms = created_ms
+        self.is_deleted = False
+        self._bytes_since_index_entry = 0
+        self._max_timestamp: TimestampOffset | None = None
+        self._first_timestamp: int | None = None
+        self._positions: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"LogSegment({self.path}, size={self.size})"
+
+    # -- Appending ----------------------------------------------------------------------------
+
+    def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
+        """Write the batches in `buffer` at the end; after OSError the segment is as it was."""
+        position = self.size
+        self._handle.write_at(position, buffer)
+        for batch in batches:
+            self._index(batch, position)
+            self._remember(batch.base_offset, position)
+            position += batch.size_in_bytes
+        assert position == self.size + len(buffer)
+        if self._first_timestamp is None and self.size == 0:
+            self._first_timestamp = batches[0].max_timestamp
+        self.size = position
+        self._remember(batches[-1].next_offset, position)
+
+    def _index(self, batch: RecordBatch, position: int) -> None:
+        known = self.max_timestamp_so_far
+        last_offset = batch.last_offset
+        if batch.max_timestamp > known.timestamp:
+            known = self._max_timestamp = TimestampOffset(batch.max_timestamp, last_offset)
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(known.timestamp, known.offset)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += batch.size_in_bytes
+
+    def _remember(self, offset: int, position: int) -> None:
+        positions = self._positions
+        if len(positions) >= _POSITIONS_KEPT and offset not in positions:
+            del positions[next(iter(positions))]
+        positions[offset] = position
+
+    @property
+    def max_timestamp_so_far(self) -> TimestampOffset:
+        """The largest timestamp and the last offset of its batch; (-1, base offset) for none."""
+        known = self._max_timestamp
+        if known is None:
+            known = self._max_timestamp = self.time_index.last
+        return known
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of a record, or when the file was last written if none has one."""
+        timestamp = self.max_timestamp_so_far.timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        return self._files.modified_ms(self.path)
+
+    def first_batch_timestamp(self) -> int | None:
+        """The largest timestamp of the first batch: from it the segment's age is counted."""
+        if self._first_timestamp is None and self.size > 0:
+            self._first_timestamp = next(iter(self.batches())).max_timestamp
+        timestamp = self._first_timestamp
+        return timestamp if timestamp is not None and timestamp >= 0 else None
+
+    # -- Finding ------------------------------------------------------------------------------
+
+    def locate(self, offset: int) -> BatchPosition | None:
+        """The first batch that ends at or above `offset`; None if the segment ends before it."""
+        if offset >= (start := self.base_offset):
+            position = self._positions.get(offset)
+            if position is None:
+                position = self.offset_index.lookup(offset).position
+        else:
+            offset, position = start, 0
+        for found in self._headers(position):
+            if found.next_offset > offset:
+                return found
+        return None
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch starts that holds or follows `offset`; the end if none does."""
+        position = self._positions.get(offset)
+        if position is not None:
+            return position
+        found = self.locate(offset)
+        if found is None:
+            return self.size
+        if found.base_offset >= offset:
+            self._remember(offset, found.position)
+        return found.position
+
+    def end_within(self, start: BatchPosition, limit: int) -> int:
+        """The end of the last whole batch from `start` on that ends at or before `limit`.
+
+        `start` itself counts in any case. The next read will begin there.
+        """
+        if limit >= self.size:
+            return self.size
+        position = max(start.end_position, self._indexed_position_before(limit))
+        for found in self._headers(position):
+            if found.end_position > limit:
+                self._remember(found.base_offset, found.position)
+                return found.position
+        return position
+
+    def _indexed_position_before(self, limit: int) -> int:
+        return self.offset_index.position_at_or_before(limit)
+
+    def _headers(self, position: int) -> Iterator[BatchPosition]:
+        """Walk the batches from `position`, reading no more than their headers."""
+        pread, size = self._handle.pread, self.size
+        while position + BATCH_OVERHEAD <= size:
+            base_offset, length, delta = _HEADER.unpack(pread(position, _HEADER.size))
+            batch_size = LOG_OVERHEAD + length
+            if batch_size < BATCH_OVERHEAD or position + batch_size > size or delta < 0:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"The segment {self.base_offset} is damaged at position {position}.",
+                )
+            yield BatchPosition(base_offset, base_offset + delta + 1, position, batch_size)
+            position += batch_size
+
+    def region(self, position: int, size: int) -> FileRegion:
+        """A range of the file to be sent; it stays readable when the segment is deleted."""
+        assert position + size <= self.size
+        return self._handle.region(position, size)
+
+    def batches(self, position: int = 0, end: int | None = None) -> Iterator[RecordBatch]:
+        """The batches from `position` on, read in large pieces. A torn one at the end is left out.
+
+        Raises KafkaError(CORRUPT_MESSAGE) where the bytes cannot be a batch; the CRC is not looked
+        at.
+        """
+        for _, batch in self.positioned_batches(position, end):
+            yield batch
+
+    def positioned_batches(
+        self, position: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, RecordBatch]]:
+        """`batches`, each with its position."""
+        end = self.size if end is None else min(end, self.size)
+        while end - position >= BATCH_OVERHEAD:
+            header = self._handle.pread(position, _HEADER.size)
+            length = _HEADER.unpack(header)[1]
+            wanted = max(_SCAN_BYTES, LOG_OVERHEAD + max(length, 0))
+            if position + LOG_OVERHEAD + length > end:
+                return
+            piece = memoryview(self._handle.pread(position, min(wanted, end - position)))
+            consumed = 0
+            while len(piece) - consumed >= BATCH_OVERHEAD:
+                length = _HEADER.unpack_from(piece, consumed)[1]
+                if length + LOG_OVERHEAD > len(piece) - consumed:
+                    break
+                batch = RecordBatch(piece, consumed)
+                yield position + consumed, batch
+                consumed += batch.size_in_bytes
+            position += consumed
+
+    def find_timestamp(self, timestamp: int, starting_offset: int) -> TimestampAndOffset | None:
+        """The first record at or after `starting_offset` with at least this timestamp."""
+        indexed = self.time_index.lookup(timestamp)
+        begin = max(starting_offset, indexed.offset)
+        position = self.offset_index.lookup(begin).position
+        for batch in self.batches(position):
+            if batch.max_timestamp < timestamp or batch.last_offset < starting_offset:
+                continue
+            for record in batch.records():
+                if record.timestamp >= timestamp and record.offset >= starting_offset:
+                    epoch = batch.partition_leader_epoch
+                    return TimestampAndOffset(record.timestamp, record.offset, epoch)
+        return None
+
+    def upper_bound_offset(self, end_position: int) -> int | None:
+        """An offset at or above the end of a read that ended at `end_position`."""
+        return self.offset_index.upper_bound_offset(end_position)
+
+    def next_offset(self) -> int:
+        """One past the last offset in the segment; its base offset when it is empty."""
+        last = self.base_offset
+        for found in self._headers(self.offset_index.lookup(2**62).position):
+            last = found.next_offset
+        return last
+
+    # -- Recovery and truncation --------------------------------------------------------------
+
+    def sanity_check(self) -> None:
+        """Raises CorruptIndexError if an index is missing or contradicts itself."""
+        if self.size > 0 and not (self.offset_index.file_exists and self.time_index.file_exists):
+            raise CorruptIndexError(f"The segment {self.path} lacks an index.")
+        self.offset_index.sanity_check()
+        self.time_index.sanity_check()
+        self.txn_index.sanity_check()
+
+    def begin_rebuild(self) -> None:
+        """Forget all indexes before `rebuild_with` is told of every batch."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.txn_index.reset()
+        self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp = None
+        self._bytes_since_index_entry = 0
+        self._positions.clear()
+
+    def rebuild_with(self, batch: RecordBatch, position: int) -> None:
+        """Index a batch that was found at `position`."""
+        self._index(batch, position)
+
+    def end_rebuild(self, valid_bytes: int) -> int:
+        """Cut the file behind its valid batches; answers how many bytes were cut."""
+        cut = self._handle.size() - valid_bytes
+        if cut > 0:
+            self._handle.truncate(valid_bytes)
+        self.size = valid_bytes
+        self._close_time_index()
+        self.offset_index.trim()
+        self.time_index.trim()
+        return cut
+
+    def truncate_to(self, offset: int) -> int:
+        """Drop the batches that end above `offset`'s predecessor; answers the bytes dropped."""
+        found = self.locate(offset)
+        self._positions.clear()
+        if found is None:
+            return 0
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        dropped = self.size - found.position
+        self.size = found.position
+        self._handle.truncate(found.position)
+        self._bytes_since_index_entry = 0
+        self._max_timestamp = self._max_timestamp_after_truncation()
+        if self.size == 0:
+            self._first_timestamp = None
+        return dropped
+
+    def _max_timestamp_after_truncation(self) -> TimestampOffset:
+        """The time index may miss the youngest batches: they are looked at again."""
+        known = self.time_index.last
+        for batch in self.batches(self.offset_index.lookup(known.offset).position):
+            if batch.max_timestamp > known.timestamp:
+                known = TimestampOffset(batch.max_timestamp, batch.last_offset)
+        return known
+
+    # -- Life of the files --------------------------------------------------------------------
+
+    def _close_time_index(self) -> None:
+        known = self.max_timestamp_so_far
+        if known.timestamp >= 0:
+            self.time_index.maybe_append(known.timestamp, known.offset, may_fill=True)
+
+    def become_inactive(self) -> None:
+        """The segment takes no more appends: its indexes are completed and cut."""
+        self._close_time_index()
+        self.offset_index.trim()
+        self.time_index.trim()
+
+    def make_appendable(self, config: LogConfig) -> None:
+        """The segment is the active one (again): its indexes may grow, configs apply anew."""
+        self._index_interval_bytes = config.index_interval_bytes
+        self.offset_index.resize(config.segment_index_bytes)
+        self.time_index.resize(config.segment_index_bytes)
+
+    def flush_log(self) -> None:
+        """fsync the batches, and the aborted transactions that only they could tell again."""
+        self._handle.flush()
+        self.txn_index.flush()
+
+    def flush_indexes(self) -> None:
+        """fsync the indexes of a closed segment: below the recovery point nobody checks them."""
+        self.offset_index.flush()
+        self.time_index.flush()
+
+    def close(self) -> None:
+        """Complete the indexes and let go of all files."""
+        self.become_inactive()
+        self.release()
+
+    def release(self) -> None:
+        """Let go of all files as they are."""
+        self._handle.close()
+        self.offset_index.close()
+        self.time_index.close()
+        self.txn_index.close()
+
+    def rename_to_deleted(self) -> None:
+        """Give all files the `.deleted` suffix: a restart will not take them for the log's."""
+        self.is_deleted = True
+        self._files.rename(self.path, self.path + DELETED_SUFFIX)
+        self.path += DELETED_SUFFIX
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.rename(index.path + DELETED_SUFFIX)
+
+    def delete(self) -> None:
+        """Remove all files; regions that are being sent stay readable."""
+        self._handle.close()
+        self._files.remove(self.path)
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.delete()

@@ -1,0 +1,67 @@
+"""The segments of one log in order of their base offsets (Kafka's `LogSegments`)."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from .log_segment import LogSegment
+
+
+class LogSegments:
+    """A sorted collection: never two segments with one base offset, lookups in O(log n)."""
+
+    def __init__(self) -> None:
+        self._bases: list[int] = []
+        self._by_base: dict[int, LogSegment] = {}
+
+    def __len__(self) -> int:
+        return len(self._bases)
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        """Oldest first; the collection may change meanwhile."""
+        return iter([self._by_base[base] for base in self._bases])
+
+    @property
+    def base_offsets(self) -> list[int]:
+        return list(self._bases)
+
+    @property
+    def size_in_bytes(self) -> int:
+        return sum(segment.size for segment in self._by_base.values())
+
+    def add(self, segment: LogSegment) -> None:
+        base = segment.base_offset
+        assert base not in self._by_base, f"Two segments at {base}."
+        self._by_base[base] = segment
+        self._bases.insert(bisect_left(self._bases, base), base)
+
+    def remove(self, segment: LogSegment) -> None:
+        del self._by_base[segment.base_offset]
+        del self._bases[bisect_left(self._bases, segment.base_offset)]
+
+    @property
+    def first(self) -> LogSegment:
+        return self._by_base[self._bases[0]]
+
+    @property
+    def last(self) -> LogSegment:
+        """The active segment: the only one that takes appends."""
+        return self._by_base[self._bases[-1]]
+
+    def floor(self, offset: int) -> LogSegment | None:
+        """The segment with the largest base at or below `offset`."""
+        slot = bisect_right(self._bases, offset)
+        return self._by_base[self._bases[slot - 1]] if slot else None
+
+    def higher(self, base_offset: int) -> LogSegment | None:
+        """The segment that follows the one at `base_offset`."""
+        slot = bisect_right(self._bases, base_offset)
+        return self._by_base[self._bases[slot]] if slot < len(self._bases) else None
+
+    def from_offset(self, offset: int) -> list[LogSegment]:
+        """The segment that holds `offset` and all that follow."""
+        slot = max(0, bisect_right(self._bases, offset) - 1)
+        return [self._by_base[base] for base in self._bases[slot:]]
+
+    def starting_at_or_above(self, offset: int) -> list[LogSegment]:
+        """The segments whose base is at or above `offset`."""
+        return [self._by_base[base] for base in self._bases[bisect_left(self._bases, offset) :]]
