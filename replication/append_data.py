@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ..clients.errors import ErrorCode
 from ..clients.topic_partition import TopicPartition
-from ..storage.append_data import AppendOrigin, RecordError
+from ..storage.append_info import RecordError
+from ..storage.producer_entry import AppendOrigin
 from .fetch_data import CurrentLeader
 
 ACKS_ALL = -1

@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias
 from ..clients.errors import ErrorCode
 from ..clients.protocol.schema import Chunk
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.fetch_data import AbortedTxn, FetchIsolation
+from ..storage.fetch_data import FetchIsolation
+from ..storage.transaction_index import AbortedTxn
 
 CONSUMER_REPLICA_ID = -1
 """The replica id of whoever isn't a replica."""

@@ -1,0 +1,88 @@
+"""A fetch that waits for the remote tier (`DelayedRemoteFetch`, KIP-405, KAFKA-14915).
+
+All remote partitions of a fetch are read at the same time. The fetch is answered when every one of
+them is done, when this broker ceases to lead one, or when remote.fetch.max.wait.ms has passed
+(KIP-1018); what isn't done by then is answered as empty and without an error.
+
+A read that its fetch no longer waits for goes on: interrupting it would waste what it has brought
+and could harm the caches it fills (KAFKA-15776), while left alone it makes the client's next fetch
+a quick one. That is why the reads are tasks of the replica manager and not of the request.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ..clients.errors import ErrorCode
+from ..clients.protocol.schema import Chunk
+from ..storage.fetch_data import FetchIsolation
+from ..storage.transaction_index import AbortedTxn
+from .fetch_data import FetchPartitionResult
+from .log_reader import PendingRemoteRead
+from .purgatory import DelayedOperation
+
+OnComplete = Callable[[list[FetchPartitionResult]], None]
+
+
+class DelayedRemoteFetch(DelayedOperation):
+    """A fetch of which some partitions are being read from the remote tier."""
+
+    __slots__ = ("_leader_epochs", "_on_complete", "_outstanding", "_pending", "_results")
+
+    def __init__(
+        self,
+        max_wait_ms: int,
+        results: list[FetchPartitionResult],
+        pending: Sequence[PendingRemoteRead],
+        on_complete: OnComplete,
+    ) -> None:
+        super().__init__(max_wait_ms)
+        self._results = results
+        self._pending = pending
+        self._leader_epochs = [read.partition.leader_epoch for read in pending]
+        self._outstanding = len(pending)
+        self._on_complete = on_complete
+
+    def try_complete(self) -> bool:
+        for read, leader_epoch in zip(self._pending, self._leader_epochs, strict=True):
+            partition = read.partition
+            if not partition.is_leader or partition.leader_epoch != leader_epoch:
+                return self.force_complete()
+        return self._outstanding == 0 and self.force_complete()
+
+    def on_complete(self) -> None:
+        for read in self._pending:
+            if not read.partition.is_leader:
+                # Unless it was answered before the leadership went.
+                result = self._results[read.index]
+                if not result.records:
+                    result.error = read.partition.not_leader().code
+                    result.current_leader = read.partition.current_leader
+        self._on_complete(self._results)
+
+    def fill(
+        self,
+        pending: PendingRemoteRead,
+        records: Chunk,
+        aborted_transactions: Sequence[AbortedTxn] | None,
+    ) -> None:
+        """One read is done. Ignored when the fetch has been answered already."""
+        if self.is_completed:
+            return
+        result = self._results[pending.index]
+        result.records = records
+        if pending.read.isolation is FetchIsolation.TXN_COMMITTED:
+            result.aborted_transactions = aborted_transactions or ()
+        self._one_done()
+
+    def fail(self, pending: PendingRemoteRead, error: ErrorCode) -> None:
+        """One read has failed: an error for its partition alone (pitfall 5.4)."""
+        if self.is_completed:
+            return
+        result = self._results[pending.index]
+        result.error = error
+        result.high_watermark = result.last_stable_offset = result.log_start_offset = -1
+        result.aborted_transactions = None
+        self._one_done()
+
+    def _one_done(self) -> None:
+        self._outstanding -= 1
+        self.try_complete()

@@ -1,0 +1,144 @@
+"""Reading several partitions for one fetch, within its limits (`ReplicaManager.readFromLog`).
+
+Partitions are read in the order asked. The first one that has data may return one batch larger
+than every limit, so that no consumer is ever stuck; all others get whole batches that fit into
+what is left of the request's bytes and of their own (F1, KAFKA-19795). A remote read counts as the
+bytes it may bring, because how many it brings isn't known yet.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.kafka_uuid import ZERO_UUID
+from ..clients.topic_partition import TopicPartition
+from ..storage.fetch_data import EMPTY_RECORDS, FetchIsolation, RemoteRead
+from .fetch_data import CurrentLeader, FetchParams, FetchPartition, FetchPartitionResult
+from .partition import Partition
+
+_NAMES_THE_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+LeaderOf = Callable[[TopicPartition], "CurrentLeader | None"]
+
+
+@dataclass(slots=True)
+class PendingRemoteRead:
+    """A result that the remote tier still has to fill, by its place among the results."""
+
+    index: int
+    partition: Partition
+    read: RemoteRead
+
+
+@dataclass(slots=True)
+class ReadOutcome:
+    """What one pass over the partitions has found."""
+
+    results: list[FetchPartitionResult]
+    readable_bytes: int = 0
+    # An error or a diverging epoch is to be told at once.
+    must_answer: bool = False
+    remote: list[PendingRemoteRead] = field(default_factory=list[PendingRemoteRead])
+
+
+class LogReader:
+    """Reads partitions' logs for consumers and followers."""
+
+    def __init__(
+        self,
+        partition_of: Callable[[TopicPartition], Partition],
+        leader_of: LeaderOf,
+        on_follower_fetch: Callable[[Partition, int, FetchPartition], None],
+    ) -> None:
+        self._partition_of = partition_of
+        self._leader_of = leader_of
+        self._on_follower_fetch = on_follower_fetch
+
+    def read(self, params: FetchParams, partitions: Sequence[FetchPartition]) -> ReadOutcome:
+        """Read what is there now; waits for nothing."""
+        outcome = ReadOutcome([])
+        bytes_left = params.max_bytes
+        may_exceed = True
+        for asked in partitions:
+            max_bytes = min(asked.max_bytes, bytes_left)
+            try:
+                found = self._read_partition(params, asked, max_bytes, may_exceed, outcome)
+            except KafkaError as error:
+                outcome.results.append(self.refused(asked, error))
+                outcome.must_answer = True
+                continue
+            if found:
+                may_exceed = False
+                bytes_left = bytes_left - found if bytes_left > found else 0
+        return outcome
+
+    def _read_partition(
+        self,
+        params: FetchParams,
+        asked: FetchPartition,
+        max_bytes: int,
+        may_exceed: bool,
+        outcome: ReadOutcome,
+    ) -> int:
+        """Append one partition's result; how many bytes of the limit it takes."""
+        partition = self.partition_for(asked)
+        log = partition.leader_log(asked.current_leader_epoch)
+        topic_id_partition = asked.topic_id_partition
+        if asked.last_fetched_epoch >= 0:
+            diverging = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)
+            if diverging is not None:
+                outcome.must_answer = True
+                result = FetchPartitionResult(topic_id_partition, diverging_epoch=diverging)
+                result.records = EMPTY_RECORDS
+                outcome.results.append(result)
+                return 0
+        found = log.read(asked.fetch_offset, max_bytes, params.isolation, may_exceed)
+        if params.is_from_follower:
+            if isinstance(found, RemoteRead):
+                raise KafkaError(
+                    ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+                    f"Offset {asked.fetch_offset} of {partition.topic_partition} is only in the "
+                    f"remote tier; the local log starts at {log.local_log_start_offset}.",
+                )
+            self._on_follower_fetch(partition, params.replica_id, asked)
+        result = FetchPartitionResult(
+            topic_id_partition,
+            ErrorCode.NONE,
+            found.high_watermark,
+            found.last_stable_offset,
+            found.log_start_offset,
+        )
+        outcome.results.append(result)
+        if isinstance(found, RemoteRead):
+            result.records = EMPTY_RECORDS
+            if params.isolation is FetchIsolation.TXN_COMMITTED:
+                result.aborted_transactions = ()
+            if found.max_bytes <= 0 and not found.min_one_message:
+                return 0
+            pending = PendingRemoteRead(len(outcome.results) - 1, partition, found)
+            outcome.remote.append(pending)
+            return max(found.max_bytes, 1)
+        result.records = found.records
+        result.aborted_transactions = found.aborted_transactions
+        nbytes = found.nbytes
+        outcome.readable_bytes += nbytes
+        return nbytes
+
+    def partition_for(self, asked: FetchPartition) -> Partition:
+        """The partition asked for. Raises KafkaError: 3, 6, 103."""
+        topic_id, topic, number = asked.topic_id_partition
+        partition = self._partition_of(TopicPartition(topic, number))
+        if topic_id != ZERO_UUID and topic_id != partition.topic_id_partition.topic_id:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                f"The topic {topic} has another id than the request says.",
+            )
+        return partition
+
+    def refused(self, asked: FetchPartition, error: KafkaError) -> FetchPartitionResult:
+        """The result that tells of an error, with the current leader where that helps."""
+        result = FetchPartitionResult(asked.topic_id_partition, error.code)
+        result.records = EMPTY_RECORDS
+        if error.code in _NAMES_THE_LEADER:
+            result.current_leader = self._leader_of(asked.topic_id_partition.topic_partition)
+        return result

@@ -1,0 +1,128 @@
+"""ListOffsets: from a timestamp, or a word for one, to an offset (F13, F14).
+
+    -1 latest                 the end that the reader may see (high watermark or LSO)
+    -2 earliest               the log start offset, wherever it lies
+    -3 max timestamp          the offset of the record with the largest timestamp (KIP-734)
+    -4 earliest local         the local log start offset (KIP-405)
+    -5 latest tiered          the last offset that the remote tier holds (KIP-1005)
+    -6 earliest pending       the first offset that isn't copied to the tier yet (KIP-1023)
+    >= 0                      the first record at least that young, in whichever tier it is
+
+Nothing at or beyond the end that the reader may see is ever answered. A leader that has not yet
+moved the high watermark past the start of its epoch doesn't know the end (OFFSET_NOT_AVAILABLE).
+"""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.topic_partition import TopicPartition
+from ..storage.fetch_data import FetchIsolation, RemoteTimestampLookup, TimestampAndOffset
+from .delayed_fetch import visible_end
+from .fetch_data import NO_EPOCH, CurrentLeader
+from .partition import Partition
+
+if TYPE_CHECKING:
+    from ..storage.unified_log import UnifiedLog
+    from ..tiering.remote_log_manager import RemoteLogManager
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
+
+NO_OFFSET = TimestampAndOffset(-1, -1, -1)
+
+
+@dataclass(slots=True)
+class OffsetQuery:
+    """A partition and the timestamp to look for; -1 as epoch where the request has none."""
+
+    topic_partition: TopicPartition
+    timestamp: int
+    current_leader_epoch: int = NO_EPOCH
+
+
+@dataclass(slots=True)
+class OffsetResult:
+    """The answer for one partition: -1 where there is no such record."""
+
+    topic_partition: TopicPartition
+    error: ErrorCode = ErrorCode.NONE
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+    current_leader: CurrentLeader | None = None
+
+
+def look_up_offset(
+    partition: Partition,
+    query: OffsetQuery,
+    isolation: FetchIsolation,
+    remote_log_manager: "RemoteLogManager | None",
+) -> TimestampAndOffset | Awaitable[TimestampAndOffset]:
+    """The answer, or an awaitable of it when only the remote tier can tell.
+
+    Raises KafkaError, as does the awaitable.
+    """
+    log = partition.leader_log(query.current_leader_epoch)
+    end = visible_end(log, isolation)
+    timestamp = query.timestamp
+    _check_end_is_known(partition, isolation, end)
+    if timestamp == LATEST_TIMESTAMP:
+        return TimestampAndOffset(-1, end, partition.leader_epoch)
+    special = _special_offset(log, timestamp)
+    if special is not None:
+        return special
+    if timestamp < 0 and timestamp != MAX_TIMESTAMP:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"The timestamp {timestamp} has no meaning here."
+        )
+    found = log.offset_for_timestamp(timestamp)
+    if isinstance(found, RemoteTimestampLookup):
+        if remote_log_manager is None:
+            return _visible(found.local_result, end)
+        return _look_up_remote(remote_log_manager, found, end)
+    return _visible(found, end)
+
+
+async def _look_up_remote(
+    remote_log_manager: "RemoteLogManager", lookup: RemoteTimestampLookup, end: int
+) -> TimestampAndOffset:
+    return _visible(await remote_log_manager.offset_for_timestamp(lookup), end)
+
+
+def _visible(found: TimestampAndOffset | None, end: int) -> TimestampAndOffset:
+    return found if found is not None and found.offset < end else NO_OFFSET
+
+
+def _check_end_is_known(partition: Partition, isolation: FetchIsolation, end: int) -> None:
+    if isolation is not FetchIsolation.LOG_END and end < partition.leader_epoch_start_offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+            f"The high watermark of {partition.topic_partition} is still below the start of "
+            f"leader epoch {partition.leader_epoch}.",
+        )
+
+
+def _special_offset(log: "UnifiedLog", timestamp: int) -> TimestampAndOffset | None:
+    """The offsets that have a name and need no search."""
+    if timestamp == EARLIEST_TIMESTAMP:
+        return _at(log, log.log_start_offset)
+    if timestamp == EARLIEST_LOCAL_TIMESTAMP:
+        return _at(log, log.local_log_start_offset)
+    if timestamp == LATEST_TIERED_TIMESTAMP:
+        return _at(log, log.highest_remote_offset) if log.remote is not None else NO_OFFSET
+    if timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP:
+        if log.remote is None:
+            return NO_OFFSET
+        return _at(log, max(log.highest_remote_offset + 1, log.log_start_offset))
+    return None
+
+
+def _at(log: "UnifiedLog", offset: int) -> TimestampAndOffset:
+    epoch = log.leader_epochs.epoch_for_offset(offset) if offset >= 0 else None
+    return TimestampAndOffset(-1, offset, -1 if epoch is None else epoch)
