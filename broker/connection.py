@@ -155,6 +155,23 @@ class Connection:
             return
         self._settle()
 
+    def space(self) -> memoryview | None:
+        """Where the rest of a large request that has begun belongs."""
+        return self._frames.space()
+
+    def filled(self, size: int) -> None:
+        """That rest, or more of it, has arrived."""
+        self.last_active = self._loop.time()
+        frame = self._frames.received(size)
+        if frame is None:
+            return
+        try:
+            self._handle(frame)
+        except (ProtocolError, Refused) as error:
+            self._refuse(error)
+            return
+        self._settle()
+
     def _handle(self, frame: memoryview) -> None:
         answer = self._owner.answer(self.client, frame)
         if not isinstance(answer, Deferred):

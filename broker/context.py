@@ -1,30 +1,57 @@
 """What every handler is handed: the broker's parts, and the request's circumstances."""
 
+import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from ..clients.environment import Environment
-from ..clients.protocol.api import ApiKey
+from ..clients.protocol.schema import Message
 from ..replication.controller import Controller
 from ..replication.replica_manager import ReplicaManager
 from ..storage.log_manager import LogManager
 from .config import BrokerConfig
 from .coordinator.group import GroupCoordinator
 from .fetch_session import FetchSessionCache
-from .metrics import Metrics
+from .metrics import Counter, Metrics
 from .topic_defaults import TopicDefaults
+
+T = TypeVar("T")
+
+
+class NoAnswer(Exception):
+    """Raised by a handler whose request gets no response, and cannot be told otherwise.
+
+    The connection is closed, so that the client notices (Produce with acks=0 that failed).
+    """
+
+
+class Later(NamedTuple, Generic[T]):
+    """An answer that waits for a future, without a task of its own."""
+
+    future: asyncio.Future[T]
+    then: Callable[[T], Message]
 
 
 class RequestContext(NamedTuple):
     """Who asks, and in which version."""
 
-    api_key: ApiKey
+    api_key: int
     api_version: int
     correlation_id: int
     client_id: str | None
     client_host: str
     listener: str
     principal: str = "User:ANONYMOUS"
+
+
+class Node(NamedTuple):
+    """A broker's address on one listener."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +67,16 @@ class BrokerContext:
     fetch_sessions: FetchSessionCache
     topic_defaults: TopicDefaults
     metrics: Metrics
+    bytes_in: Counter
+    bytes_out: Counter
+    fetch_max_bytes: int
+
+    def nodes(self, broker_ids: Iterable[int], listener: str) -> list[Node]:
+        """The addresses of these brokers on a listener; those without one are left out."""
+        nodes: list[Node] = []
+        for broker_id in sorted(broker_ids):
+            broker = self.controller.image.brokers.get(broker_id)
+            endpoint = None if broker is None else broker.endpoints.get(listener)
+            if broker is not None and endpoint is not None:
+                nodes.append(Node(broker_id, endpoint.host, endpoint.port, broker.rack))
+        return nodes

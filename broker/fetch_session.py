@@ -182,9 +182,10 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        for topic in (*request.topics, *request.forgotten_topics_data):
-            if (topic.topic_id != ZERO_UUID) != session.uses_topic_ids:
-                raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        named = [topic.topic_id for topic in request.topics]
+        named += [topic.topic_id for topic in request.forgotten_topics_data]
+        if any((topic_id != ZERO_UUID) != session.uses_topic_ids for topic_id in named):
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         if request.topics or request.forgotten_topics_data:
             session.update(request)
         if not session.partitions:

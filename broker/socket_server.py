@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from ..clients.task_owner import TaskOwner
@@ -70,14 +71,14 @@ class SocketServer:
             listener = await self._network.listen(
                 endpoint.host,
                 endpoint.port,
-                lambda transport, name=endpoint.name: self._connected(transport, name),
+                partial(self._connected, endpoint.name),
             )
             self._listeners.append(listener)
             ports[endpoint.name] = listener.port
         self._schedule_sweep()
         return ports
 
-    def _connected(self, transport: AttachableTransport, listener: str) -> None:
+    def _connected(self, listener: str, transport: AttachableTransport) -> None:
         host = transport.peer_host
         limits = self._limits
         limit = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ..clients.protocol.schema import Chunk
+from ..clients.protocol.schema import Chunk, Region
 from ..storage.files import FileRegion
 
 SCRATCH_BYTES = 256 * 1024
@@ -42,6 +42,14 @@ class Receiver(Protocol):
 
     def received(self, view: memoryview) -> None:
         """Bytes arrived. They are overwritten when this returns."""
+        ...
+
+    def space(self) -> memoryview | None:
+        """Where to put the rest of a large request, so that it is not copied; None: anywhere."""
+        ...
+
+    def filled(self, size: int) -> None:
+        """`size` bytes have arrived in `space()`."""
         ...
 
     def drained(self) -> None:
@@ -84,6 +92,11 @@ class SharedScratch:
     def __init__(self) -> None:
         self.buffer = bytearray(SCRATCH_BYTES)
         self.view = memoryview(self.buffer)
+
+
+def _read(region: Region) -> bytes:
+    assert isinstance(region, FileRegion), "The storage layer makes no other regions."
+    return region.read()
 
 
 class SocketTransport:
@@ -130,16 +143,21 @@ class SocketTransport:
     def _readable(self) -> None:
         receiver = self._receiver
         assert receiver is not None, "A closed transport has no reader."
+        space = receiver.space()
         try:
-            size = self._socket.recv_into(self._scratch.buffer)
+            size = self._socket.recv_into(self._scratch.buffer if space is None else space)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             size = 0
         if size == 0:
             self.close()
-            return
-        receiver.received(self._scratch.view[:size])
+        elif space is None:
+            receiver.received(self._scratch.view[:size])
+        else:
+            # The buffer behind it may have to grow, which a view of it would forbid.
+            del space
+            receiver.filled(size)
 
     def send(self, chunks: Sequence[Chunk]) -> None:
         self._queue.extend(chunks)
@@ -211,7 +229,7 @@ class SocketTransport:
             if isinstance(chunk, bytes | bytearray | memoryview):
                 buffers.append(chunk)
             elif chunk.nbytes <= _SMALL_REGION_BYTES:
-                buffers.append(chunk.read())
+                buffers.append(_read(chunk))
             else:
                 # The region follows at once: let the kernel join it to this header.
                 more = socket.MSG_MORE
@@ -295,7 +313,7 @@ class StreamTransport(asyncio.Protocol):
         queue, self._queue = self._queue, []
         if self._stream is not None and queue:
             self._stream.writelines(
-                chunk if isinstance(chunk, bytes | bytearray | memoryview) else chunk.read()
+                chunk if isinstance(chunk, bytes | bytearray | memoryview) else _read(chunk)
                 for chunk in queue
             )
         return not self._blocked

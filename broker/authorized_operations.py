@@ -1,0 +1,13 @@
+"""Which operations a client may do, as a bit field (KIP-430): all of them, without an authorizer.
+
+Bit n stands for operation n of Kafka's `AclOperation`; each kind of resource has its own set.
+"""
+
+NOT_ASKED = -2147483648
+"""The client did not want to know."""
+
+TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+"""READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
+
+CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+"""CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE."""

@@ -1,0 +1,55 @@
+"""ApiVersions (key 18), versions 0-4: what is served, and which features are finalised.
+
+3 checks the client's software name and version (KIP-511); before 4, features whose lowest version
+is 0 are not shown, because clients could not read them (KAFKA-17011). The features are those that
+the metadata log has finalised: none is claimed whose protocol is not served, so that clients take
+the classic group protocol and no transactions.
+"""
+
+import re
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.api import SERVED
+from ...clients.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from ..context import BrokerContext, RequestContext
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+_API_KEYS = [
+    ApiVersion(api_key=api.key, min_version=api.lowest_version, max_version=api.highest_version)
+    for _, api in sorted(SERVED.items())
+]
+
+SUPPORTED_FEATURES = {"metadata.version": (7, 30)}
+"""The levels that the controller can write and replay."""
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: ApiVersionsRequest
+) -> ApiVersionsResponse:
+    """Announce."""
+    if context.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    image = broker.controller.image
+    return ApiVersionsResponse(
+        api_keys=_API_KEYS,
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            if lowest > 0 or context.api_version >= 4
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in image.features.items()
+        ],
+    )

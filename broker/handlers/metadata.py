@@ -1,0 +1,212 @@
+"""Metadata (key 3), versions 0-13: who leads which partition, and at which address.
+
+All topics are asked for by an empty list in version 0 and by null from 1 on. Naming a topic that
+does not exist creates it, if the client (from 4 on) and `auto.create.topics.enable` allow: the
+answer then waits for the creation and already shows the new topic. 10 tells topic ids, from 12 on
+topics may be asked for by id; 10 and 11 refuse that with INVALID_REQUEST, as Kafka does.
+"""
+
+from collections.abc import Coroutine, Sequence
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import ZERO_UUID
+from ...clients.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ...clients.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ...replication.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ...replication.topic_names import INTERNAL_TOPICS, validate_topic_name
+from ..authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ..context import BrokerContext, RequestContext
+from ..coordinator.group_config import GroupCoordinatorConfig
+from ..coordinator.offsets_topic import OFFSETS_TOPIC, offsets_topic_configs
+
+_CREATE_TIMEOUT_MS = 30_000
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Coroutine[object, object, MetadataResponse]:
+    """Describe the topics asked for, creating what is missing where that is wanted."""
+    topics = request.topics
+    version = context.api_version
+    if topics is None or (version == 0 and not topics):
+        return _response(broker, context, request, list(broker.controller.image.topics_by_name))
+    if version < 12 and any(t.name is None or t.topic_id != ZERO_UUID for t in topics):
+        return _refused(context, topics)
+    if request.allow_auto_topic_creation and broker.config.values.boolean(
+        "auto.create.topics.enable"
+    ):
+        known = broker.controller.image.topics_by_name
+        missing = [t.name for t in topics if t.name is not None and t.name not in known]
+        creatable = [name for name in dict.fromkeys(missing) if _is_valid(name)]
+        if creatable:
+            return _create_then_respond(broker, context, request, creatable)
+    return _response(broker, context, request, topics)
+
+
+def _is_valid(name: str) -> bool:
+    try:
+        validate_topic_name(name)
+    except KafkaError:
+        return False
+    return True
+
+
+def _offsets_topic(config: GroupCoordinatorConfig) -> CreatableTopic:
+    return CreatableTopic(
+        name=OFFSETS_TOPIC,
+        num_partitions=config.offsets_topic_num_partitions,
+        replication_factor=config.offsets_topic_replication_factor,
+        configs=[
+            CreatableTopicConfig(name=name, value=value)
+            for name, value in offsets_topic_configs(config).items()
+        ],
+    )
+
+
+async def _create_then_respond(
+    broker: BrokerContext, context: RequestContext, request: MetadataRequest, names: list[str]
+) -> MetadataResponse:
+    creation = CreateTopicsRequest(
+        topics=[
+            _offsets_topic(broker.group_coordinator.config)
+            if name == OFFSETS_TOPIC
+            else CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+            for name in names
+        ],
+        timeout_ms=_CREATE_TIMEOUT_MS,
+    )
+    created = await broker.controller.create_topics(creation)
+    refused = {
+        each.name: ErrorCode(each.error_code)
+        for each in created.topics
+        if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    }
+    assert request.topics is not None
+    return _response(broker, context, request, request.topics, refused)
+
+
+def _refused(context: RequestContext, topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
+            )
+            for topic in topics
+        ]
+    )
+
+
+def _response(
+    broker: BrokerContext,
+    context: RequestContext,
+    request: MetadataRequest,
+    topics: Sequence[MetadataRequestTopic | str],
+    refused: dict[str, ErrorCode] | None = None,
+) -> MetadataResponse:
+    image = broker.controller.image
+    shown = [
+        _named_topic(image, context, topic, refused or {})
+        if isinstance(topic, str) or topic.name is not None
+        else _topic_of_id(image, context, topic)
+        for topic in topics
+    ]
+    if request.include_topic_authorized_operations:
+        for each in shown:
+            if not each.error_code:
+                each.topic_authorized_operations = TOPIC_OPERATIONS
+    asked = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=_brokers(image, context.listener),
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=shown,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+    )
+
+
+def _brokers(image: ClusterImage, listener: str) -> list[MetadataResponseBroker]:
+    brokers: list[MetadataResponseBroker] = []
+    for each in image.brokers.values():
+        endpoint = each.endpoints.get(listener)
+        if endpoint is not None and not each.fenced:
+            brokers.append(
+                MetadataResponseBroker(
+                    node_id=each.broker_id, host=endpoint.host, port=endpoint.port, rack=each.rack
+                )
+            )
+    return brokers
+
+
+def _named_topic(
+    image: ClusterImage,
+    context: RequestContext,
+    asked: MetadataRequestTopic | str,
+    refused: dict[str, ErrorCode],
+) -> MetadataResponseTopic:
+    name = asked if isinstance(asked, str) else asked.name
+    assert name is not None
+    topic = image.topics_by_name.get(name)
+    if topic is not None:
+        return _topic(image, context.listener, topic)
+    code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not _is_valid(name):
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _topic_of_id(
+    image: ClusterImage, context: RequestContext, asked: MetadataRequestTopic
+) -> MetadataResponseTopic:
+    topic = image.topics_by_id.get(asked.topic_id)
+    if topic is not None:
+        return _topic(image, context.listener, topic)
+    return MetadataResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+    )
+
+
+def _topic(image: ClusterImage, listener: str, topic: TopicImage) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            _partition(image, listener, index, partition)
+            for index, partition in topic.partitions.items()
+        ],
+    )
+
+
+def _partition(
+    image: ClusterImage, listener: str, index: int, partition: PartitionImage
+) -> MetadataResponsePartition:
+    leader = image.brokers.get(partition.leader)
+    code = ErrorCode.NONE
+    if leader is None or leader.fenced:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    elif listener not in leader.endpoints:
+        code = ErrorCode.LISTENER_NOT_FOUND
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=-1 if code else partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=[
+            replica
+            for replica in partition.replicas
+            if replica not in image.brokers or image.brokers[replica].fenced
+        ],
+    )

@@ -1,0 +1,210 @@
+"""Produce (key 0), versions 3-13: append batches, and answer when they are as safe as asked.
+
+Each partition carries exactly one batch of magic 2 (KIP-98), zstd only from version 7 on (KIP-110).
+13 names topics by id (KIP-516). With acks=0 nothing is answered; if something failed the connection
+is closed instead, so that the producer notices. From 10 on, NOT_LEADER_OR_FOLLOWER comes with the
+leader's address (KIP-951).
+
+Transactions are not served: a transactional batch is refused with INVALID_TXN_STATE, because no
+coordinator could ever end its transaction, and the last stable offset would stand still for ever.
+"""
+
+from collections.abc import Sequence
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ...clients.topic_partition import TopicPartition
+from ...replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
+from ..context import BrokerContext, Later, NoAnswer, RequestContext
+
+_BATCH_HEADER_BYTES = 61
+_LENGTH = slice(8, 12)
+_LENGTH_END = 12
+_MAGIC = 16
+_ATTRIBUTES_LOW = 22
+_CODEC_MASK = 0x07
+_ZSTD = 4
+_TRANSACTIONAL = 0x10
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Later[list[PartitionAppendResult]] | None:
+    """Append what can be appended; each partition is answered by itself."""
+    if request.acks not in (-1, 0, 1):
+        return _answer(broker, context, request, _all_refused(request))
+    entries: list[AppendEntry] = []
+    refusals: dict[int, PartitionProduceResponse] = {}
+    index = 0
+    for topic in request.topic_data:
+        name = _topic_name(broker, context, topic)
+        for data in topic.partition_data:
+            code, message = _objection(context.api_version, name, data)
+            records = data.records
+            if code or request.transactional_id is not None or not isinstance(records, memoryview):
+                code = code or ErrorCode.INVALID_TXN_STATE
+                refusals[index] = PartitionProduceResponse(
+                    index=data.index, error_code=code, base_offset=-1, error_message=message
+                )
+            else:
+                entries.append(AppendEntry(TopicPartition(name, data.index), records))
+            index += 1
+    if not entries:
+        return _answer(broker, context, request, _merge(request, refusals, ()))
+    broker.bytes_in.add(sum(len(entry.records) for entry in entries))
+    outcome = broker.replica_manager.append_records(
+        AppendRequest(entries, request.acks, request.timeout_ms)
+    )
+    if isinstance(outcome, list):
+        return _answer(broker, context, request, _merge(request, refusals, outcome))
+    return Later(
+        outcome,
+        lambda results: _answered(broker, context, request, _merge(request, refusals, results)),
+    )
+
+
+def _topic_name(broker: BrokerContext, context: RequestContext, topic: TopicProduceData) -> str:
+    """The topic's name; '' for an id that nobody knows."""
+    if context.api_version < 13:
+        return topic.name
+    known = broker.controller.image.topics_by_id.get(topic.topic_id)
+    return "" if known is None else known.name
+
+
+def _objection(
+    version: int, topic: str, data: PartitionProduceData
+) -> tuple[ErrorCode, str | None]:
+    """What is wrong with one partition's records before the log is asked."""
+    if version >= 13 and not topic:
+        return ErrorCode.UNKNOWN_TOPIC_ID, None
+    records = data.records
+    if not isinstance(records, memoryview) or not records:
+        return (
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} must have exactly one record batch per"
+            " partition",
+        )
+    if len(records) < _BATCH_HEADER_BYTES:
+        return ErrorCode.CORRUPT_MESSAGE, "The record batch is cut short"
+    if records[_MAGIC] != 2:
+        return (
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} are only allowed to contain record batches"
+            " with magic version 2",
+        )
+    if _LENGTH_END + int.from_bytes(records[_LENGTH], "big", signed=True) < len(records):
+        return (
+            ErrorCode.INVALID_RECORD,
+            f"Produce requests with version {version} are only allowed to contain exactly one"
+            " record batch per partition",
+        )
+    attributes = records[_ATTRIBUTES_LOW]
+    if version < 7 and attributes & _CODEC_MASK == _ZSTD:
+        return (
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+        )
+    if attributes & _TRANSACTIONAL:
+        return ErrorCode.INVALID_TXN_STATE, "Transactions are not served"
+    return ErrorCode.NONE, None
+
+
+def _all_refused(request: ProduceRequest) -> list[PartitionProduceResponse]:
+    return [
+        PartitionProduceResponse(
+            index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1
+        )
+        for topic in request.topic_data
+        for data in topic.partition_data
+    ]
+
+
+def _merge(
+    request: ProduceRequest,
+    refusals: dict[int, PartitionProduceResponse],
+    results: Sequence[PartitionAppendResult],
+) -> list[PartitionProduceResponse]:
+    """One answer for each partition, in the request's order."""
+    appended = iter(results)
+    total = len(refusals) + len(results)
+    return [refusals.get(index) or _partition(next(appended)) for index in range(total)]
+
+
+def _partition(result: PartitionAppendResult) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(
+        index=result.topic_partition.partition,
+        error_code=result.error,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+        error_message=result.error_message,
+    )
+    if result.record_errors:
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(
+                batch_index=each.batch_index, batch_index_error_message=each.message
+            )
+            for each in result.record_errors
+        ]
+    if result.current_leader is not None:
+        leader_id, leader_epoch = result.current_leader
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+    return answer
+
+
+def _answer(
+    broker: BrokerContext,
+    context: RequestContext,
+    request: ProduceRequest,
+    partitions: list[PartitionProduceResponse],
+) -> ProduceResponse | None:
+    if request.acks == 0:
+        failed = next((each for each in partitions if each.error_code), None)
+        if failed is not None:
+            name = ErrorCode(failed.error_code).name
+            raise NoAnswer(f"a Produce with acks=0 failed with {name}, which nothing else can tell")
+        return None
+    return _answered(broker, context, request, partitions)
+
+
+def _answered(
+    broker: BrokerContext,
+    context: RequestContext,
+    request: ProduceRequest,
+    partitions: list[PartitionProduceResponse],
+) -> ProduceResponse:
+    responses: list[TopicProduceResponse] = []
+    start = 0
+    for topic in request.topic_data:
+        end = start + len(topic.partition_data)
+        responses.append(
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=partitions[start:end],
+            )
+        )
+        start = end
+    response = ProduceResponse(responses=responses)
+    if context.api_version >= 10:
+        leaders = {
+            each.current_leader.leader_id
+            for each in partitions
+            if each.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        }
+        if leaders:
+            response.node_endpoints = [
+                NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+                for node in broker.nodes(leaders, context.listener)
+            ]
+    return response
