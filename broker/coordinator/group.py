@@ -1,0 +1,417 @@
+"""The group coordinator: consumer groups and committed offsets over `__consumer_offsets`.
+
+A thin shell. What happens is decided by the shards, one a partition of the topic (`group_shard.py`)
+and by the groups in them; here their actions meet the world: parked requests are futures, timers
+are the loop's, records go to the log. Every answer that promises something waits for its append.
+
+Requests are answered at once where that is possible (`Answer`): on a single broker nothing waits
+but the joins and syncs that wait for other members.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from ...clients.environment import Environment
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import ZERO_UUID, Uuid
+from ...clients.protocol.messages.create_topics import CreatableTopic
+from ...clients.record.batch import batches
+from ...clients.record.builder import RecordBatchBuilder
+from .group_actions import (
+    Action,
+    CancelTimer,
+    CompleteJoin,
+    CompleteSync,
+    JoinRequest,
+    JoinResult,
+    MemberIdentity,
+    SetTimer,
+    StoreGroup,
+    SyncRequest,
+    SyncResult,
+    TimerKey,
+    Waiter,
+)
+from .group_config import GroupCoordinatorConfig
+from .group_records import CommittedOffset, GroupRecord, group_record, offset_record
+from .group_shard import SHARD_ERRORS, Forgotten, GroupShard, PreparedCommit, ShardState
+from .group_timers import GroupTimers
+from .offsets import CommitRequest, FetchTopic
+from .offsets_log import MAY_SURVIVE, Appended, OffsetsLog, append_error_to_client
+from .offsets_topic import creatable_internal_topic, partition_for
+
+T = TypeVar("T")
+Answer: TypeAlias = T | asyncio.Future[T]
+"""Known now, or later."""
+
+_log = logging.getLogger(__name__)
+
+# Tombstones of one sweep are written in batches of this many, well below `max.message.bytes`.
+_TOMBSTONES_PER_BATCH = 1_000
+
+
+class FetchedTopic(NamedTuple):
+    """The committed offsets of one topic, which has the id that was asked for, or none."""
+
+    topic: str
+    topic_id: Uuid
+    partitions: Sequence[tuple[int, CommittedOffset]]
+
+
+Fetched: TypeAlias = tuple[ErrorCode, list[FetchedTopic]]
+"""The answer to an OffsetFetch of one group."""
+
+
+class GroupCoordinator:
+    """Coordinates the groups of the partitions that this broker leads."""
+
+    def __init__(
+        self, config: GroupCoordinatorConfig, environment: Environment, log: OffsetsLog
+    ) -> None:
+        self.config = config
+        # The topic as it is may have been created with another number than is configured now.
+        self.partition_count = config.offsets_topic_num_partitions
+        self._environment = environment
+        self._log = log
+        self._shards: dict[int, GroupShard] = {}
+        self._timers = GroupTimers(self._expired)
+        self._joins: dict[Waiter, asyncio.Future[JoinResult]] = {}
+        self._syncs: dict[Waiter, asyncio.Future[SyncResult]] = {}
+        self._next_waiter: Waiter = 0
+        # The write of each group's offsets that is still under way and was begun last.
+        self._last_commits: dict[str, asyncio.Future[Appended]] = {}
+        self._loading: dict[int, asyncio.Handle] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+
+    # Life.
+
+    def start(self) -> None:
+        """Begin to forget what has expired. Call it inside the running loop."""
+        delay = self.config.offsets_retention_check_interval_ms / 1000
+        self._sweep = asyncio.get_running_loop().call_later(delay, self._forget_expired)
+
+    def stop(self) -> None:
+        """Answer everyone who waits and cancel every timer."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for partition in list(self._shards):
+            self.on_resigned(partition)
+        self._timers.close()
+
+    def on_elected(self, partition: int) -> None:
+        """This broker leads the partition now: read its log, then serve its groups."""
+        self.on_resigned(partition)
+        shard = GroupShard(partition, self.config)
+        self._shards[partition] = shard
+        try:
+            position, end = self._log.offsets(partition)
+        except KafkaError as error:
+            self._load_failed(shard, error)
+            return
+        self._load(shard, position, end)
+
+    def on_resigned(self, partition: int) -> None:
+        """Another broker leads the partition now, or none."""
+        handle = self._loading.pop(partition, None)
+        if handle is not None:
+            handle.cancel()
+        shard = self._shards.pop(partition, None)
+        if shard is None:
+            return
+        self._carry_out(shard, shard.unload(ErrorCode.NOT_COORDINATOR))
+
+    def on_topics_deleted(self, topics: Iterable[str]) -> None:
+        """Offsets of topics that are gone are of no use to anyone."""
+        for shard in self._active_shards():
+            for topic in topics:
+                self._write_forgotten(shard, shard.offsets_of_topic(topic))
+
+    # Requests.
+
+    def join_group(self, request: JoinRequest) -> Answer[JoinResult]:
+        """INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, or what the group says."""
+        error = self._group_id_error(request.group_id)
+        lowest = self.config.group_min_session_timeout_ms
+        highest = self.config.group_max_session_timeout_ms
+        if not error and not lowest <= request.session_timeout_ms <= highest:
+            error = ErrorCode.INVALID_SESSION_TIMEOUT
+        shard = self._shard_of(request.group_id)
+        error = error or _shard_error(shard)
+        if error or shard is None:
+            return JoinResult(request.member_id, error)
+        future: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
+        self._carry_out(shard, shard.join(request, self._park(self._joins, future), self._now_ms()))
+        return future.result() if future.done() else future
+
+    def sync_group(self, request: SyncRequest) -> Answer[SyncResult]:
+        """INVALID_GROUP_ID, or what the group says."""
+        shard = self._shard_of(request.group_id)
+        error = self._group_id_error(request.group_id) or _shard_error(shard)
+        if error or shard is None:
+            return SyncResult(error)
+        future: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
+        self._carry_out(shard, shard.sync(request, self._park(self._syncs, future), self._now_ms()))
+        return future.result() if future.done() else future
+
+    def heartbeat(self, group_id: str, identity: MemberIdentity, generation: int) -> ErrorCode:
+        """NONE while the group is being loaded: nothing is known against the member yet."""
+        shard = self._shard_of(group_id)
+        error = self._group_id_error(group_id) or _shard_error(shard)
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return ErrorCode.NONE
+        if error or shard is None:
+            return error
+        error, actions = shard.heartbeat(group_id, identity, generation, self._now_ms())
+        self._carry_out(shard, actions)
+        return error
+
+    def leave_group(
+        self, group_id: str, identities: Sequence[MemberIdentity]
+    ) -> tuple[ErrorCode, list[ErrorCode]]:
+        """An error for all of it, or one a member."""
+        shard = self._shard_of(group_id)
+        error = self._group_id_error(group_id) or _shard_error(shard)
+        if error or shard is None:
+            return error, []
+        errors, actions = shard.leave(group_id, identities, self._now_ms())
+        self._carry_out(shard, actions)
+        return ErrorCode.NONE, errors
+
+    def commit_offsets(self, request: CommitRequest) -> Answer[list[ErrorCode]]:
+        """One error code an offset, in order, when the log has them."""
+        shard = self._shard_of(request.group_id)
+        error = _shard_error(shard)
+        if error or shard is None:
+            return [error] * len(request.offsets)
+        prepared, actions = shard.prepare_commit(request, self._now_ms())
+        self._carry_out(shard, actions)
+        if isinstance(prepared, ErrorCode):
+            return [prepared] * len(request.offsets)
+        if not prepared.entries:
+            return prepared.errors
+        return self._write_commit(shard, request.group_id, prepared)
+
+    def fetch_offsets(
+        self, group_id: str, topics: Sequence[FetchTopic] | None, require_stable: bool
+    ) -> Answer[Fetched]:
+        """The committed offsets of some topics, or of all.
+
+        With `require_stable` (KIP-447) the answer waits for the commits that are under way.
+        """
+        under_way = self._last_commits.get(group_id) if require_stable else None
+        if under_way is None or under_way.done():
+            return self._fetched(group_id, topics)
+        future: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
+
+        def answer(_: object) -> None:
+            _settle(future, self._fetched(group_id, topics))
+
+        under_way.add_done_callback(answer)
+        return future
+
+    def new_member_id(self, prefix: str) -> str:
+        """A member id: the client's or instance's name and a random UUID, as Kafka writes it."""
+        raw = self._environment.random_uuid().hex()
+        return f"{prefix}-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}"
+
+    # Offsets.
+
+    def _fetched(self, group_id: str, topics: Sequence[FetchTopic] | None) -> Fetched:
+        shard = self._shard_of(group_id)
+        error = _shard_error(shard)
+        if error or shard is None:
+            return error, []
+        if topics is None:
+            every = shard.offsets.fetch_all(group_id)
+            return error, [FetchedTopic(topic, ZERO_UUID, list(by.items())) for topic, by in every]
+        return error, [
+            FetchedTopic(
+                wanted.topic,
+                wanted.topic_id,
+                list(zip(wanted.partitions, shard.offsets.fetch(group_id, wanted), strict=True)),
+            )
+            for wanted in topics
+        ]
+
+    def _write_commit(
+        self, shard: GroupShard, group_id: str, prepared: PreparedCommit
+    ) -> Answer[list[ErrorCode]]:
+        records = [
+            offset_record(key, committed)
+            for key, committed in prepared.entries
+            if committed is not None
+        ]
+        future: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
+
+        def written(outcome: Appended) -> None:
+            error = append_error_to_client(outcome.error)
+            if not outcome.error or outcome.error in MAY_SURVIVE:
+                shard.apply(prepared.entries, outcome.base_offset)
+            _settle(future, [refused or error for refused in prepared.errors])
+
+        pending = self._append(shard, records, written)
+        if pending is None:
+            return future.result()
+        self._last_commits[group_id] = pending
+        pending.add_done_callback(lambda done: self._commit_done(group_id, done))
+        return future
+
+    def _commit_done(self, group_id: str, done: asyncio.Future[Appended]) -> None:
+        if self._last_commits.get(group_id) is done:
+            del self._last_commits[group_id]
+
+    def _forget_expired(self) -> None:
+        for shard in self._active_shards():
+            self._write_forgotten(shard, shard.expired(self._now_ms()))
+        self.start()
+
+    def _write_forgotten(self, shard: GroupShard, forgotten: Forgotten) -> None:
+        """In batches, the last of which settles it: offsets that are deleted twice do no harm."""
+        last = len(forgotten.records) - _TOMBSTONES_PER_BATCH
+        for start in range(0, len(forgotten.records), _TOMBSTONES_PER_BATCH):
+            records = forgotten.records[start : start + _TOMBSTONES_PER_BATCH]
+            settled = forgotten if start >= last else None
+            self._append(shard, records, partial(self._forgotten, shard, settled))
+
+    def _forgotten(self, shard: GroupShard, settled: Forgotten | None, outcome: Appended) -> None:
+        if settled is not None and not outcome.error:
+            shard.forget(settled, self._now_ms())
+
+    # What the groups decided.
+
+    def _carry_out(self, shard: GroupShard, actions: Iterable[Action]) -> None:
+        queue = deque(actions)
+        while queue:
+            match queue.popleft():
+                case SetTimer(key, delay_ms):
+                    self._timers.set(key, delay_ms)
+                case CancelTimer(key):
+                    self._timers.cancel(key)
+                case CompleteJoin(waiter, result):
+                    _settle(self._joins.pop(waiter), result)
+                case CompleteSync(waiter, result):
+                    _settle(self._syncs.pop(waiter), result)
+                case StoreGroup() as store:
+                    self._store(shard, store)
+
+    def _store(self, shard: GroupShard, store: StoreGroup) -> None:
+        group_id = store.snapshot.group_id
+
+        def written(outcome: Appended) -> None:
+            group = shard.groups.get(group_id)
+            if self._shards.get(shard.partition) is not shard:
+                return
+            if outcome.error:
+                _log.warning(
+                    "Group %s: its metadata could not be written: %s.",
+                    group_id,
+                    outcome.error.name,
+                )
+            if group is not None and store.sequel is not None:
+                error = append_error_to_client(outcome.error)
+                self._carry_out(shard, group.stored(store.sequel, error, self._now_ms()))
+
+        self._append(shard, [group_record(store.snapshot)], written)
+
+    def _append(
+        self,
+        shard: GroupShard,
+        records: Sequence[GroupRecord],
+        written: Callable[[Appended], None],
+    ) -> asyncio.Future[Appended] | None:
+        """Append the records as one batch; `written` is called now or when the outcome is known."""
+        builder = RecordBatchBuilder()
+        now_ms = self._now_ms()
+        for key, value in records:
+            builder.append(now_ms, key, value)
+        outcome = self._log.append(shard.partition, builder.build())
+        if isinstance(outcome, Appended):
+            written(outcome)
+            return None
+
+        def done(future: asyncio.Future[Appended]) -> None:
+            # Resigned meanwhile: the log, and so the state, is another broker's to say.
+            lost = future.cancelled() or self._shards.get(shard.partition) is not shard
+            written(Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER) if lost else future.result())
+
+        outcome.add_done_callback(done)
+        return outcome
+
+    def _park(self, waiting: dict[Waiter, asyncio.Future[T]], future: asyncio.Future[T]) -> Waiter:
+        self._next_waiter += 1
+        waiting[self._next_waiter] = future
+        return self._next_waiter
+
+    def _expired(self, key: TimerKey) -> None:
+        shard = self._shard_of(key.group_id)
+        group = shard.groups.get(key.group_id) if shard is not None else None
+        if shard is not None and group is not None:
+            self._carry_out(shard, group.expired(key, self._now_ms()))
+
+    # Loading.
+
+    def _load(self, shard: GroupShard, position: int, end: int) -> None:
+        """Read one stretch of the log, then let others run before the next."""
+        self._loading.pop(shard.partition, None)
+        try:
+            if position < end:
+                stretch = self._log.read(
+                    shard.partition, position, self.config.offsets_load_buffer_size
+                )
+                next_position = position
+                for batch in batches(stretch):
+                    shard.replay(batch)
+                    next_position = batch.next_offset
+                # No whole batch: compaction has taken what was left.
+                position = next_position if next_position > position else end
+        except KafkaError as error:
+            self._load_failed(shard, error)
+            return
+        if position < end:
+            loop = asyncio.get_running_loop()
+            self._loading[shard.partition] = loop.call_soon(self._load, shard, position, end)
+            return
+        self._carry_out(shard, shard.resume(self._now_ms()))
+
+    def _load_failed(self, shard: GroupShard, error: KafkaError) -> None:
+        shard.state = ShardState.FAILED
+        _log.error(
+            "The groups of __consumer_offsets-%d could not be loaded: %s.", shard.partition, error
+        )
+
+    # Finding one's way.
+
+    def internal_topic(self, name: str) -> CreatableTopic:
+        """How an internal topic is to be created."""
+        return creatable_internal_topic(name, self.config)
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that a group belongs to."""
+        return partition_for(group_id, self.partition_count)
+
+    def _shard_of(self, group_id: str) -> GroupShard | None:
+        return self._shards.get(self.partition_of(group_id))
+
+    def _active_shards(self) -> list[GroupShard]:
+        return [shard for shard in self._shards.values() if shard.state is ShardState.ACTIVE]
+
+    def _group_id_error(self, group_id: str) -> ErrorCode:
+        return ErrorCode.NONE if group_id else ErrorCode.INVALID_GROUP_ID
+
+    def _now_ms(self) -> int:
+        return self._environment.wall_clock_ms()
+
+
+def _settle(future: asyncio.Future[T], result: T) -> None:
+    """Answer, unless whoever waited has gone away meanwhile."""
+    if not future.done():
+        future.set_result(result)
+
+
+def _shard_error(shard: GroupShard | None) -> ErrorCode:
+    return ErrorCode.NOT_COORDINATOR if shard is None else SHARD_ERRORS[shard.state]

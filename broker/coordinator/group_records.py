@@ -1,0 +1,243 @@
+"""The records of `__consumer_offsets`, in Kafka's format byte for byte.
+
+A key begins with its type, a value with its version, both two bytes, then the fields as the
+schemas say (OffsetCommitKey.json and its kin). Which versions are written is what Apache Kafka
+4.3.1 writes: groups as version 3; offsets as version 4, which carries the topic id, or as version
+1 where the client named a retention time (OffsetCommit v2-v4). A null value is a tombstone. Older
+versions are read, and types 0 (offsets of before 0.9) as well.
+"""
+
+import struct
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import ZERO_UUID, Uuid
+from ...clients.protocol.codec import decode, encode_bytes
+from ...clients.protocol.schema import Message, Struct, field, int32, int64
+from .group_actions import GroupSnapshot, MemberSnapshot
+
+LEGACY_OFFSET_COMMIT_TYPE = 0
+OFFSET_COMMIT_TYPE = 1
+GROUP_METADATA_TYPE = 2
+
+_OFFSET_VALUE_VERSION = 4
+_EXPIRING_OFFSET_VALUE_VERSION = 1
+_GROUP_VALUE_VERSION = 3
+_NEWEST_VALUE_VERSION = 4
+
+_PREFIX = struct.Struct(">h")
+
+
+class OffsetCommitKey(Message, versions="0-1"):
+    group: str = field("0+")
+    topic: str = field("0+")
+    partition: int32 = field("0+")
+
+
+class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
+    offset: int64 = field("0+")
+    leader_epoch: int32 = field("3+", default=-1, ignorable=True)
+    metadata: str = field("0+")
+    commit_timestamp: int64 = field("0+")
+    expire_timestamp: int64 = field("1", default=-1, ignorable=True)
+    topic_id: Uuid = field("4+", tag=0, ignorable=True)
+
+
+class GroupMetadataKey(Message, versions="0-2"):
+    group: str = field("0+")
+
+
+class MemberMetadata(Struct):
+    member_id: str = field("0+")
+    group_instance_id: str | None = field("3+", nullable="3+", default=None, ignorable=True)
+    client_id: str = field("0+")
+    client_host: str = field("0+")
+    rebalance_timeout: int32 = field("1+", default=-1, ignorable=True)
+    session_timeout: int32 = field("0+")
+    subscription: bytes = field("0+")
+    assignment: bytes = field("0+")
+
+
+class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
+    protocol_type: str = field("0+")
+    generation: int32 = field("0+")
+    protocol: str | None = field("0+", nullable="0+")
+    leader: str | None = field("0+", nullable="0+")
+    current_state_timestamp: int64 = field("2+", default=-1, ignorable=True)
+    members: list[MemberMetadata] = field("0+")
+
+
+class OffsetKey(NamedTuple):
+    """What an offset is committed for."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset. `record_offset` is where in `__consumer_offsets` it stands, or -1."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    # When the client wanted it forgotten; None where the broker's retention decides.
+    expire_timestamp_ms: int | None
+    topic_id: Uuid
+    record_offset: int = -1
+
+
+class GroupRecord(NamedTuple):
+    """One record, as it is appended."""
+
+    key: bytes
+    value: bytes | None
+
+
+class OffsetEntry(NamedTuple):
+    """A record read back: an offset, or none where it was deleted."""
+
+    key: OffsetKey
+    committed: CommittedOffset | None
+
+
+class GroupEntry(NamedTuple):
+    """A record read back: a group, or none where it was deleted."""
+
+    group_id: str
+    snapshot: GroupSnapshot | None
+
+
+def offset_record(key: OffsetKey, committed: CommittedOffset) -> GroupRecord:
+    """The record of a commit."""
+    expires = committed.expire_timestamp_ms
+    version = _OFFSET_VALUE_VERSION if expires is None else _EXPIRING_OFFSET_VALUE_VERSION
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=-1 if expires is None else expires,
+        topic_id=committed.topic_id,
+    )
+    return GroupRecord(_offset_key(key), _PREFIX.pack(version) + encode_bytes(value, version))
+
+
+def offset_tombstone(key: OffsetKey) -> GroupRecord:
+    """The record that deletes a committed offset."""
+    return GroupRecord(_offset_key(key), None)
+
+
+def group_record(snapshot: GroupSnapshot) -> GroupRecord:
+    """The record of a group."""
+    value = GroupMetadataValue(
+        protocol_type=snapshot.protocol_type or "",
+        generation=snapshot.generation,
+        protocol=snapshot.protocol_name,
+        leader=snapshot.leader,
+        current_state_timestamp=snapshot.state_timestamp_ms,
+        members=[_saved(member) for member in snapshot.members],
+    )
+    version = _GROUP_VALUE_VERSION
+    return GroupRecord(
+        _group_key(snapshot.group_id), _PREFIX.pack(version) + encode_bytes(value, version)
+    )
+
+
+def group_tombstone(group_id: str) -> GroupRecord:
+    """The record that deletes a group."""
+    return GroupRecord(_group_key(group_id), None)
+
+
+def read_record(
+    key: bytes, value: bytes | None, record_offset: int
+) -> OffsetEntry | GroupEntry | None:
+    """What a record says, or None for a type of a newer Kafka.
+
+    Raises KafkaError(CORRUPT_MESSAGE) where it does not follow its schema.
+    """
+    if len(key) < _PREFIX.size:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A group record's key has no type.")
+    kind: int = _PREFIX.unpack_from(key)[0]
+    if kind in {LEGACY_OFFSET_COMMIT_TYPE, OFFSET_COMMIT_TYPE}:
+        parsed, _ = decode(OffsetCommitKey, 0, memoryview(key), _PREFIX.size)
+        offset_key = OffsetKey(parsed.group, parsed.topic, parsed.partition)
+        return OffsetEntry(offset_key, None if value is None else _committed(value, record_offset))
+    if kind == GROUP_METADATA_TYPE:
+        group_key, _ = decode(GroupMetadataKey, 0, memoryview(key), _PREFIX.size)
+        group_id = group_key.group
+        return GroupEntry(group_id, None if value is None else _snapshot(group_id, value))
+    return None
+
+
+def _offset_key(key: OffsetKey) -> bytes:
+    message = OffsetCommitKey(group=key.group_id, topic=key.topic, partition=key.partition)
+    return _PREFIX.pack(OFFSET_COMMIT_TYPE) + encode_bytes(message, 0)
+
+
+def _group_key(group_id: str) -> bytes:
+    return _PREFIX.pack(GROUP_METADATA_TYPE) + encode_bytes(GroupMetadataKey(group=group_id), 0)
+
+
+def _saved(member: MemberSnapshot) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.subscription,
+        assignment=member.assignment,
+    )
+
+
+def _value_version(value: bytes) -> int:
+    version: int = _PREFIX.unpack_from(value)[0] if len(value) >= _PREFIX.size else -1
+    if not 0 <= version <= _NEWEST_VALUE_VERSION:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"A group record's value has the unknown version {version}."
+        )
+    return version
+
+
+def _committed(value: bytes, record_offset: int) -> CommittedOffset:
+    parsed, _ = decode(OffsetCommitValue, _value_version(value), memoryview(value), _PREFIX.size)
+    expires = parsed.expire_timestamp
+    return CommittedOffset(
+        parsed.offset,
+        parsed.leader_epoch,
+        parsed.metadata,
+        parsed.commit_timestamp,
+        None if expires == -1 else expires,
+        Uuid(bytes(parsed.topic_id or ZERO_UUID)),
+        record_offset,
+    )
+
+
+def _snapshot(group_id: str, value: bytes) -> GroupSnapshot:
+    parsed, _ = decode(GroupMetadataValue, _value_version(value), memoryview(value), _PREFIX.size)
+    members = tuple(
+        MemberSnapshot(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            # Version 0 knew one timeout for both.
+            member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout,
+            member.session_timeout,
+            bytes(member.subscription),
+            bytes(member.assignment),
+        )
+        for member in parsed.members
+    )
+    return GroupSnapshot(
+        group_id,
+        parsed.protocol_type or None,
+        parsed.generation,
+        parsed.protocol,
+        parsed.leader,
+        parsed.current_state_timestamp,
+        members,
+    )

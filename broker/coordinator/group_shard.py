@@ -1,0 +1,255 @@
+"""The groups and offsets of one partition of `__consumer_offsets`.
+
+Sans-IO, like the groups in it: requests in, answers and actions out, and the log's records folded
+back into state when the broker becomes the partition's leader. Property: whatever was answered as
+done is in the log, so folding the log anywhere else gives the same groups and offsets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ...clients.errors import ErrorCode
+from ...clients.record.batch import RecordBatch
+from ...clients.record.control import ControlRecordType
+from .classic_group import ClassicGroup
+from .group_actions import (
+    NO_MEMBER_ID,
+    Action,
+    CompleteJoin,
+    CompleteSync,
+    JoinRequest,
+    JoinResult,
+    MemberIdentity,
+    StoreGroup,
+    SyncRequest,
+    SyncResult,
+    Waiter,
+)
+from .group_config import GroupCoordinatorConfig
+from .group_records import (
+    GroupEntry,
+    GroupRecord,
+    OffsetEntry,
+    OffsetKey,
+    group_tombstone,
+    offset_tombstone,
+    read_record,
+)
+from .group_state import GroupState
+from .offset_expiry import expiry_rule
+from .offsets import CommitRequest, OffsetStore, committed_offset, utf16_length
+
+
+class ShardState(Enum):
+    """Whether a partition's groups can be served. A partition that is not here is not led."""
+
+    LOADING = "its log is being read"
+    ACTIVE = "served"
+    FAILED = "its log could not be read"
+
+
+SHARD_ERRORS: dict[ShardState, ErrorCode] = {
+    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ShardState.ACTIVE: ErrorCode.NONE,
+    ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCommit:
+    """A commit that may be written: an error a partition, and what to write for the others."""
+
+    errors: list[ErrorCode]
+    entries: list[OffsetEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What is to be deleted: its tombstones, and what they say."""
+
+    records: list[GroupRecord]
+    offsets: list[OffsetKey]
+    group_ids: list[str]
+
+
+class GroupShard:
+    """One partition's groups and offsets."""
+
+    def __init__(self, partition: int, config: GroupCoordinatorConfig) -> None:
+        self.partition = partition
+        self.state = ShardState.LOADING
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = OffsetStore()
+        self._config = config
+        # Offsets committed in transactions that the log has not ended yet, by producer id.
+        self._open_transactions: dict[int, list[OffsetEntry]] = {}
+
+    # Requests.
+
+    def join(self, request: JoinRequest, waiter: Waiter, now_ms: int) -> list[Action]:
+        """A JoinGroup; whoever has no member id may found the group."""
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            return group.join(request, waiter, now_ms)
+        if request.member_id != NO_MEMBER_ID:
+            unknown = JoinResult(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+            return [CompleteJoin(waiter, unknown)]
+        group = ClassicGroup(request.group_id, self._config, now_ms)
+        founding = group.snapshot({})
+        actions = group.join(request, waiter, now_ms)
+        if group.is_simple:
+            # It was refused; a refusal leaves no trace.
+            return actions
+        self.groups[request.group_id] = group
+        return [*actions, StoreGroup(founding, None)]
+
+    def sync(self, request: SyncRequest, waiter: Waiter, now_ms: int) -> list[Action]:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return [CompleteSync(waiter, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))]
+        return group.sync(request, waiter, now_ms)
+
+    def heartbeat(
+        self, group_id: str, identity: MemberIdentity, generation: int, now_ms: int
+    ) -> tuple[ErrorCode, list[Action]]:
+        group = self.groups.get(group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID, []
+        return group.heartbeat(identity, generation, now_ms)
+
+    def leave(
+        self, group_id: str, identities: Sequence[MemberIdentity], now_ms: int
+    ) -> tuple[list[ErrorCode], list[Action]]:
+        """One error code a member; nobody is known in a group that is not there."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities), []
+        return group.leave(identities, now_ms)
+
+    def prepare_commit(
+        self, request: CommitRequest, now_ms: int
+    ) -> tuple[ErrorCode | PreparedCommit, list[Action]]:
+        """Whether and what to write for a commit; an error code where all of it is refused."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.generation >= 0:
+                missing = ErrorCode.GROUP_ID_NOT_FOUND
+                older = ErrorCode.ILLEGAL_GENERATION
+                return missing if request.knows_group_id_not_found else older, []
+            # An administrator or a consumer that assigns itself: a simple group is enough.
+            group = ClassicGroup(request.group_id, self._config, now_ms)
+            self.groups[request.group_id] = group
+        error, actions = group.check_offset_commit(request.identity, request.generation, now_ms)
+        if error:
+            return error, actions
+        return self._prepared(request, now_ms), actions
+
+    def _prepared(self, request: CommitRequest, now_ms: int) -> PreparedCommit:
+        errors: list[ErrorCode] = []
+        entries: list[OffsetEntry] = []
+        limit = self._config.offset_metadata_max_bytes
+        for wanted in request.offsets:
+            error = wanted.error
+            if not error and utf16_length(wanted.metadata or "") > limit:
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            errors.append(error)
+            if not error:
+                key = OffsetKey(request.group_id, wanted.topic, wanted.partition)
+                committed = committed_offset(wanted, request.retention_ms, now_ms)
+                entries.append(OffsetEntry(key, committed))
+        return PreparedCommit(errors, entries)
+
+    # Forgetting.
+
+    def expired(self, now_ms: int) -> Forgotten:
+        """Offsets whose time is over, and empty groups that are left with none."""
+        offsets: list[OffsetKey] = []
+        group_ids: list[str] = []
+        for group_id, group in self.groups.items():
+            rule = expiry_rule(group, self._config.offsets_retention_ms, now_ms)
+            gone = [] if rule is None else self.offsets.expired(group_id, rule)
+            offsets.extend(gone)
+            if self._is_idle(group) and len(gone) == len(self.offsets.keys(group_id)):
+                group_ids.append(group_id)
+        return _forgotten(offsets, group_ids)
+
+    def offsets_of_topic(self, topic: str) -> Forgotten:
+        """What is to go because its topic is gone."""
+        return _forgotten(self.offsets.keys_of_topic(topic), [])
+
+    def forget(self, forgotten: Forgotten, now_ms: int) -> None:
+        """The tombstones are in the log. A group that somebody joined meanwhile stays."""
+        for key in forgotten.offsets:
+            self.offsets.apply(key, None)
+        for group_id in forgotten.group_ids:
+            group = self.groups.get(group_id)
+            if group is None or not self._is_idle(group) or self.offsets.has_offsets(group_id):
+                continue
+            group.delete(now_ms)
+            del self.groups[group_id]
+
+    def _is_idle(self, group: ClassicGroup) -> bool:
+        return group.state is GroupState.EMPTY and not group.members.pending_joins
+
+    # The log.
+
+    def apply(self, entries: Sequence[OffsetEntry], base_offset: int) -> None:
+        """Committed offsets are in the log, the first of them at `base_offset`."""
+        for position, (key, committed) in enumerate(entries):
+            assert committed is not None
+            self.offsets.apply(key, committed._replace(record_offset=base_offset + position))
+
+    def replay(self, batch: RecordBatch) -> None:
+        """Fold one batch of the log. Raises KafkaError(CORRUPT_MESSAGE)."""
+        if batch.is_control:
+            self._end_transaction(batch)
+            return
+        for record in batch.records():
+            entry = read_record(record.key or b"", record.value, record.offset)
+            if isinstance(entry, GroupEntry):
+                self._replay_group(entry, batch.max_timestamp)
+            elif entry is not None and batch.is_transactional and entry.committed is not None:
+                self._open_transactions.setdefault(batch.producer_id, []).append(entry)
+            elif entry is not None:
+                self._replay_offset(entry, batch.max_timestamp)
+
+    def resume(self, now_ms: int) -> list[Action]:
+        """The log has been read: the groups go on from where it says they are."""
+        self.state = ShardState.ACTIVE
+        return [action for group in self.groups.values() for action in group.resume(now_ms)]
+
+    def unload(self, error: ErrorCode) -> list[Action]:
+        """The broker leads the partition no longer: everyone who waits is told to look again."""
+        return [action for group in self.groups.values() for action in group.unload(error)]
+
+    def _replay_group(self, entry: GroupEntry, now_ms: int) -> None:
+        if entry.snapshot is None:
+            self.groups.pop(entry.group_id, None)
+            return
+        group = ClassicGroup(entry.group_id, self._config, now_ms)
+        group.restore(entry.snapshot)
+        self.groups[entry.group_id] = group
+
+    def _replay_offset(self, entry: OffsetEntry, now_ms: int) -> None:
+        key = entry.key
+        self.offsets.apply(key, entry.committed)
+        if entry.committed is not None and key.group_id not in self.groups:
+            self.groups[key.group_id] = ClassicGroup(key.group_id, self._config, now_ms)
+
+    def _end_transaction(self, batch: RecordBatch) -> None:
+        """Pending offsets count once their transaction is committed, unless a later commit won."""
+        pending = self._open_transactions.pop(batch.producer_id, [])
+        if batch.control_type() is not ControlRecordType.COMMIT:
+            return
+        for entry in pending:
+            assert entry.committed is not None
+            known = self.offsets.get(entry.key)
+            if known is None or known.record_offset < entry.committed.record_offset:
+                self._replay_offset(entry, batch.max_timestamp)
+
+
+def _forgotten(offsets: list[OffsetKey], group_ids: list[str]) -> Forgotten:
+    records = [offset_tombstone(key) for key in offsets]
+    records.extend(group_tombstone(group_id) for group_id in group_ids)
+    return Forgotten(records, offsets, group_ids)

@@ -1,0 +1,148 @@
+"""The committed offsets of the groups of one `__consumer_offsets` partition.
+
+Pure state: what the log says, folded. A commit is decided here, written by the coordinator, and
+applied here when the log has it, so that a fetch never shows an offset that could still be lost.
+After Kafka's OffsetMetadataManager; expiry is KIP-211's.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode
+from ...clients.kafka_uuid import ZERO_UUID, Uuid
+from .group_actions import MemberIdentity
+from .group_records import CommittedOffset, OffsetKey
+
+NO_OFFSET = -1
+NO_LEADER_EPOCH = -1
+
+
+class OffsetToCommit(NamedTuple):
+    """One partition of an OffsetCommit. `error` is set where the broker refused it beforehand."""
+
+    topic: str
+    topic_id: Uuid
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+    error: ErrorCode = ErrorCode.NONE
+
+
+class CommitRequest(NamedTuple):
+    """An OffsetCommit, with what its version implies spelled out."""
+
+    group_id: str
+    identity: MemberIdentity
+    generation: int
+    # How long to keep the offsets (v2-v4); None where the broker's retention decides.
+    retention_ms: int | None
+    # From version 9 a missing group is GROUP_ID_NOT_FOUND, before that ILLEGAL_GENERATION.
+    knows_group_id_not_found: bool
+    offsets: Sequence[OffsetToCommit]
+
+
+class FetchTopic(NamedTuple):
+    """One topic of an OffsetFetch."""
+
+    topic: str
+    topic_id: Uuid
+    partitions: Sequence[int]
+
+
+NO_COMMITTED_OFFSET = CommittedOffset(NO_OFFSET, NO_LEADER_EPOCH, "", 0, None, ZERO_UUID)
+"""The answer for a partition for which nothing was committed; no error goes with it."""
+
+
+class OffsetStore:
+    """Offsets by group, topic and partition."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+
+    def get(self, key: OffsetKey) -> CommittedOffset | None:
+        return self._groups.get(key.group_id, {}).get(key.topic, {}).get(key.partition)
+
+    def apply(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
+        """Take over what the log says; None deletes."""
+        if committed is not None:
+            topics = self._groups.setdefault(key.group_id, {})
+            topics.setdefault(key.topic, {})[key.partition] = committed
+            return
+        topics = self._groups.get(key.group_id, {})
+        partitions = topics.get(key.topic, {})
+        partitions.pop(key.partition, None)
+        if not partitions:
+            topics.pop(key.topic, None)
+        if not topics:
+            self._groups.pop(key.group_id, None)
+
+    def has_offsets(self, group_id: str) -> bool:
+        return group_id in self._groups
+
+    def fetch(self, group_id: str, wanted: FetchTopic) -> list[CommittedOffset]:
+        """One answer a partition, in order."""
+        partitions = self._groups.get(group_id, {}).get(wanted.topic, {})
+        return [
+            _of_this_topic(partitions.get(partition), wanted.topic_id)
+            for partition in wanted.partitions
+        ]
+
+    def fetch_all(self, group_id: str) -> Iterator[tuple[str, dict[int, CommittedOffset]]]:
+        """Every topic of a group with its partitions' offsets."""
+        yield from self._groups.get(group_id, {}).items()
+
+    def keys(self, group_id: str) -> list[OffsetKey]:
+        """Everything that is committed for a group."""
+        return [
+            OffsetKey(group_id, topic, partition)
+            for topic, partitions in self._groups.get(group_id, {}).items()
+            for partition in partitions
+        ]
+
+    def keys_of_topic(self, topic: str) -> list[OffsetKey]:
+        """What any group has committed for a topic."""
+        return [
+            OffsetKey(group_id, topic, partition)
+            for group_id, topics in self._groups.items()
+            for partition in topics.get(topic, ())
+        ]
+
+    def expired(
+        self, group_id: str, is_expired: Callable[[str, CommittedOffset], bool]
+    ) -> list[OffsetKey]:
+        """The offsets of a group for which `is_expired(topic, offset)` holds."""
+        return [
+            OffsetKey(group_id, topic, partition)
+            for topic, partitions in self._groups.get(group_id, {}).items()
+            for partition, committed in partitions.items()
+            if is_expired(topic, committed)
+        ]
+
+
+def _of_this_topic(committed: CommittedOffset | None, topic_id: Uuid) -> CommittedOffset:
+    """An offset of a topic that was deleted and made again is no offset of this one."""
+    if committed is None:
+        return NO_COMMITTED_OFFSET
+    if ZERO_UUID not in {topic_id, committed.topic_id} and topic_id != committed.topic_id:
+        return NO_COMMITTED_OFFSET
+    return committed
+
+
+def committed_offset(
+    wanted: OffsetToCommit, retention_ms: int | None, now_ms: int
+) -> CommittedOffset:
+    """What is written for one partition of a commit."""
+    return CommittedOffset(
+        wanted.offset,
+        wanted.leader_epoch,
+        wanted.metadata or "",
+        now_ms,
+        None if retention_ms is None else now_ms + retention_ms,
+        wanted.topic_id,
+    )
+
+
+def utf16_length(text: str) -> int:
+    """The length of a text as Java counts it, which is what `offset.metadata.max.bytes` limits."""
+    return len(text) + sum(character > "\uffff" for character in text)

@@ -1,0 +1,63 @@
+"""What the group coordinator needs of the log of `__consumer_offsets`."""
+
+import asyncio
+from typing import NamedTuple, Protocol
+
+from ...clients.errors import ErrorCode
+
+
+class Appended(NamedTuple):
+    """The outcome of an append: an error, or the offset of the first record."""
+
+    error: ErrorCode
+    base_offset: int = -1
+
+
+class OffsetsLog(Protocol):
+    """The partitions of `__consumer_offsets` that this broker leads."""
+
+    def append(self, partition: int, batch: bytearray) -> Appended | asyncio.Future[Appended]:
+        """Append one batch; the outcome is known when all in-sync replicas have it.
+
+        Outcomes of a partition arrive in the order of the appends. Never raises.
+        """
+        ...
+
+    def offsets(self, partition: int) -> tuple[int, int]:
+        """The log start offset and the log end offset. Raises KafkaError if not the leader."""
+        ...
+
+    def read(self, partition: int, offset: int, max_bytes: int) -> bytes | memoryview:
+        """Whole batches from `offset` on, at least one if there is one. Raises KafkaError."""
+        ...
+
+
+_NOT_AVAILABLE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+_NOT_COORDINATOR = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
+_OUR_MISTAKE = frozenset(
+    {ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE}
+)
+
+# The record may be in the log all the same, and then counts for whoever reads it next.
+MAY_SURVIVE = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+
+
+def append_error_to_client(error: ErrorCode) -> ErrorCode:
+    """What a group's member is told about a failed append, so that it does the right thing next.
+
+    COORDINATOR_NOT_AVAILABLE: try again. NOT_COORDINATOR: look for the coordinator again.
+    """
+    if error in _NOT_AVAILABLE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in _NOT_COORDINATOR:
+        return ErrorCode.NOT_COORDINATOR
+    if error in _OUR_MISTAKE:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return error

@@ -1,0 +1,76 @@
+"""`__consumer_offsets` as the replica manager keeps it."""
+
+import asyncio
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.topic_partition import TopicPartition
+from ...replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
+from ...replication.replica_manager import ReplicaManager
+from ...storage.append_data import AppendOrigin
+from ...storage.fetch_data import FetchDataInfo, FetchIsolation
+from ...storage.files import FileRegion
+from ...storage.log_manager import LogManager
+from ...storage.unified_log import UnifiedLog
+from .group_config import GroupCoordinatorConfig
+from .offsets_log import Appended
+from .offsets_topic import OFFSETS_TOPIC
+
+
+class ReplicatedOffsetsLog:
+    """Appends through the replica manager with acks=all; reads the local log to load."""
+
+    def __init__(
+        self, config: GroupCoordinatorConfig, replicas: ReplicaManager, logs: LogManager
+    ) -> None:
+        self._config = config
+        self._replicas = replicas
+        self._logs = logs
+
+    def append(self, partition: int, batch: bytearray) -> Appended | asyncio.Future[Appended]:
+        """See OffsetsLog."""
+        entry = AppendEntry(TopicPartition(OFFSETS_TOPIC, partition), memoryview(batch))
+        request = AppendRequest(
+            [entry],
+            timeout_ms=self._config.offsets_commit_timeout_ms,
+            origin=AppendOrigin.COORDINATOR,
+        )
+        answer = self._replicas.append_records(request)
+        if not isinstance(answer, asyncio.Future):
+            return _appended(answer[0])
+        later: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+
+        def done(results: asyncio.Future[list[PartitionAppendResult]]) -> None:
+            later.set_result(
+                Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                if results.cancelled()
+                else _appended(results.result()[0])
+            )
+
+        answer.add_done_callback(done)
+        return later
+
+    def offsets(self, partition: int) -> tuple[int, int]:
+        """See OffsetsLog."""
+        log = self._log(partition)
+        return log.log_start_offset, log.log_end_offset
+
+    def read(self, partition: int, offset: int, max_bytes: int) -> bytes | memoryview:
+        """See OffsetsLog."""
+        found = self._log(partition).read(offset, max_bytes, FetchIsolation.LOG_END, True)
+        # An internal topic is never tiered.
+        assert isinstance(found, FetchDataInfo)
+        records = found.records
+        return records.read() if isinstance(records, FileRegion) else records
+
+    def _log(self, partition: int) -> UnifiedLog:
+        log = self._logs.get_log(TopicPartition(OFFSETS_TOPIC, partition))
+        if log is None:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"The log of {OFFSETS_TOPIC}-{partition} is not on this broker.",
+            )
+        return log
+
+
+def _appended(result: PartitionAppendResult) -> Appended:
+    return Appended(result.error, result.base_offset)

@@ -1,0 +1,82 @@
+"""FindCoordinator (key 10): which broker coordinates a group.
+
+Versions 0-6; from v4 several keys at once (KIP-699). The coordinator is the leader of the group's
+partition of `__consumer_offsets`, which is created when it is first asked for; the answer waits
+for that. Transactional ids (type 1) and share groups (type 2) are not served: they are answered
+INVALID_REQUEST, as Kafka answers for a type that is switched off, which clients do not retry.
+"""
+
+from collections.abc import Coroutine, Sequence
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.create_topics import CreateTopicsRequest
+from ...clients.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from ..context import BrokerContext, RequestContext
+from ..coordinator.offsets_topic import OFFSETS_TOPIC
+
+_GROUP = 0
+_KEY_TYPES = {1: "Transactions are", 2: "Share groups are"}
+_FIRST_WITH_SEVERAL = 4
+_NO_NODE = -1
+_CREATE_TIMEOUT_MS = 30_000
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Coroutine[object, object, FindCoordinatorResponse]:
+    several = context.api_version >= _FIRST_WITH_SEVERAL
+    keys = request.coordinator_keys if several else [request.key]
+    if request.key_type != _GROUP:
+        kind = _KEY_TYPES.get(request.key_type, "Coordinators of this type are")
+        sentence = f"{kind} not served by this broker."
+        refused = [_none(key, ErrorCode.INVALID_REQUEST, sentence) for key in keys]
+        return _response(refused, several)
+    if OFFSETS_TOPIC in broker.controller.image.topics_by_name:
+        return _response([_coordinator(broker, context, key) for key in keys], several)
+    return _create_then_respond(broker, context, keys, several)
+
+
+async def _create_then_respond(
+    broker: BrokerContext, context: RequestContext, keys: Sequence[str], several: bool
+) -> FindCoordinatorResponse:
+    topic = broker.group_coordinator.internal_topic(OFFSETS_TOPIC)
+    creation = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
+    # Where it could not be created there is no leader, and the client is told to try again.
+    await broker.controller.create_topics(creation)
+    return _response([_coordinator(broker, context, key) for key in keys], several)
+
+
+def _coordinator(broker: BrokerContext, context: RequestContext, key: str) -> Coordinator:
+    image = broker.controller.image
+    state = image.partition(OFFSETS_TOPIC, broker.group_coordinator.partition_of(key))
+    leader = None if state is None else image.brokers.get(state.leader)
+    endpoint = None if leader is None else leader.endpoints.get(context.listener)
+    if leader is None or leader.fenced or endpoint is None:
+        missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return _none(key, missing, "The coordinator is not available.")
+    return Coordinator(
+        key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port, error_message=""
+    )
+
+
+def _none(key: str, error: ErrorCode, sentence: str) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=_NO_NODE, host="", port=_NO_NODE, error_code=error, error_message=sentence
+    )
+
+
+def _response(found: list[Coordinator], several: bool) -> FindCoordinatorResponse:
+    if several:
+        return FindCoordinatorResponse(coordinators=found)
+    only = found[0]
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )

@@ -1,0 +1,75 @@
+"""JoinGroup (key 11): a member joins a classic group, or rejoins it when called to.
+
+Versions 0-9. Parked until the generation begins. v0 has no rebalance timeout, so the session
+timeout serves; from v4 a member without an id is sent away with one (KIP-394); v5 static members
+(KIP-345); v7 protocol type in the answer; v9 a returning static leader need not assign again
+(KIP-814).
+"""
+
+from functools import partial
+
+from ...clients.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from ..context import BrokerContext, Later, RequestContext
+from ..coordinator.group_actions import GroupProtocol, JoinRequest, JoinResult
+
+_NO_TIMEOUT = -1
+_FIRST_WITH_KNOWN_MEMBER_ID = 4
+_FIRST_WITH_NULL_PROTOCOL_NAME = 7
+_FIRST_SKIPPING_ASSIGNMENT = 9
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupResponse | Later[JoinResult]:
+    coordinator = broker.group_coordinator
+    client_id = context.client_id or ""
+    session_timeout_ms = request.session_timeout_ms
+    timeout_ms = request.rebalance_timeout_ms
+    instance_id = request.group_instance_id
+    join = JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=instance_id,
+        client_id=client_id,
+        # Kafka writes Java's InetAddress, which prints as "name/address" and mostly has no name.
+        client_host=f"/{context.client_host}",
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=session_timeout_ms if timeout_ms == _NO_TIMEOUT else timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=tuple(GroupProtocol(entry.name, entry.metadata) for entry in request.protocols),
+        new_member_id=coordinator.new_member_id(client_id if instance_id is None else instance_id),
+        requires_known_member_id=context.api_version >= _FIRST_WITH_KNOWN_MEMBER_ID,
+        supports_skipping_assignment=context.api_version >= _FIRST_SKIPPING_ASSIGNMENT,
+    )
+    answer = coordinator.join_group(join)
+    if isinstance(answer, JoinResult):
+        return _response(answer, context.api_version)
+    return Later(answer, partial(_response, version=context.api_version))
+
+
+def _response(result: JoinResult, version: int) -> JoinGroupResponse:
+    protocol_name = result.protocol_name
+    if protocol_name is None and version < _FIRST_WITH_NULL_PROTOCOL_NAME:
+        protocol_name = ""
+    return JoinGroupResponse(
+        error_code=result.error,
+        generation_id=result.generation,
+        protocol_type=result.protocol_type,
+        protocol_name=protocol_name,
+        leader=result.leader,
+        # Only set where it was asked for, which is from the version that has it.
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata,
+            )
+            for member in result.members
+        ],
+    )

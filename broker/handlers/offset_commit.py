@@ -1,0 +1,95 @@
+"""OffsetCommit (key 8): a group's positions, stored by its coordinator.
+
+Versions 2-10. Answered when the log has them, with an error code a partition. v2-v4 may name a
+retention time; v6 leader epoch; v7 instance id (KIP-345); v9 a missing group is GROUP_ID_NOT_FOUND;
+v10 names topics by their ids.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+from ...clients.errors import ErrorCode
+from ...clients.kafka_uuid import ZERO_UUID
+from ...clients.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ...replication.cluster_image import ClusterImage
+from ..context import BrokerContext, Later, RequestContext
+from ..coordinator.group_actions import MemberIdentity
+from ..coordinator.offsets import CommitRequest, OffsetToCommit
+
+_BROKERS_RETENTION = -1
+_FIRST_KNOWING_GROUP_ID_NOT_FOUND = 9
+_FIRST_WITH_TOPIC_IDS = 10
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Later[list[ErrorCode]]:
+    image = broker.controller.image
+    by_id = context.api_version >= _FIRST_WITH_TOPIC_IDS
+    offsets = [offset for topic in request.topics for offset in _offsets_of(topic, image, by_id)]
+    # As in Kafka the group is not even asked about partitions that do not exist.
+    if all(offset.error for offset in offsets):
+        return _response(request, [offset.error for offset in offsets])
+    retention_ms = request.retention_time_ms
+    commit = CommitRequest(
+        group_id=request.group_id,
+        identity=MemberIdentity(request.member_id, request.group_instance_id),
+        generation=request.generation_id_or_member_epoch,
+        retention_ms=None if retention_ms == _BROKERS_RETENTION else retention_ms,
+        knows_group_id_not_found=context.api_version >= _FIRST_KNOWING_GROUP_ID_NOT_FOUND,
+        offsets=offsets,
+    )
+    answer = broker.group_coordinator.commit_offsets(commit)
+    if isinstance(answer, list):
+        return _response(request, answer)
+    return Later(answer, partial(_response, request))
+
+
+def _offsets_of(
+    topic: OffsetCommitRequestTopic, image: ClusterImage, by_id: bool
+) -> Iterable[OffsetToCommit]:
+    found = (
+        image.topics_by_id.get(topic.topic_id) if by_id else image.topics_by_name.get(topic.name)
+    )
+    missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for partition in topic.partitions:
+        error = ErrorCode.NONE
+        if found is None:
+            error = missing
+        elif partition.partition_index not in found.partitions:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        yield OffsetToCommit(
+            topic.name if found is None else found.name,
+            ZERO_UUID if found is None else found.topic_id,
+            partition.partition_index,
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            partition.committed_metadata,
+            error,
+        )
+
+
+def _response(request: OffsetCommitRequest, errors: list[ErrorCode]) -> OffsetCommitResponse:
+    """The request's topics and partitions in their order, each with its error."""
+    remaining = iter(errors)
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=next(remaining)
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,175 @@
+"""OffsetFetch (key 9): a group's committed positions.
+
+Versions 1-10. A partition without one is answered with offset -1 and no error, and so is a group
+that does not exist. v2 all topics (null), error at the top; v7 `require_stable` waits for commits
+that are under way (KIP-447); v8 several groups (KIP-709); v10 names topics by their ids. v9's
+member id and epoch are the consumer protocol's (KIP-848) and mean nothing to a classic group.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode
+from ...clients.kafka_uuid import ZERO_UUID
+from ...clients.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from ...replication.cluster_image import ClusterImage
+from ..context import BrokerContext, RequestContext
+from ..coordinator.group import Answer, Fetched, FetchedTopic
+from ..coordinator.group_records import CommittedOffset
+from ..coordinator.offsets import NO_COMMITTED_OFFSET, FetchTopic
+
+_FIRST_WITH_TOP_LEVEL_ERROR = 2
+_FIRST_WITH_SEVERAL_GROUPS = 8
+_FIRST_WITH_TOPIC_IDS = 10
+
+
+class _Asked(NamedTuple):
+    """One group of a request, of whichever version; `topics` is None for all of them."""
+
+    group_id: str
+    topics: Sequence[FetchTopic] | None
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Coroutine[object, object, OffsetFetchResponse]:
+    image = broker.controller.image
+    fetch = broker.group_coordinator.fetch_offsets
+    asked = list(_asked(request, image, context.api_version))
+    answers = [fetch(each.group_id, each.topics, request.require_stable) for each in asked]
+    known = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
+    if len(known) == len(answers):
+        return _response(image, context.api_version, asked, known)
+    return _later(image, context.api_version, asked, answers)
+
+
+async def _later(
+    image: ClusterImage, version: int, asked: list[_Asked], answers: list[Answer[Fetched]]
+) -> OffsetFetchResponse:
+    known = [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
+    return _response(image, version, asked, known)
+
+
+def _asked(request: OffsetFetchRequest, image: ClusterImage, version: int) -> Iterable[_Asked]:
+    if version < _FIRST_WITH_SEVERAL_GROUPS:
+        topics = request.topics
+        yield _Asked(
+            request.group_id,
+            None
+            if topics is None
+            else [_by_name(image, each.name, each.partition_indexes) for each in topics],
+        )
+        return
+    by_id = version >= _FIRST_WITH_TOPIC_IDS
+    for group in request.groups:
+        wanted = group.topics
+        yield _Asked(
+            group.group_id,
+            None if wanted is None else [_wanted(image, each, by_id) for each in wanted],
+        )
+
+
+def _wanted(image: ClusterImage, topic: OffsetFetchRequestTopics, by_id: bool) -> FetchTopic:
+    if not by_id:
+        return _by_name(image, topic.name, topic.partition_indexes)
+    found = image.topics_by_id.get(topic.topic_id)
+    # No topic has an empty name: the answer says UNKNOWN_TOPIC_ID.
+    name = "" if found is None else found.name
+    return FetchTopic(name, topic.topic_id, topic.partition_indexes)
+
+
+def _by_name(image: ClusterImage, name: str, partitions: Sequence[int]) -> FetchTopic:
+    found = image.topics_by_name.get(name)
+    return FetchTopic(name, ZERO_UUID if found is None else found.topic_id, partitions)
+
+
+def _response(
+    image: ClusterImage, version: int, asked: list[_Asked], answers: list[Fetched]
+) -> OffsetFetchResponse:
+    if version < _FIRST_WITH_SEVERAL_GROUPS:
+        return _response_of_one_group(version, asked[0], answers[0])
+    by_id = version >= _FIRST_WITH_TOPIC_IDS
+    groups: list[OffsetFetchResponseGroup] = []
+    for each, (error, fetched) in zip(asked, answers, strict=True):
+        topics: list[OffsetFetchResponseTopics] = []
+        for topic in fetched:
+            if each.topics is None and by_id:
+                found = image.topics_by_name.get(topic.topic)
+                if found is None:
+                    # Deleted a moment ago; without an id it cannot be told about.
+                    continue
+                topic = topic._replace(topic_id=found.topic_id)
+            topics.append(_topic(topic, by_id))
+        groups.append(
+            OffsetFetchResponseGroup(group_id=each.group_id, topics=topics, error_code=error)
+        )
+    return OffsetFetchResponse(groups=groups)
+
+
+def _topic(topic: FetchedTopic, by_id: bool) -> OffsetFetchResponseTopics:
+    error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and not topic.topic else ErrorCode.NONE
+    return OffsetFetchResponseTopics(
+        name=topic.topic,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                metadata=committed.metadata,
+                error_code=error,
+            )
+            for partition, committed in topic.partitions
+        ],
+    )
+
+
+def _response_of_one_group(version: int, asked: _Asked, answer: Fetched) -> OffsetFetchResponse:
+    error, fetched = answer
+    partition_error = ErrorCode.NONE
+    if error and version < _FIRST_WITH_TOP_LEVEL_ERROR:
+        # Version 1 has no other place for it than every partition.
+        partition_error = error
+        fetched = [
+            FetchedTopic(
+                wanted.topic,
+                wanted.topic_id,
+                [(partition, NO_COMMITTED_OFFSET) for partition in wanted.partitions],
+            )
+            for wanted in asked.topics or ()
+        ]
+    return OffsetFetchResponse(
+        error_code=error,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.topic,
+                partitions=[
+                    _partition(partition, committed, partition_error)
+                    for partition, committed in topic.partitions
+                ],
+            )
+            for topic in fetched
+        ],
+    )
+
+
+def _partition(
+    partition: int, committed: CommittedOffset, error: ErrorCode
+) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=partition,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=error,
+    )

@@ -1,0 +1,40 @@
+"""SyncGroup (key 14): the leader hands in the assignment, every member takes its own away.
+
+Versions 0-5. Parked until the leader's assignment is in the log. v3 carries the instance id
+(KIP-345); v5 the protocol type and name, which must be the group's (KIP-559).
+"""
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ..context import BrokerContext, Later, RequestContext
+from ..coordinator.group_actions import SyncRequest, SyncResult
+
+_FIRST_WITH_PROTOCOL = 5
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: SyncGroupRequest
+) -> SyncGroupResponse | Later[SyncResult]:
+    says_protocol = request.protocol_type is not None and request.protocol_name is not None
+    if context.api_version >= _FIRST_WITH_PROTOCOL and not says_protocol:
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    sync = SyncRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments={entry.member_id: entry.assignment for entry in request.assignments},
+    )
+    answer = broker.group_coordinator.sync_group(sync)
+    return _response(answer) if isinstance(answer, SyncResult) else Later(answer, _response)
+
+
+def _response(result: SyncResult) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=result.error,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )
