@@ -1,0 +1,32 @@
+// Prints what Kafka's own tables say: "api <key> <lowest> <highest> <first flexible>" for what a broker
+// announces by default, "key <key> <name>" for all API keys, "error <code> <name> <is retriable>".
+
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.message.ApiVersionsResponseData;
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.Errors;
+
+public class ProtocolTables {
+    public static void main(String[] arguments) {
+        for (ApiKeys key : ApiKeys.values()) {
+            System.out.println("key " + key.id + " " + key.name());
+        }
+        for (ApiKeys key : ApiKeys.apisForListener(ApiMessageType.ListenerType.BROKER)) {
+            ApiVersionsResponseData.ApiVersion range = key.toApiVersionForApiResponse(
+                false, ApiMessageType.ListenerType.BROKER).orElse(null);
+            if (range == null) {
+                continue;
+            }
+            short flexible = 0;
+            while (flexible <= range.maxVersion() && key.requestHeaderVersion(flexible) < 2) {
+                flexible++;
+            }
+            System.out.println("api " + key.id + " " + range.minVersion() + " " + range.maxVersion() + " " + flexible);
+        }
+        for (Errors error : Errors.values()) {
+            boolean isRetriable = error.exception() instanceof RetriableException;
+            System.out.println("error " + error.code() + " " + error.name() + " " + isRetriable);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+"""Byte for byte and value for value: our codecs beside Kafka's own generated classes.
+
+Random messages of every message and version that we serve are encoded by us, decoded and encoded
+again by Kafka, and decoded by us. The same bytes must come back, and Kafka must have understood the
+same values: its JSON of the message is compared with ours.
+"""
+
+import base64
+import json
+import subprocess
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tierlog.bench.kafka_peer import KAFKA_VERSION, kafka_jars
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.protocol.api import SERVED, ApiKey
+from tierlog.clients.protocol.codec import decode, encode_bytes
+from tierlog.clients.protocol.schema import (
+    FieldSpec,
+    FieldType,
+    Message,
+    Struct,
+    fields_of,
+    version_range,
+)
+from tierlog.tests.clients.protocol.definitions import KafkaDefinition, our_definition
+from tierlog.tests.clients.protocol.served_messages import (
+    identify,
+    message_classes,
+    message_versions,
+    random_message,
+)
+
+pytestmark = pytest.mark.requires("java", "mvn")
+
+JAVA = Path(__file__).parent / "java"
+MESSAGES_PER_VERSION = 25
+
+
+def run_java(program: str, lines: list[str]) -> list[str]:
+    """Run one of the programs in `java/` beside Kafka's jars; its answer to each line."""
+    flags = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")
+    command = ["java", *flags, "-cp", f"{kafka_jars()}/*", str(JAVA / program)]
+    answer = subprocess.run(
+        command,
+        input="\n".join([*lines, ""]),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.split("\n")[:-1]
+
+
+def camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def as_kafka_json(struct: Struct, version: int) -> dict[str, object]:
+    """What Kafka's JSON converters write for a message with these values."""
+    values: dict[str, object] = {}
+    for spec in fields_of(type(struct)):
+        if not spec.versions.includes(version):
+            continue
+        value: object = getattr(struct, spec.name)
+        if spec.tag is None or not _is_default(spec, value):
+            values.update(_json_member(spec, value, version))
+    return values
+
+
+def _is_default(spec: FieldSpec, value: object) -> bool:
+    return value == ([] if spec.default == () else spec.default)
+
+
+def _json_member(spec: FieldSpec, value: object, version: int) -> dict[str, object]:
+    name = camel_case(spec.name)
+    if spec.type.kind == "records":
+        size = len(value) if isinstance(value, (bytes, memoryview)) else None
+        return {name: None} if size is None else {f"{name}SizeInBytes": size}
+    return {name: _json_value(spec.type, value, version)}
+
+
+def _json_value(field_type: FieldType, value: object, version: int) -> object:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        element = field_type.element
+        assert element is not None
+        return [_json_value(element, one, version) for one in value]
+    if isinstance(value, Struct):
+        return as_kafka_json(value, version)
+    if isinstance(value, bytes):
+        encoded = base64.b64encode(value)
+        if field_type.kind == "uuid":
+            encoded = base64.urlsafe_b64encode(value).rstrip(b"=")
+        return encoded.decode()
+    return value
+
+
+@cache
+def java_answers() -> dict[tuple[str, int], list[tuple[str, str]]]:
+    """For every message and version: what we sent and what Kafka answered. One Java for all."""
+    asked = [
+        (cls.__name__, version, encode_bytes(random_message(cls, version, seed), version).hex())
+        for cls, version in message_versions()
+        for seed in range(MESSAGES_PER_VERSION)
+    ]
+    lines = run_java(
+        "MessageEcho.java", [f"{name} {version} {sent}" for name, version, sent in asked]
+    )
+    assert len(lines) == len(asked)
+    answers: dict[tuple[str, int], list[tuple[str, str]]] = {}
+    for (name, version, sent), line in zip(asked, lines, strict=True):
+        answers.setdefault((name, version), []).append((sent, line))
+    return answers
+
+
+@pytest.mark.parametrize(("cls", "version"), message_versions(), ids=identify)
+def test_kafka_reads_and_writes_the_same_bytes_and_values(cls: type[Message], version: int) -> None:
+    answers = java_answers()[cls.__name__, version]
+    assert len(answers) == MESSAGES_PER_VERSION
+    for sent, answer in answers:
+        returned, _, values = answer.partition("\t")
+        assert returned == sent, values
+        message, end = decode(cls, version, bytes.fromhex(returned))
+        assert end == len(returned) // 2
+        assert json.loads(values) == as_kafka_json(message, version)
+
+
+@pytest.mark.parametrize("cls", message_classes(), ids=identify)
+def test_a_message_is_declared_as_in_kafkas_own_jar(cls: type[Message]) -> None:
+    with zipfile.ZipFile(kafka_jars() / f"kafka-clients-{KAFKA_VERSION}.jar") as jar:
+        text = jar.read(f"common/message/{cls.__name__}.json").decode()
+    assert our_definition(cls) == KafkaDefinition(text).message()
+
+
+def test_the_versions_and_error_codes_are_kafkas() -> None:
+    lines = run_java("ProtocolTables.java", [])
+    apis = {tuple(map(int, line.split()[1:])) for line in lines if line.startswith("api ")}
+    errors = {tuple(line.split()[1:]) for line in lines if line.startswith("error ")}
+    served = {
+        (api.key, api.lowest_version, api.highest_version, api.first_flexible_version)
+        for api in SERVED.values()
+    }
+    assert served <= apis
+    assert errors == {
+        (str(int(code)), code.name, str(code.is_retriable).lower()) for code in ErrorCode
+    }
+    names = {tuple(line.split()[1:]) for line in lines if line.startswith("key ")}
+    assert names <= {(str(int(key)), key.name) for key in ApiKey}
+
+
+def test_produce_0_to_2_are_announced_though_no_message_has_them() -> None:
+    (request,) = (cls for cls in message_classes() if cls.__name__ == "ProduceRequest")
+    assert SERVED[ApiKey.PRODUCE].lowest_version == 0
+    assert version_range(request.versions).lowest == 3
