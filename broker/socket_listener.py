@@ -134,6 +134,4 @@ class SocketNetwork:
         except OSError:
             listening.close()
             raise
-        listener = SocketListener(listening, self._options, on_connected)
-        listener.resume_accepting()
-        return listener
+        return SocketListener(listening, self._options, on_connected)

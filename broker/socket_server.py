@@ -56,6 +56,7 @@ class SocketServer:
         self._per_ip: Tally[str] = Tally()
         # A failure is told by whoever made the answer, so the owner need not keep it.
         self._tasks = TaskOwner(_MAX_DEFERRED, on_failure=lambda task, failure: None)
+        self._is_open = False
         self._sweep: asyncio.TimerHandle | None = None
         self._next_complaint = 0.0
         self._unspoken = 0
@@ -64,8 +65,8 @@ class SocketServer:
         self._refused = metrics.counter(f"{_SERVER},name=connection-refused-total")
         metrics.gauge(f"{_SERVER},name=connection-count", lambda: len(self._connections))
 
-    async def start(self, endpoints: Sequence[Endpoint]) -> dict[str, int]:
-        """Listen on all of them; answers each listener's port. Raises OSError."""
+    async def bind(self, endpoints: Sequence[Endpoint]) -> dict[str, int]:
+        """Take the addresses, without accepting yet; each listener's port. Raises OSError."""
         ports: dict[str, int] = {}
         for endpoint in endpoints:
             listener = await self._network.listen(
@@ -75,17 +76,26 @@ class SocketServer:
             )
             self._listeners.append(listener)
             ports[endpoint.name] = listener.port
-        self._schedule_sweep()
         return ports
 
+    def open(self) -> None:
+        """Accept clients from now on."""
+        self._is_open = True
+        for listener in self._listeners:
+            listener.resume_accepting()
+        self._schedule_sweep()
+
     def _connected(self, listener: str, transport: AttachableTransport) -> None:
+        if not self._is_open:
+            transport.close()
+            return
         host = transport.peer_host
         limits = self._limits
         limit = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)
         client = Client(host, listener)
         if self._per_ip[host] >= limit or len(self._connections) >= limits.max_connections:
             self._refused.add()
-            self.complain(client, f"there are already {self._per_ip[host]} from this address")
+            self.complain(client, f"it has {self._per_ip[host]} open already")
             transport.close()
             return
         connection = Connection(transport, client, self, limits.max_request_bytes)

@@ -346,7 +346,10 @@ class Network(Protocol):
     """Opens listeners; one for sockets, one for the streams of the running loop."""
 
     async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
-        """Raises OSError where the address cannot be had. An empty host is every interface."""
+        """Take an address; `resume_accepting` opens it. An empty host is every interface.
+
+        Raises OSError where the address cannot be had.
+        """
         ...
 
 

@@ -1,0 +1,65 @@
+"""server.properties files are read as `java.util.Properties` reads them."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tierlog.broker.properties import parse_properties
+from tierlog.clients.errors import KafkaError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=b", {"a": "b"}),
+        ("a = b ", {"a": "b "}),
+        ("a:b", {"a": "b"}),
+        ("a b", {"a": "b"}),
+        ("a\t=\tb", {"a": "b"}),
+        ("a", {"a": ""}),
+        ("a=", {"a": ""}),
+        ("a==b", {"a": "=b"}),
+        ("a = :b", {"a": ":b"}),
+        ("# comment\n! another\n\n  \na=b", {"a": "b"}),
+        ("   indented=yes", {"indented": "yes"}),
+        ("list=one,\\\n     two", {"list": "one,two"}),
+        ("path=c:\\\\temp", {"path": "c:\\temp"}),
+        ("key\\ with\\=signs=v", {"key with=signs": "v"}),
+        ("tab=a\\tb\\n", {"tab": "a\tb\n"}),
+        ("unicode=\\u00e9", {"unicode": "é"}),
+        ("odd=\\z", {"odd": "z"}),
+        ("last=1\nlast=2", {"last": "2"}),
+        ("crlf=1\r\nnext=2\r", {"crlf": "1", "next": "2"}),
+        ("ends=here\\", {"ends": "here"}),
+        ("even=\\\\\nnext=1", {"even": "\\", "next": "1"}),
+        ("listeners=PLAINTEXT://:9092", {"listeners": "PLAINTEXT://:9092"}),
+    ],
+)
+def test_each_rule_of_the_format(text: str, expected: dict[str, str]) -> None:
+    assert parse_properties(text) == expected
+
+
+def test_an_escape_that_is_cut_short_is_a_plain_error() -> None:
+    with pytest.raises(KafkaError, match="is not a Unicode escape"):
+        parse_properties("a=\\u12")
+
+
+@given(st.text())
+def test_no_text_makes_the_parser_fail_otherwise(text: str) -> None:
+    try:
+        parsed = parse_properties(text)
+    except KafkaError:
+        return
+    assert all(isinstance(value, str) for value in parsed.values())
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\u{ord(character):04x}" for character in text)
+
+
+_BASIC = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]))
+
+
+@given(st.dictionaries(_BASIC.filter(bool), _BASIC))
+def test_what_is_written_with_escapes_is_read_back(properties: dict[str, str]) -> None:
+    text = "\n".join(f"{_escaped(name)}={_escaped(value)}" for name, value in properties.items())
+    assert parse_properties(text) == properties
