@@ -12,7 +12,9 @@ Nothing at or beyond the end that the reader may see is ever answered. A leader 
 moved the high watermark past the start of its epoch doesn't know the end (OFFSET_NOT_AVAILABLE).
 """
 
-from collections.abc import Awaitable
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,8 @@ from .partition import Partition
 if TYPE_CHECKING:
     from ..storage.unified_log import UnifiedLog
     from ..tiering.remote_log_manager import RemoteLogManager
+
+_log = logging.getLogger(__name__)
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -57,16 +61,55 @@ class OffsetResult:
     leader_epoch: int = -1
     current_leader: CurrentLeader | None = None
 
+    def fill(self, found: TimestampAndOffset) -> None:
+        self.timestamp, self.offset, self.leader_epoch = found
+
+    def fail(self, error: KafkaError, leader: CurrentLeader | None) -> None:
+        self.error = error.code
+        if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+            self.current_leader = leader
+
+
+@dataclass(slots=True)
+class OffsetSearch:
+    """A search in the remote tier that has not begun, and the result that it fills."""
+
+    result: OffsetResult
+    answer: Coroutine[object, object, TimestampAndOffset]
+
+    def give_up(self) -> None:
+        """Don't begin: the client is to try again."""
+        self.answer.close()
+        self.result.error = ErrorCode.REQUEST_TIMED_OUT
+
+    async def finish(self) -> None:
+        try:
+            self.result.fill(await self.answer)
+        except KafkaError as error:
+            self.result.fail(error, None)
+        except Exception:
+            # A fault of ours must not take the broker down with it; the client hears of it.
+            _log.exception("Searching %s in the remote tier failed", self.result.topic_partition)
+            self.result.error = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+async def finish_searches(
+    results: list[OffsetResult], searches: Sequence[OffsetSearch]
+) -> list[OffsetResult]:
+    """All the results, once every search has filled its own. They run at the same time."""
+    await asyncio.gather(*(search.finish() for search in searches))
+    return results
+
 
 def look_up_offset(
     partition: Partition,
     query: OffsetQuery,
     isolation: FetchIsolation,
     remote_log_manager: "RemoteLogManager | None",
-) -> TimestampAndOffset | Awaitable[TimestampAndOffset]:
-    """The answer, or an awaitable of it when only the remote tier can tell.
+) -> TimestampAndOffset | Coroutine[object, object, TimestampAndOffset]:
+    """The answer, or a coroutine for it when only the remote tier can tell.
 
-    Raises KafkaError, as does the awaitable.
+    Raises KafkaError, as does the coroutine.
     """
     log = partition.leader_log(query.current_leader_epoch)
     end = visible_end(log, isolation)

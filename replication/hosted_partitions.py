@@ -1,0 +1,240 @@
+"""Which partitions are on this broker: what the cluster image says, made so.
+
+`publish` is told of every committed change. A partition whose replicas include this broker gets a
+log and a role; one that no longer does, or whose topic is gone, loses both. The remote log manager
+learns which tiered partitions are led from here, and the listener of a topic (the coordinator of
+`__consumer_offsets`) when a leadership begins or ends.
+
+Rules it keeps:
+
+- a log belongs to a topic id: what is left of an older topic of the same name is deleted, never
+  served (KIP-516);
+- the role goes before the log: waiting requests are answered and listeners told before any file of
+  the partition is touched;
+- one partition whose log directory fails doesn't keep the others from being published.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ..clients.environment import Environment
+from ..clients.errors import KafkaError
+from ..clients.topic_partition import TopicIdPartition, TopicPartition
+from ..storage.config import LogConfig
+from ..storage.log_manager import LogManager
+from ..storage.unified_log import UnifiedLog
+from .cluster_image import (
+    ClusterDelta,
+    ClusterImage,
+    ConfigResourceType,
+    PartitionImage,
+    TopicDelta,
+    TopicImage,
+)
+from .partition import Partition
+from .topic_names import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from ..tiering.remote_log_manager import RemoteLogManager
+
+_log = logging.getLogger(__name__)
+
+_NEVER_TIERED = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
+
+
+class LeadershipListener(Protocol):
+    """Who must know when this broker begins or ceases to lead a partition of a topic."""
+
+    def on_elected(self, partition: int, leader_epoch: int) -> None: ...
+
+    def on_resigned(self, partition: int) -> None: ...
+
+
+class HostedConfig(NamedTuple):
+    """The node's settings for the partitions it hosts."""
+
+    node_id: int
+    replica_lag_time_max_ms: int
+
+
+class _RoleChanges:
+    """What one publication means for the remote tier, collected to be told at once."""
+
+    def __init__(self) -> None:
+        self.leaders: list[Partition] = []
+        self.followers: list[Partition] = []
+
+
+class HostedPartitions:
+    """The partitions that have a replica on this broker."""
+
+    def __init__(
+        self,
+        config: HostedConfig,
+        environment: Environment,
+        log_manager: LogManager,
+        remote_log_manager: "RemoteLogManager | None",
+        on_role_change: Callable[[Partition], None],
+    ) -> None:
+        self._config = config
+        self._environment = environment
+        self._log_manager = log_manager
+        self._remote_log_manager = remote_log_manager
+        self._on_role_change = on_role_change
+        self._listeners: dict[str, LeadershipListener] = {}
+        self.by_name: dict[TopicPartition, Partition] = {}
+
+    def listen(self, topic: str, listener: LeadershipListener) -> None:
+        """Tell `listener` of leaderships of the topic's partitions, beginning with present ones."""
+        self._listeners[topic] = listener
+        for partition in list(self.by_name.values()):
+            if partition.topic_partition.topic == topic and partition.is_leader:
+                listener.on_elected(partition.topic_partition.partition, partition.leader_epoch)
+
+    def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Make it so: deletions, then new and changed partitions, then configuration."""
+        changes = _RoleChanges()
+        for topic in delta.deleted_topics.values():
+            self._remove_all(topic)
+        for changed in delta.changed_topics.values():
+            for number, partition_image in changed.changed_partitions.items():
+                self._publish_partition(image, changed, number, partition_image, changes)
+        for resource in delta.changed_configs:
+            if resource.type == ConfigResourceType.TOPIC:
+                self._publish_config(image, resource.name, changes)
+        self._tell_remote_log_manager(changes)
+
+    def _publish_partition(
+        self,
+        image: ClusterImage,
+        topic: TopicDelta,
+        number: int,
+        partition_image: PartitionImage,
+        changes: _RoleChanges,
+    ) -> None:
+        name = TopicPartition(topic.name, number)
+        if self._config.node_id not in partition_image.replicas:
+            self._remove(name)
+            return
+        try:
+            partition = self._host(image, topic, name, partition_image)
+        except (KafkaError, OSError) as error:
+            _log.error("The log of %s cannot be opened: %s", name, error)
+            return
+        had_led = partition.is_leader
+        leads_anew = partition.update(partition_image)
+        if leads_anew:
+            if not partition_image.replicas[1:]:
+                partition.log.update_high_watermark(partition.log.log_end_offset)
+            changes.leaders.append(partition)
+        elif not partition.is_leader:
+            changes.followers.append(partition)
+        self._on_role_change(partition)
+        self._tell_listener(partition, had_led, leads_anew)
+
+    def _host(
+        self,
+        image: ClusterImage,
+        topic: TopicDelta,
+        name: TopicPartition,
+        partition_image: PartitionImage,
+    ) -> Partition:
+        """The partition, made with its log where it isn't hosted yet."""
+        partition = self.by_name.get(name)
+        if partition is not None:
+            return partition
+        now_ms = self._environment.wall_clock_ms()
+        stale = self._log_manager.get_log(name)
+        if stale is not None and stale.topic_id != topic.topic_id:
+            self._log_manager.delete_log(name, now_ms)
+        config = self._log_config(image, topic.name)
+        log = self._log_manager.get_or_create_log(name, topic.topic_id, config, now_ms)
+        partition = Partition(
+            TopicIdPartition(topic.topic_id, topic.name, name.partition),
+            log,
+            partition_image,
+            self._config.node_id,
+            self._config.replica_lag_time_max_ms,
+        )
+        self.by_name[name] = partition
+        return partition
+
+    def _log_config(self, image: ClusterImage, topic: str) -> LogConfig:
+        return LogConfig.from_properties(
+            image.topic_config(topic), self._log_manager.default_config
+        )
+
+    def _remove_all(self, topic: TopicImage) -> None:
+        for number in topic.partitions:
+            self._remove(TopicPartition(topic.name, number))
+
+    def _remove(self, name: TopicPartition) -> None:
+        """Stop serving the partition, then delete what it has stored."""
+        partition = self.by_name.pop(name, None)
+        if partition is None:
+            return
+        had_led = partition.is_leader
+        partition.remove()
+        self._on_role_change(partition)
+        self._tell_listener(partition, had_led, False)
+        if self._remote_log_manager is not None:
+            self._remote_log_manager.stop_partitions([partition.topic_id_partition], delete=True)
+        self._log_manager.delete_log(name, self._environment.wall_clock_ms())
+
+    def _publish_config(self, image: ClusterImage, topic: str, changes: _RoleChanges) -> None:
+        hosted = image.topics_by_name.get(topic)
+        if hosted is None:
+            return
+        config = self._log_config(image, topic)
+        for number in hosted.partitions:
+            partition = self.by_name.get(TopicPartition(topic, number))
+            if partition is None or partition.log.config == config:
+                continue
+            was_tiered = partition.log.config.remote_storage_enable
+            partition.log.update_config(config)
+            partition.update_min_isr()
+            if config.remote_storage_enable and not was_tiered and partition.is_leader:
+                changes.leaders.append(partition)
+
+    def _tell_listener(self, partition: Partition, had_led: bool, leads_anew: bool) -> None:
+        listener = self._listeners.get(partition.topic_partition.topic)
+        if listener is None:
+            return
+        number = partition.topic_partition.partition
+        if leads_anew:
+            listener.on_elected(number, partition.leader_epoch)
+        elif had_led and not partition.is_leader:
+            listener.on_resigned(number)
+
+    def _tell_remote_log_manager(self, changes: _RoleChanges) -> None:
+        manager = self._remote_log_manager
+        if manager is None:
+            return
+        leaders = _tiered(changes.leaders)
+        followers = _tiered(changes.followers)
+        if leaders or followers:
+            from ..tiering.remote_log_manager import LeaderPartition
+
+            manager.on_leadership_change(
+                [
+                    LeaderPartition(partition.topic_id_partition, partition.leader_epoch)
+                    for partition in leaders
+                ],
+                [partition.topic_id_partition for partition in followers],
+            )
+
+
+def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
+    """Those whose segments go to the remote tier (`RemoteLogManager.filterPartitions`)."""
+    return [
+        partition
+        for partition in partitions
+        if partition.log.config.remote_storage_enable
+        and partition.topic_partition.topic not in _NEVER_TIERED
+    ]
+
+
+def offsets_of(logs: Iterable[UnifiedLog]) -> Mapping[TopicPartition, int]:
+    """The high watermarks, as they are checkpointed."""
+    return {log.topic_partition: log.high_watermark for log in logs}

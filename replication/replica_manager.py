@@ -1,0 +1,297 @@
+"""The partitions of this broker, and everything clients do to them (`ReplicaManager`).
+
+The cluster image says which partitions have a replica here and who leads them; `publish` makes it
+so. Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords come in partition by
+partition and are answered partition by partition: one partition's error is never another's.
+
+Rules it keeps:
+
+- an append or a fetch that needs not wait is answered in the same call: no future, no task;
+- whatever may complete a waiting operation (an append, a high watermark, a change of leader) is
+  told to the purgatories before the call that caused it returns;
+- a partition that is no longer ours is taken away before its log is deleted, so nobody can write
+  to a log that is going.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from ..clients.environment import Environment
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.task_owner import TaskOwner
+from ..clients.topic_partition import TopicPartition
+from ..storage.append_info import RecordValidationError
+from ..storage.fetch_data import FetchIsolation, TimestampAndOffset
+from ..storage.log_manager import LogManager
+from ..storage.producer_entry import AppendOrigin
+from .append_data import ACKS_ALL, AppendEntry, AppendRequest, PartitionAppendResult
+from .cluster_image import ClusterDelta, ClusterImage
+from .delayed_produce import DelayedProduce, UnsettledAppend
+from .fetch_data import (
+    CurrentLeader,
+    EpochEndOffset,
+    FetchParams,
+    FetchPartition,
+    FetchPartitionResult,
+)
+from .hosted_partitions import HostedConfig, HostedPartitions, LeadershipListener
+from .leader_fetch import LeaderFetch
+from .log_reader import LogReader
+from .offset_lookup import (
+    OffsetQuery,
+    OffsetResult,
+    OffsetSearch,
+    finish_searches,
+    look_up_offset,
+)
+from .partition import Partition
+from .purgatory import Purgatory
+
+if TYPE_CHECKING:
+    from ..tiering.remote_log_manager import RemoteLogManager
+
+_log = logging.getLogger(__name__)
+
+_OFFSET_SEARCHES_MAX = 1_000
+
+AppendResults = list[PartitionAppendResult]
+OffsetResults = list[OffsetResult]
+FetchResults = list[FetchPartitionResult]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaManagerConfig:
+    """The node's settings for its replicas. Times in milliseconds."""
+
+    node_id: int
+    replica_lag_time_max_ms: int = 30_000
+    remote_fetch_max_wait_ms: int = 500
+
+
+class ReplicaManager:
+    """Serves the partitions that have a replica on this broker."""
+
+    def __init__(
+        self,
+        config: ReplicaManagerConfig,
+        environment: Environment,
+        log_manager: LogManager,
+        image: Callable[[], ClusterImage],
+        remote_log_manager: "RemoteLogManager | None" = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._environment = environment
+        self._image = image
+        self._loop = loop
+        self._remote_log_manager = remote_log_manager
+        self._hosted = HostedPartitions(
+            HostedConfig(config.node_id, config.replica_lag_time_max_ms),
+            environment,
+            log_manager,
+            remote_log_manager,
+            self._complete_after_role_change,
+        )
+        # The very dict that `publish` keeps: one look-up on the way of every batch.
+        self._partitions = self._hosted.by_name
+        self._reader = LogReader(self.partition, self._current_leader, self._on_follower_fetch)
+        self._leader_fetch = LeaderFetch(
+            self._reader, loop, remote_log_manager, config.remote_fetch_max_wait_ms
+        )
+        self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
+        self._searches = TaskOwner(_OFFSET_SEARCHES_MAX)
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Partition]:
+        """The partitions that have a replica here."""
+        return MappingProxyType(self._partitions)
+
+    @property
+    def purgatory_sizes(self) -> Mapping[str, int]:
+        """How many operations wait, by the purgatory's name."""
+        fetch = self._leader_fetch
+        purgatories = (self._produce_purgatory, fetch.purgatory, fetch.remote_purgatory)
+        return {purgatory.name: len(purgatory) for purgatory in purgatories}
+
+    def partition(self, topic_partition: TopicPartition) -> Partition:
+        """The replica here. Raises KafkaError: 3 unknown to the cluster, 6 not ours."""
+        found = self._partitions.get(topic_partition)
+        if found is not None:
+            return found
+        image = self._image().partition(topic_partition.topic, topic_partition.partition)
+        if image is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"There is no partition {topic_partition}.",
+            )
+        raise KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker has no replica of {topic_partition}."
+        )
+
+    def listen(self, topic: str, listener: LeadershipListener) -> None:
+        """Tell `listener` of leaderships of the topic's partitions, beginning with present ones."""
+        self._hosted.listen(topic, listener)
+
+    def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Make the partitions here what the image says (a listener of the controller)."""
+        self._hosted.publish(image, delta)
+
+    def append_records(
+        self, request: AppendRequest
+    ) -> "AppendResults | asyncio.Future[AppendResults]":
+        """Append to each partition, in the call; only waiting for followers takes a future."""
+        acks = request.acks
+        if acks not in (-1, 0, 1):
+            return [
+                PartitionAppendResult(entry.topic_partition, ErrorCode.INVALID_REQUIRED_ACKS)
+                for entry in request.entries
+            ]
+        now_ms = self._environment.wall_clock_ms()
+        results: AppendResults = []
+        unsettled: list[UnsettledAppend] = []
+        for entry in request.entries:
+            result = self._append(entry, request, now_ms, unsettled)
+            results.append(result)
+        if unsettled:
+            return self._wait_for_followers(request.timeout_ms, results, unsettled)
+        return results
+
+    def _append(
+        self,
+        entry: AppendEntry,
+        request: AppendRequest,
+        now_ms: int,
+        unsettled: list[UnsettledAppend],
+    ) -> PartitionAppendResult:
+        topic_partition = entry.topic_partition
+        try:
+            partition = self._partitions.get(topic_partition) or self.partition(topic_partition)
+            if partition.is_internal:
+                _check_may_write(partition, request.origin)
+            info = partition.append_as_leader(entry.records, request.acks, request.origin, now_ms)
+        except KafkaError as error:
+            return self._refused(topic_partition, error)
+        result = PartitionAppendResult(
+            topic_partition,
+            ErrorCode.NONE,
+            info.first_offset,
+            info.last_offset,
+            info.log_append_time_ms,
+            info.log_start_offset,
+        )
+        self._complete_waiting(partition)
+        if request.acks == ACKS_ALL and partition.log.high_watermark <= info.last_offset:
+            unsettled.append(UnsettledAppend(partition, info.last_offset + 1, result))
+        return result
+
+    def _refused(self, topic_partition: TopicPartition, error: KafkaError) -> PartitionAppendResult:
+        result = PartitionAppendResult(
+            topic_partition, error.code, error_message=error.message or None
+        )
+        if isinstance(error, RecordValidationError):
+            result.record_errors = error.record_errors
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            result.current_leader = self._current_leader(topic_partition)
+        return result
+
+    def _wait_for_followers(
+        self, timeout_ms: int, results: AppendResults, unsettled: Sequence[UnsettledAppend]
+    ) -> "asyncio.Future[AppendResults]":
+        answer: asyncio.Future[AppendResults] = self._loop.create_future()
+
+        def respond(settled: AppendResults) -> None:
+            if not answer.done():
+                answer.set_result(settled)
+
+        delayed = DelayedProduce(timeout_ms, results, unsettled, respond)
+        keys = [append.partition for append in unsettled]
+        self._produce_purgatory.try_complete_else_watch(delayed, keys)
+        answer.add_done_callback(lambda _: delayed.force_complete())
+        return answer
+
+    def _complete_waiting(self, partition: Partition) -> None:
+        """The partition's end, high watermark, leader or epoch has moved."""
+        fetch = self._leader_fetch
+        if fetch.purgatory.is_watched(partition):
+            fetch.purgatory.check_and_complete(partition)
+        if self._produce_purgatory.is_watched(partition):
+            self._produce_purgatory.check_and_complete(partition)
+
+    def _complete_after_role_change(self, partition: Partition) -> None:
+        """The partition is led anew, by another, or not from here any more."""
+        self._complete_waiting(partition)
+        self._leader_fetch.remote_purgatory.check_and_complete(partition)
+
+    def fetch(
+        self, params: FetchParams, partitions: Sequence[FetchPartition]
+    ) -> "FetchResults | asyncio.Future[FetchResults]":
+        """The results in the order asked, or a future of them when something must be waited for."""
+        return self._leader_fetch.fetch(params, partitions)
+
+    def _on_follower_fetch(
+        self, partition: Partition, replica_id: int, asked: FetchPartition
+    ) -> None:
+        now_ms = self._environment.wall_clock_ms()
+        if partition.update_follower(
+            replica_id, asked.fetch_offset, asked.log_start_offset, now_ms
+        ):
+            self._complete_waiting(partition)
+
+    def _current_leader(self, topic_partition: TopicPartition) -> CurrentLeader | None:
+        image = self._image().partition(topic_partition.topic, topic_partition.partition)
+        return None if image is None else CurrentLeader(image.leader, image.leader_epoch)
+
+    def list_offsets(
+        self, queries: Sequence[OffsetQuery], isolation: FetchIsolation
+    ) -> "OffsetResults | asyncio.Future[OffsetResults]":
+        """The results in the order asked; a future when the remote tier must be searched."""
+        results: OffsetResults = []
+        searches: list[OffsetSearch] = []
+        for query in queries:
+            result = OffsetResult(query.topic_partition)
+            results.append(result)
+            try:
+                partition = self.partition(query.topic_partition)
+                found = look_up_offset(partition, query, isolation, self._remote_log_manager)
+            except KafkaError as error:
+                result.fail(error, self._current_leader(query.topic_partition))
+                continue
+            if isinstance(found, TimestampAndOffset):
+                result.fill(found)
+            else:
+                searches.append(OffsetSearch(result, found))
+        if not searches:
+            return results
+        try:
+            return self._searches.start(finish_searches(results, searches), "offset search")
+        except RuntimeError:
+            _log.warning("Too many searches for offsets in the remote tier")
+            for search in searches:
+                search.give_up()
+            return results
+
+    def offset_for_leader_epoch(
+        self, topic_partition: TopicPartition, current_leader_epoch: int, leader_epoch: int
+    ) -> EpochEndOffset:
+        """The end of a leader epoch (F7). Raises KafkaError: 3, 6, 56, 74, 75."""
+        partition = self.partition(topic_partition)
+        partition.leader_log(current_leader_epoch)
+        return partition.epoch_end_offset(leader_epoch)
+
+    async def stop(self) -> None:
+        """Answer everything that waits with what there is, and end our tasks."""
+        self._produce_purgatory.shutdown()
+        await self._leader_fetch.stop()
+        await self._searches.stop()
+
+
+def _check_may_write(partition: Partition, origin: AppendOrigin) -> None:
+    """The internal topics are their coordinators' alone."""
+    if origin is AppendOrigin.CLIENT:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Cannot append to internal topic {partition.topic_partition.topic}",
+        )
