@@ -53,11 +53,23 @@ class CompressionType(IntEnum):
             ) from None
 
 
-class _FrameCodec(Protocol):
+class _FrameDecoder(Protocol):
     """What cramjam's lz4 and zstd modules share."""
 
-    def compress(self, data: Buffer, /) -> "ReadableBuffer": ...
     def decompress_into(self, data: Buffer, output: bytearray, /) -> int: ...
+
+
+class _LZ4Compressor(Protocol):
+    def compress(self, data: bytes, /) -> int: ...
+    def finish(self) -> "ReadableBuffer": ...
+
+
+class _LZ4(_FrameDecoder, Protocol):
+    def Compressor(self, *, content_checksum: bool, block_linked: bool) -> _LZ4Compressor: ...
+
+
+class _Zstd(_FrameDecoder, Protocol):
+    def compress(self, data: Buffer, /) -> "ReadableBuffer": ...
 
 
 class _Snappy(Protocol):
@@ -72,9 +84,9 @@ class _Cramjam(Protocol):
     """The cramjam package, as far as it is used here."""
 
     @property
-    def lz4(self) -> _FrameCodec: ...
+    def lz4(self) -> _LZ4: ...
     @property
-    def zstd(self) -> _FrameCodec: ...
+    def zstd(self) -> _Zstd: ...
     @property
     def snappy(self) -> _Snappy: ...
     @property
@@ -91,8 +103,12 @@ def compress(compression: CompressionType, data: Buffer) -> bytes | bytearray | 
     library = _cramjam()
     if compression is CompressionType.SNAPPY:
         return _snappy_compress(library, data)
-    codec = library.lz4 if compression is CompressionType.LZ4 else library.zstd
-    return bytes(codec.compress(data))
+    if compression is CompressionType.LZ4:
+        # Kafka refuses blocks that lean on the blocks before them.
+        frame = library.lz4.Compressor(content_checksum=False, block_linked=False)
+        frame.compress(bytes(data))
+        return bytes(frame.finish())
+    return bytes(library.zstd.compress(data))
 
 
 def decompress(
@@ -146,7 +162,7 @@ def _gzip_decompress(data: Buffer, max_bytes: int) -> bytes:
     return bytes(plain)
 
 
-def _decompress_growing(codec: _FrameCodec, data: Buffer, max_bytes: int) -> memoryview:
+def _decompress_growing(codec: _FrameDecoder, data: Buffer, max_bytes: int) -> memoryview:
     """Decode into a buffer that grows fourfold: neither frame format must tell its plain size."""
     if not len(data):
         raise KafkaError(ErrorCode.INVALID_RECORD, "A compressed batch holds no data.")

@@ -79,6 +79,13 @@ def test_snappy_is_written_in_the_framing_of_snappy_java() -> None:
     assert bytes(cramjam.snappy.decompress_raw(compressed[20 : 20 + first])) == bytes(32 * 1024)
 
 
+def test_lz4_blocks_are_independent_as_kafka_demands() -> None:
+    compressed = bytes(compress(CompressionType.LZ4, bytes(200_000)))
+    assert compressed[:4].hex() == "04224d18"
+    version, is_independent = compressed[4] >> 6, compressed[4] >> 5 & 1
+    assert (version, is_independent) == (1, 1)
+
+
 def test_snappy_without_framing_is_read_too() -> None:
     raw = bytes(cramjam.snappy.compress_raw(b"as librdkafka writes it"))
     assert decompress(CompressionType.SNAPPY, raw) == b"as librdkafka writes it"
