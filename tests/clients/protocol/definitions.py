@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
-from typing import TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.schema import (
@@ -43,29 +43,36 @@ class MessageDefinition:
     fields: tuple[FieldDefinition, ...]
 
 
-class JsonField(TypedDict, total=False):
+class JsonField(TypedDict):
     """A field in Kafka's JSON; most values are strings, numbers and booleans among them."""
 
     name: str
     type: str
     versions: str
-    nullableVersions: str
-    taggedVersions: str
-    tag: int
-    default: str | int | bool
-    ignorable: str | bool
-    fields: list["JsonField"]
+    nullableVersions: NotRequired[str]
+    taggedVersions: NotRequired[str]
+    tag: NotRequired[int]
+    default: NotRequired[str | int | bool]
+    ignorable: NotRequired[str | bool]
+    fields: NotRequired[list["JsonField"]]
 
 
-class JsonMessage(TypedDict, total=False):
+class JsonStruct(TypedDict):
+    """A struct that several fields share."""
+
+    name: str
+    fields: list[JsonField]
+
+
+class JsonMessage(TypedDict):
     """A file of Kafka's JSON."""
 
-    apiKey: int
+    apiKey: NotRequired[int]
     name: str
     validVersions: str
     flexibleVersions: str
     fields: list[JsonField]
-    commonStructs: list[JsonField]
+    commonStructs: NotRequired[list[JsonStruct]]
 
 
 def snake_case(name: str) -> str:
