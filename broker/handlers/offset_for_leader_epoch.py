@@ -1,0 +1,48 @@
+"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ends (KIP-101, KIP-320).
+
+The answer is the largest epoch known that is not larger than the one asked for, and its end; -1
+for both where there is none.
+"""
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from ...clients.topic_partition import TopicPartition
+from ..context import BrokerContext, RequestContext
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Answer partition by partition."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_end_offset(broker, topic.topic, each) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_offset(
+    broker: BrokerContext, topic: str, asked: OffsetForLeaderPartition
+) -> EpochEndOffset:
+    try:
+        end = broker.replica_manager.offset_for_leader_epoch(
+            TopicPartition(topic, asked.partition), asked.current_leader_epoch, asked.leader_epoch
+        )
+    except KafkaError as error:
+        return EpochEndOffset(partition=asked.partition, error_code=error.code)
+    return EpochEndOffset(
+        partition=asked.partition,
+        error_code=ErrorCode.NONE,
+        leader_epoch=end.epoch,
+        end_offset=end.end_offset,
+    )
