@@ -84,7 +84,7 @@ BANS = (
         "threading.* _thread.* multiprocessing.* asyncio.to_thread "
         "concurrent.futures.ThreadPoolExecutor concurrent.futures.ProcessPoolExecutor",
         "one of the named, bounded executors",
-        "tiering/fsspec_storage.py",
+        "tiering/blocking_pool.py",
         "broker/broker.py",
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
