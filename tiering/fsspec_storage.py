@@ -10,15 +10,13 @@ local copy is deleted on the strength of it.
 fsspec's own listing caches are off, since they would show a bucket as it once was, and byte ranges
 are asked for exactly, because closing a stream early costs object stores a connection.
 
-File systems block, so each call runs in one bounded pool of named threads. fsspec and the package
+File systems block, so each call runs in a bounded pool of threads. fsspec and the package
 behind a protocol (s3fs and its forty megabytes) are imported in that pool at the first use. Nothing
 that is printed or raised from here contains a credential.
 """
 
-import asyncio
 import errno
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from types import TracebackType
 from typing import Protocol, Self, TypeVar, cast
@@ -26,6 +24,7 @@ from typing import Protocol, Self, TypeVar, cast
 from ..clients.record.checksum import crc32c
 from ..storage.files import Files
 from ..storage.remote_segment import RemoteLogSegmentMetadata
+from .blocking_pool import BlockingPool
 from .manifest import Manifest, Part, encode_manifest
 from .object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key
 from .remote_storage import (
@@ -77,10 +76,10 @@ class FileSystem(Protocol):
 class FsspecStorage:
     """A `RemoteStorageManager` on an fsspec URL."""
 
-    def __init__(self, location: RemoteUrl, files: Files, threads: int) -> None:
+    def __init__(self, location: RemoteUrl, files: Files, pool: BlockingPool) -> None:
         self._location = location
         self._files = files
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="remote-storage")
+        self._pool = pool
         self._opened: tuple[FileSystem, str] | None = None
 
     def __str__(self) -> str:
@@ -116,13 +115,13 @@ class FsspecStorage:
         await self._run(lambda: self._delete(metadata))
 
     async def close(self) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._pool.stop()
 
     # Below here: in the pool's threads.
 
     async def _run(self, call: Callable[[], T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+            return await self._pool.run(call)
         except RemoteStorageError:
             raise
         except Exception as error:

@@ -14,6 +14,7 @@ import pytest
 from tierlog.storage.files import OsFiles
 from tierlog.tests.tiering.segments import segment_data, segment_metadata
 from tierlog.tests.tiering.storage_conformance import StorageConformance
+from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.fsspec_storage import FsspecStorage
 from tierlog.tiering.manifest import Part, decode_manifest
 from tierlog.tiering.object_keys import object_key
@@ -22,7 +23,7 @@ from tierlog.tiering.remote_url import OptionValue, RemoteUrl, remote_url
 
 
 def open_storage(location: RemoteUrl) -> Iterator[FsspecStorage]:
-    storage = FsspecStorage(location, OsFiles(), threads=4)
+    storage = FsspecStorage(location, OsFiles(), ThreadedPool(4, "test"))
     yield storage
     asyncio.run(storage.close())
 
@@ -190,7 +191,8 @@ def test_fsspec_is_imported_at_the_first_use_and_not_before() -> None:
         "import sys; import tierlog.tiering.fsspec_storage as storage;"
         "from tierlog.tiering.remote_url import RemoteUrl;"
         "from tierlog.storage.files import OsFiles;"
-        "storage.FsspecStorage(RemoteUrl('s3://bucket'), OsFiles(), 1);"
+        "from tierlog.tiering.blocking_pool import ThreadedPool;"
+        "storage.FsspecStorage(RemoteUrl('s3://bucket'), OsFiles(), ThreadedPool(1, 'x'));"
         "print([name for name in ('fsspec', 's3fs', 'msgpack') if name in sys.modules])"
     )
     result = subprocess.run(

@@ -1,0 +1,43 @@
+"""How many remote reads run at once, and how many may wait (`RemoteStorageThreadPool`).
+
+A remote read is a coroutine that waits for the tier most of its life, so what
+`remote.log.reader.threads` bounds is not threads but reads under way. The queue behind them is
+bounded as well: a read that finds it full fails at once, and only its own partition learns of it.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from ..clients.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
+
+
+class ReaderPool:
+    """Runs at most `threads` reads at a time, with at most `max_pending` more waiting."""
+
+    def __init__(self, threads: int, max_pending: int) -> None:
+        self._permits = asyncio.Semaphore(threads)
+        self._bound = threads + max_pending
+        self._threads = threads
+        self._admitted = 0
+
+    @property
+    def queue_size(self) -> int:
+        """Reads that wait for others to end (`RemoteLogReaderTaskQueueSize`)."""
+        return max(0, self._admitted - self._threads)
+
+    async def run(self, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of `read()`, or KafkaError(KAFKA_STORAGE_ERROR) if too many wait already."""
+        if self._admitted >= self._bound:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                "Too many reads wait for the remote tier; try again later",
+            )
+        self._admitted += 1
+        try:
+            async with self._permits:
+                return await read()
+        finally:
+            self._admitted -= 1

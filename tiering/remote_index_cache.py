@@ -1,0 +1,250 @@
+"""Indexes of remote segments on the local disk, fetched once (Kafka's `RemoteIndexCache`).
+
+    <log dir>/remote-log-index-cache/<start offset>_<segment id>.{index,timeindex,txnindex}
+
+The cache is bounded in bytes and drops by last use. Files outlive a restart: they are written under
+a temporary name, synced and renamed, so that a file under its own name is whole, and each is
+checked again before its first use. One that is corrupt is fetched anew; one that the tier itself
+gives corrupt is an error and is not kept. A segment without aborted transactions has an empty
+transaction index, whether the tier knows of one or not.
+
+Look-ups run on the event loop and end before anything else can run, so nothing is ever dropped
+while it is read.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from ..clients.kafka_uuid import Uuid, uuid_to_string
+from ..storage.files import Files
+from ..storage.index import CorruptIndexError
+from ..storage.offset_index import OffsetIndex
+from ..storage.remote_segment import RemoteLogSegmentMetadata
+from ..storage.time_index import TimeIndex
+from ..storage.transaction_index import TransactionIndex
+from .blocking_pool import BlockingPool
+from .remote_storage import (
+    IndexType,
+    RemoteResourceNotFound,
+    RemoteStorageError,
+    RemoteStorageManager,
+)
+from .single_flight import SingleFlight
+
+DIRECTORY = "remote-log-index-cache"
+
+_TYPES = (IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION)
+_LOADS_MAX = 4096
+
+
+@dataclass(slots=True)
+class RemoteIndexes:
+    """The three indexes of one segment. Use them before the next await."""
+
+    offset_index: OffsetIndex
+    time_index: TimeIndex
+    txn_index: TransactionIndex
+    nbytes: int
+
+    def close(self) -> None:
+        self.offset_index.close()
+        self.time_index.close()
+        self.txn_index.close()
+
+
+class RemoteIndexCache:
+    """Indexes of remote segments by segment."""
+
+    def __init__(
+        self,
+        storage: RemoteStorageManager,
+        files: Files,
+        log_directory: str,
+        max_bytes: int,
+        pool: BlockingPool,
+    ) -> None:
+        self._storage = storage
+        self._files = files
+        self._directory = f"{log_directory}/{DIRECTORY}"
+        self._max_bytes = max_bytes
+        self._pool = pool
+        self._entries: OrderedDict[str, RemoteIndexes] = OrderedDict()
+        self._found_on_disk: dict[str, int] = {}
+        """What an earlier run left, by stem, with its bytes: used or dropped as room is needed."""
+        self._bytes = 0
+        self._flights: SingleFlight[str, RemoteIndexes] = SingleFlight(_LOADS_MAX)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk."""
+        return self._bytes
+
+    def __len__(self) -> int:
+        return len(self._entries) + len(self._found_on_disk)
+
+    async def start(self) -> None:
+        """Learn what an earlier run left, and remove what it did not finish."""
+        await self._pool.run(self._scan)
+        await self._make_room()
+
+    async def stop(self) -> None:
+        """Let go of the files; they stay for the next run. Idempotent."""
+        await self._flights.stop()
+        for entry in self._entries.values():
+            entry.close()
+        self._entries.clear()
+
+    async def indexes(self, segment: RemoteLogSegmentMetadata) -> RemoteIndexes:
+        """The indexes of a segment, fetched if need be.
+
+        Raises RemoteStorageError, also where the tier holds a corrupt index.
+        """
+        stem = _stem(segment.start_offset, segment.id)
+        entry = self._entries.get(stem)
+        if entry is not None:
+            self._entries.move_to_end(stem)
+            return entry
+        return await self._flights.load(stem, lambda: self._load(stem, segment))
+
+    async def resize(self, max_bytes: int) -> None:
+        """Change the bound, dropping what no longer fits."""
+        self._max_bytes = max_bytes
+        await self._make_room()
+
+    async def forget(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Drop what is held of a segment that is gone."""
+        await self._drop(_stem(segment.start_offset, segment.id))
+
+    # -- Loading ------------------------------------------------------------------------------
+
+    async def _load(self, stem: str, segment: RemoteLogSegmentMetadata) -> RemoteIndexes:
+        self._bytes -= self._found_on_disk.pop(stem, 0)
+        for index_type in _TYPES:
+            await self._ensure(self._path(stem, index_type), index_type, segment)
+        entry = self._open(stem, segment)
+        self._entries[stem] = entry
+        self._bytes += entry.nbytes
+        await self._make_room()
+        return entry
+
+    async def _ensure(
+        self, path: str, index_type: IndexType, segment: RemoteLogSegmentMetadata
+    ) -> None:
+        """Make the file be there and be sound, fetching it if it is not."""
+        if await self._pool.run(lambda: self._is_sound(path, index_type, segment)):
+            return
+        content = await self._fetch(segment, index_type)
+        await self._pool.run(lambda: self._write(path, content))
+        if not await self._pool.run(lambda: self._is_sound(path, index_type, segment)):
+            await self._pool.run(lambda: self._files.remove(path))
+            raise RemoteStorageError(
+                f"The {index_type.name.lower()} index of remote segment {segment.segment_id} "
+                f"is corrupt in the remote tier"
+            )
+
+    async def _fetch(self, segment: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        is_transactions = index_type is IndexType.TRANSACTION
+        if is_transactions and segment.txn_index_empty:
+            return b""
+        try:
+            return await self._storage.fetch_index(segment, index_type)
+        except RemoteResourceNotFound:
+            if is_transactions:
+                return b""
+            raise
+
+    def _open(self, stem: str, segment: RemoteLogSegmentMetadata) -> RemoteIndexes:
+        paths = [self._path(stem, index_type) for index_type in _TYPES]
+        sizes = [self._files.size(path) for path in paths]
+        base = segment.start_offset
+        return RemoteIndexes(
+            OffsetIndex(self._files, paths[0], base, sizes[0]),
+            TimeIndex(self._files, paths[1], base, sizes[1]),
+            TransactionIndex(self._files, paths[2], base),
+            sum(sizes),
+        )
+
+    def _path(self, stem: str, index_type: IndexType) -> str:
+        return f"{self._directory}/{stem}.{index_type.value}"
+
+    # -- Room ---------------------------------------------------------------------------------
+
+    async def _make_room(self) -> None:
+        while self._bytes > self._max_bytes and self._found_on_disk:
+            await self._drop(next(iter(self._found_on_disk)))
+        while self._bytes > self._max_bytes and self._entries:
+            await self._drop(next(iter(self._entries)))
+
+    async def _drop(self, stem: str) -> None:
+        entry = self._entries.pop(stem, None)
+        found = self._found_on_disk.pop(stem, None)
+        if entry is None and found is None:
+            return
+        if entry is not None:
+            entry.close()
+        self._bytes -= entry.nbytes if entry is not None else found or 0
+        await self._pool.run(lambda: self._remove(stem))
+
+    # -- Blocking: in the pool ----------------------------------------------------------------
+
+    def _scan(self) -> None:
+        self._files.mkdirs(self._directory)
+        suffixes = {index_type.value for index_type in _TYPES}
+        for name in self._files.listdir(self._directory):
+            stem, _, suffix = name.partition(".")
+            path = f"{self._directory}/{name}"
+            if suffix not in suffixes:
+                self._files.remove(path)
+                continue
+            size = self._files.size(path)
+            self._found_on_disk[stem] = self._found_on_disk.get(stem, 0) + size
+            self._bytes += size
+
+    def _is_sound(
+        self, path: str, index_type: IndexType, segment: RemoteLogSegmentMetadata
+    ) -> bool:
+        """Whether there is such a file and it can be what it says."""
+        if not self._files.exists(path):
+            return False
+        base = segment.start_offset
+        size = self._files.size(path)
+        index = (
+            OffsetIndex(self._files, path, base, size)
+            if index_type is IndexType.OFFSET
+            else TimeIndex(self._files, path, base, size)
+            if index_type is IndexType.TIMESTAMP
+            else TransactionIndex(self._files, path, base)
+        )
+        try:
+            index.sanity_check()
+            return not isinstance(index, OffsetIndex) or _fits(index, segment)
+        except CorruptIndexError:
+            return False
+        finally:
+            index.close()
+
+    def _write(self, path: str, content: bytes) -> None:
+        temporary = f"{path}.tmp"
+        handle = self._files.open(temporary, create=True)
+        try:
+            handle.truncate(0)
+            handle.write_at(0, content)
+            handle.flush()
+        finally:
+            handle.close()
+        self._files.rename(temporary, path)
+
+    def _remove(self, stem: str) -> None:
+        for index_type in _TYPES:
+            self._files.remove(self._path(stem, index_type))
+
+
+def _fits(index: OffsetIndex, segment: RemoteLogSegmentMetadata) -> bool:
+    last = index.last
+    return last is None or (
+        last.offset <= segment.end_offset and last.position < segment.segment_size_bytes
+    )
+
+
+def _stem(start_offset: int, segment_id: Uuid) -> str:
+    return f"{start_offset}_{uuid_to_string(segment_id)}"
