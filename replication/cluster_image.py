@@ -174,6 +174,23 @@ class ClusterDelta:
         self.features: dict[str, int] = {}
         self.next_producer_id = base.next_producer_id
 
+    @staticmethod
+    def between(base: ClusterImage, image: ClusterImage) -> "ClusterDelta":
+        """What leads from an empty image to `image`: everything in it."""
+        assert not base.topics_by_id
+        delta = ClusterDelta(base)
+        for topic in image.topics_by_id.values():
+            topic_delta = TopicDelta(topic.name, topic.topic_id, True)
+            topic_delta.changed_partitions.update(topic.partitions)
+            delta.changed_topics[topic.topic_id] = topic_delta
+        delta.changed_configs.update(
+            {resource: dict(values) for resource, values in image.configs.items()}
+        )
+        delta.changed_brokers.update(image.brokers)
+        delta.features.update(image.features)
+        delta.next_producer_id = image.next_producer_id
+        return delta
+
     def replay(self, record: Message) -> None:
         """Add one record. Raises KafkaError(INVALID_RECORD) when it doesn't fit the image."""
         match record:

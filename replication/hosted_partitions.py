@@ -125,8 +125,6 @@ class HostedPartitions:
         had_led = partition.is_leader
         leads_anew = partition.update(partition_image)
         if leads_anew:
-            if not partition_image.replicas[1:]:
-                partition.log.update_high_watermark(partition.log.log_end_offset)
             changes.leaders.append(partition)
         elif not partition.is_leader:
             changes.followers.append(partition)

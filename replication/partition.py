@@ -152,6 +152,8 @@ class Partition:
         self._followers = {
             replica: self._followers.get(replica) or Replica(replica) for replica in others
         }
+        if not self._followers:
+            self.log.update_high_watermark(self.log.log_end_offset)
         return is_new
 
     def update_min_isr(self) -> None:

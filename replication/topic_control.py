@@ -63,7 +63,7 @@ def create_topics(
         for topic in request.topics
     )
     if wanted > RECORDS_PER_OPERATION_MAX:
-        return _refuse_creation(named, _TOO_MANY_PARTITIONS)
+        return Decision([], refused_creation(request, _policy(_TOO_MANY_PARTITIONS)))
     records: list[Message] = []
     results: list[CreatableTopicResult] = []
     topics = {topic.name: topic for topic in request.topics}
@@ -80,20 +80,23 @@ def create_topics(
             records += topic_records
         results.append(result)
     if len(records) > RECORDS_PER_OPERATION_MAX:
-        return _refuse_creation(named, _TOO_MANY_RECORDS)
+        return Decision([], refused_creation(request, _policy(_TOO_MANY_RECORDS)))
     if request.validate_only:
         records = []
     return Decision(records, CreateTopicsResponse(topics=results))
 
 
-def _refuse_creation(names: Counter[str], message: str) -> Decision[CreateTopicsResponse]:
-    results = [
-        CreatableTopicResult(
-            name=name, error_code=ErrorCode.POLICY_VIOLATION, error_message=message, configs=[]
-        )
-        for name in names
-    ]
-    return Decision([], CreateTopicsResponse(topics=results))
+def refused_creation(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+    """The answer when the whole request comes to nothing."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(
+                name=name, error_code=error.code, error_message=error.message, configs=[]
+            )
+            for name in names
+        ]
+    )
 
 
 def _create_topic(
@@ -243,6 +246,22 @@ def delete_topics(
     return Decision(records, DeleteTopicsResponse(responses=results))
 
 
+def refused_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+    """The answer when the whole request comes to nothing."""
+    asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=state.name,
+                topic_id=state.topic_id,
+                error_code=error.code,
+                error_message=error.message,
+            )
+            for state in asked
+        ]
+    )
+
+
 def _topic_to_delete(
     config: ControllerConfig, image: ClusterImage, state: DeleteTopicState
 ) -> TopicImage:
@@ -292,7 +311,7 @@ def create_partitions(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             added = _add_partitions(image, topic, random)
             if len(records) + len(added) > RECORDS_PER_OPERATION_MAX:
-                raise KafkaError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_RECORDS)
+                raise _policy(_TOO_MANY_RECORDS)
         except KafkaError as error:
             result = CreatePartitionsTopicResult(
                 name=name, error_code=error.code, error_message=error.message or None
@@ -304,6 +323,25 @@ def create_partitions(
     if request.validate_only:
         records = []
     return Decision(records, CreatePartitionsResponse(results=results))
+
+
+def refused_partitions(
+    request: CreatePartitionsRequest, error: KafkaError
+) -> CreatePartitionsResponse:
+    """The answer when the whole request comes to nothing."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(
+                name=name, error_code=error.code, error_message=error.message
+            )
+            for name in names
+        ]
+    )
+
+
+def _policy(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.POLICY_VIOLATION, message)
 
 
 def _add_partitions(
@@ -325,7 +363,7 @@ def _add_partitions(
             f"{asked.count} would not be an increase.",
         )
     if additional > RECORDS_PER_OPERATION_MAX:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_RECORDS)
+        raise _policy(_TOO_MANY_RECORDS)
     replication_factor = len(topic.partitions[0].replicas)
     if asked.assignments is None:
         assignments = place_replicas(image.brokers, additional, replication_factor, random)

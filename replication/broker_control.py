@@ -1,0 +1,131 @@
+"""Brokers coming up: registration, fencing, and what that means for partitions (KIP-631).
+
+A broker registers with a fresh incarnation id and is given an epoch, the offset of the record that
+registers it. It starts fenced and is unfenced once it has caught up with the log; a broker that is
+its own controller has, by definition.
+
+A broker that comes back has lost whatever its last life had not yet put on the disk, so each
+partition that it led gets a new leader epoch even if it leads again: records written in one life
+can't be mistaken for those written at the same offsets in another (KIP-101, KIP-320).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.kafka_uuid import Uuid
+from ..clients.protocol.schema import Message
+from .cluster_image import ClusterImage, Endpoint, PartitionImage
+from .controller_config import Decision
+from .metadata_records import (
+    METADATA_VERSION,
+    METADATA_VERSION_FEATURE,
+    NO_LEADER,
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+)
+
+_FENCED, _UNFENCED = 1, -1
+_METADATA_VERSION_MIN = 7
+
+PRODUCER_ID_BLOCK_SIZE = 1_000
+"""Producer ids that are handed out at once (`ProducerIdsBlock`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """What a broker says of itself when it comes up."""
+
+    broker_id: int
+    incarnation_id: Uuid
+    endpoints: Sequence[Endpoint]
+    directories: Sequence[Uuid]
+    rack: str | None = None
+
+
+def bootstrap_records() -> list[Message]:
+    """What a new cluster's log begins with: the features it has agreed on."""
+    return [FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)]
+
+
+def register_broker(
+    image: ClusterImage, registration: BrokerRegistration, offset: int
+) -> Decision[int]:
+    """Register and unfence a broker that has caught up; the answer is its epoch.
+
+    `offset` is where the first record will be. Raises KafkaError(INVALID_REGISTRATION) for a broker
+    without an address.
+    """
+    if not registration.endpoints:
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION,
+            f"Broker {registration.broker_id} has no listener that clients could reach.",
+        )
+    records: list[Message] = [
+        RegisterBrokerRecord(
+            broker_id=registration.broker_id,
+            incarnation_id=registration.incarnation_id,
+            broker_epoch=offset,
+            end_points=[
+                BrokerEndpoint(
+                    name=endpoint.listener,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=endpoint.security_protocol,
+                )
+                for endpoint in registration.endpoints
+            ],
+            features=[
+                BrokerFeature(
+                    name=METADATA_VERSION_FEATURE,
+                    min_supported_version=_METADATA_VERSION_MIN,
+                    max_supported_version=METADATA_VERSION,
+                )
+            ],
+            rack=registration.rack,
+            fenced=True,
+            log_dirs=sorted(registration.directories),
+        ),
+        *_led_anew(image, registration.broker_id),
+        BrokerRegistrationChangeRecord(
+            broker_id=registration.broker_id, broker_epoch=offset, fenced=_UNFENCED
+        ),
+    ]
+    return Decision(records, offset)
+
+
+def _led_anew(image: ClusterImage, broker_id: int) -> list[Message]:
+    """New leader epochs for what the broker led, and for what has no leader and could have it."""
+    return [
+        PartitionChangeRecord(partition_id=number, topic_id=topic.topic_id, leader=broker_id)
+        for topic in image.topics_by_name.values()
+        for number, partition in topic.partitions.items()
+        if _is_to_lead(partition, broker_id)
+    ]
+
+
+def _is_to_lead(partition: PartitionImage, broker_id: int) -> bool:
+    if partition.leader == NO_LEADER:
+        return broker_id in partition.isr
+    return partition.leader == broker_id
+
+
+def allocate_producer_ids(
+    image: ClusterImage, broker_id: int, count: int = PRODUCER_ID_BLOCK_SIZE
+) -> Decision[int]:
+    """Give a broker the next `count` producer ids; the answer is the first."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {broker_id} is not registered."
+        )
+    first = image.next_producer_id
+    record = ProducerIdsRecord(
+        broker_id=broker_id, broker_epoch=broker.epoch, next_producer_id=first + count
+    )
+    return Decision([record], first)

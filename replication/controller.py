@@ -1,0 +1,359 @@
+"""The controller: every change of the cluster's state, one after the other (KIP-500, K10).
+
+    request -> decision (pure, against the newest image) -> metadata log -> fsync -> image -> answer
+
+Decisions are made by one worker in the order of arrival, each against the image that its
+predecessors will have made; what has gathered while the disk was busy is then put on it with one
+fsync. Only when the records are on the disk does the image change, are its listeners told and the
+requests answered, in that order: whoever hears of a topic finds its log in place.
+
+Rules it keeps:
+
+- nothing is answered before it counts, and nothing that counts is forgotten by a crash;
+- a disk that refuses an fsync ends the controller's leadership: no retry, for nobody knows what
+  the disk holds now (L6). What waits is answered NOT_CONTROLLER;
+- the queue has a bound, and a request whose time has passed is not begun (REQUEST_TIMED_OUT).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..clients.environment import Environment
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.task_owner import TaskOwner
+from .broker_control import (
+    PRODUCER_ID_BLOCK_SIZE,
+    BrokerRegistration,
+    allocate_producer_ids,
+    bootstrap_records,
+    register_broker,
+)
+from .cluster_image import ClusterDelta, ClusterImage
+from .controller_config import ControllerConfig, Decision
+from .metadata_log import MetadataLog
+
+if TYPE_CHECKING:
+    from ..clients.protocol.messages.create_partitions import (
+        CreatePartitionsRequest,
+        CreatePartitionsResponse,
+    )
+    from ..clients.protocol.messages.create_topics import (
+        CreateTopicsRequest,
+        CreateTopicsResponse,
+    )
+    from ..clients.protocol.messages.delete_topics import (
+        DeleteTopicsRequest,
+        DeleteTopicsResponse,
+    )
+
+AnswerT = TypeVar("AnswerT")
+
+ImageListener = Callable[[ClusterImage, ClusterDelta], None]
+
+_WRITES_MAX = 10_000
+_WRITES_PER_FLUSH = 500
+_DEFAULT_TIMEOUT_MS = 30_000
+
+
+class ControllerState(Enum):
+    """Whether the controller takes writes."""
+
+    STARTING = "replaying the log"
+    ACTIVE = "deciding"
+    FAILED = "the metadata log cannot be written"
+    STOPPED = "stopped"
+
+
+class ControllerEvent(Enum):
+    """What happens to a controller."""
+
+    ELECTED = "elected"
+    DISK_FAILED = "disk failed"
+    STOP = "stop"
+
+
+TRANSITIONS: Mapping[tuple[ControllerState, ControllerEvent], ControllerState] = MappingProxyType(
+    {
+        (ControllerState.STARTING, ControllerEvent.ELECTED): ControllerState.ACTIVE,
+        (ControllerState.STARTING, ControllerEvent.DISK_FAILED): ControllerState.FAILED,
+        (ControllerState.STARTING, ControllerEvent.STOP): ControllerState.STOPPED,
+        (ControllerState.ACTIVE, ControllerEvent.DISK_FAILED): ControllerState.FAILED,
+        (ControllerState.ACTIVE, ControllerEvent.STOP): ControllerState.STOPPED,
+        (ControllerState.FAILED, ControllerEvent.DISK_FAILED): ControllerState.FAILED,
+        (ControllerState.FAILED, ControllerEvent.STOP): ControllerState.STOPPED,
+        (ControllerState.STOPPED, ControllerEvent.STOP): ControllerState.STOPPED,
+    }
+)
+"""A failed controller decides nothing more; a restart replays what the disk really holds."""
+
+
+class _Write(Generic[AnswerT]):
+    """A request in the queue: how to decide on it, by when, and where its answer goes."""
+
+    __slots__ = ("_answer", "_decide", "_decision", "deadline")
+
+    def __init__(
+        self,
+        decide: Callable[[ClusterImage], Decision[AnswerT]],
+        answer: "asyncio.Future[AnswerT]",
+        deadline: float,
+    ) -> None:
+        self._decide = decide
+        self._answer = answer
+        self._decision: Decision[AnswerT] | None = None
+        self.deadline = deadline
+
+    @property
+    def is_given_up(self) -> bool:
+        return self._answer.done()
+
+    def decide(self, image: ClusterImage) -> Decision[AnswerT]:
+        self._decision = self._decide(image)
+        return self._decision
+
+    def respond(self) -> None:
+        assert self._decision is not None
+        if not self._answer.done():
+            self._answer.set_result(self._decision.answer)
+
+    def fail(self, error: BaseException) -> None:
+        if not self._answer.done():
+            self._answer.set_exception(error)
+
+
+class _Decided:
+    """A write with its place in the history; no delta where it changes nothing."""
+
+    __slots__ = ("delta", "image", "write")
+
+    def __init__(
+        self, write: "_Write[object]", image: ClusterImage, delta: ClusterDelta | None
+    ) -> None:
+        self.write = write
+        self.image = image
+        self.delta = delta
+
+
+class Controller:
+    """Decides on changes of the cluster, keeps them, and tells of them."""
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        cluster_id: str,
+        environment: Environment,
+        metadata_log: MetadataLog,
+        flush_executor: Executor | None = None,
+    ) -> None:
+        self._config = config
+        self._environment = environment
+        self._metadata_log = metadata_log
+        # fsyncs run here so that the event loop doesn't wait for the disk; None: the loop's own.
+        self._flush_executor = flush_executor
+        self._listeners: list[ImageListener] = []
+        self._state = ControllerState.STARTING
+        self._queue: asyncio.Queue[_Write[object]] = asyncio.Queue(_WRITES_MAX)
+        self._tasks = TaskOwner(1)
+        self.image = ClusterImage(cluster_id=cluster_id, controller_id=config.node_id)
+
+    @property
+    def config(self) -> ControllerConfig:
+        return self._config
+
+    @property
+    def state(self) -> ControllerState:
+        return self._state
+
+    def subscribe(self, listener: ImageListener) -> None:
+        """Call `listener` with every new image, at once with what the image already holds."""
+        self._listeners.append(listener)
+        if self.image.offset >= 0:
+            empty = ClusterImage(self.image.cluster_id, self.image.controller_id)
+            listener(self.image, ClusterDelta.between(empty, self.image))
+
+    def start(self, registration: BrokerRegistration) -> None:
+        """Win the election, replay the log, register this node's broker; then take writes.
+
+        Blocks on the disk. Raises KafkaError when the log can't be read or written.
+        """
+        self._metadata_log.become_leader(self._environment.wall_clock_ms())
+        self._replay()
+        if self.image.offset < 0:
+            self._write_now(lambda image: Decision(bootstrap_records(), None))
+        self._write_now(
+            lambda image: register_broker(image, registration, self._metadata_log.end_offset)
+        )
+        self._apply(ControllerEvent.ELECTED)
+        self._tasks.start(self._work(), "controller")
+
+    async def stop(self) -> None:
+        """Take no more writes; what waits is answered NOT_CONTROLLER. The log is closed."""
+        self._apply(ControllerEvent.STOP)
+        await self._tasks.stop()
+        self._fail_queued()
+        self._metadata_log.close(self._environment.wall_clock_ms())
+
+    def _apply(self, event: ControllerEvent) -> None:
+        self._state = TRANSITIONS[self._state, event]
+
+    def _replay(self) -> None:
+        delta = ClusterDelta(self.image)
+        offset = epoch = -1
+        for committed in self._metadata_log.replay():
+            delta.replay_all(committed.records)
+            offset, epoch = committed.last_offset, committed.epoch
+        if offset >= 0:
+            self._publish(delta.apply(offset, epoch), delta)
+
+    def _write_now(self, decide: Callable[[ClusterImage], Decision[object]]) -> None:
+        """Decide, write and flush at once: only at the start, when there is nobody to wait."""
+        records = decide(self.image).records
+        delta = ClusterDelta(self.image)
+        delta.replay_all(records)
+        offset = self._metadata_log.append(records, self._environment.wall_clock_ms())
+        self._metadata_log.flush()
+        self._publish(delta.apply(offset, self._metadata_log.epoch), delta)
+
+    def _publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        self.image = image
+        for listener in self._listeners:
+            listener(image, delta)
+
+    async def _write(
+        self,
+        decide: Callable[[ClusterImage], Decision[AnswerT]],
+        timeout_ms: int = _DEFAULT_TIMEOUT_MS,
+    ) -> AnswerT:
+        """Queue a write and wait for its answer. Raises KafkaError: 41, 7, or the decision's."""
+        if self._state is not ControllerState.ACTIVE:
+            raise _not_controller()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[AnswerT] = loop.create_future()
+        write = _Write(decide, answer, loop.time() + timeout_ms / 1000)
+        try:
+            self._queue.put_nowait(write)  # type: ignore[arg-type]  # the queue is of all answers
+        except asyncio.QueueFull:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{_WRITES_MAX} changes are waiting already."
+            ) from None
+        return await answer
+
+    async def _work(self) -> None:
+        while self._state is ControllerState.ACTIVE:
+            writes = [await self._queue.get()]
+            while len(writes) < _WRITES_PER_FLUSH and not self._queue.empty():
+                writes.append(self._queue.get_nowait())
+            await self._commit(writes)
+
+    async def _commit(self, writes: list[_Write[object]]) -> None:
+        """Decide on the writes in turn, then let them count and be answered together."""
+        decided: list[_Decided] = []
+        try:
+            self._decide(writes, decided)
+            await self._flush()
+        except (OSError, KafkaError):
+            # Our own image may be behind the disk now, or ahead of it: stop deciding.
+            self._apply(ControllerEvent.DISK_FAILED)
+            for write in writes:
+                write.fail(_not_controller())
+            self._fail_queued()
+            return
+        for one in decided:
+            if one.delta is not None:
+                self._publish(one.image, one.delta)
+            one.write.respond()
+
+    def _decide(self, writes: list[_Write[object]], decided: list[_Decided]) -> None:
+        image = self.image
+        now = asyncio.get_running_loop().time()
+        for write in writes:
+            if write.is_given_up:
+                continue
+            try:
+                if now > write.deadline:
+                    raise KafkaError(
+                        ErrorCode.REQUEST_TIMED_OUT, "The change waited longer than it was allowed."
+                    )
+                records = write.decide(image).records
+                delta = ClusterDelta(image)
+                delta.replay_all(records)
+            except KafkaError as error:
+                write.fail(error)
+                continue
+            if not records:
+                decided.append(_Decided(write, image, None))
+                continue
+            offset = self._metadata_log.append(records, self._environment.wall_clock_ms())
+            image = delta.apply(offset, self._metadata_log.epoch)
+            decided.append(_Decided(write, image, delta))
+
+    async def _flush(self) -> None:
+        task = self._metadata_log.prepare_flush()
+        if task is not None:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._flush_executor, task.run)
+            self._metadata_log.complete_flush(task)
+
+    def _fail_queued(self) -> None:
+        while not self._queue.empty():
+            self._queue.get_nowait().fail(_not_controller())
+
+    async def create_topics(self, request: "CreateTopicsRequest") -> "CreateTopicsResponse":
+        """Create topics; each topic's result says how it went."""
+        from .topic_control import TopicControl, create_topics, refused_creation
+
+        environment = self._environment
+        control = TopicControl(self._config, environment.random_uuid, environment.random)
+        try:
+            return await self._write(
+                lambda image: create_topics(control, image, request), request.timeout_ms
+            )
+        except KafkaError as error:
+            return refused_creation(request, error)
+
+    async def delete_topics(self, request: "DeleteTopicsRequest") -> "DeleteTopicsResponse":
+        """Delete topics; each topic's result says how it went."""
+        from .topic_control import delete_topics, refused_deletion
+
+        try:
+            return await self._write(
+                lambda image: delete_topics(self._config, image, request), request.timeout_ms
+            )
+        except KafkaError as error:
+            return refused_deletion(request, error)
+
+    async def create_partitions(
+        self, request: "CreatePartitionsRequest"
+    ) -> "CreatePartitionsResponse":
+        """Add partitions to topics; each topic's result says how it went."""
+        from .topic_control import create_partitions, refused_partitions
+
+        random = self._environment.random
+        try:
+            return await self._write(
+                lambda image: create_partitions(image, request, random), request.timeout_ms
+            )
+        except KafkaError as error:
+            return refused_partitions(request, error)
+
+    async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Set, or with None take away, overrides of a topic. Raises KafkaError: 3, 40, 41, 7."""
+        from .config_control import alter_topic_config
+
+        await self._write(
+            lambda image: Decision(alter_topic_config(self._config, image, topic, changes), None)
+        )
+
+    async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK_SIZE) -> int:
+        """The first of `count` producer ids that nobody else gets. Raises KafkaError: 41, 7."""
+        return await self._write(
+            lambda image: allocate_producer_ids(image, self._config.node_id, count)
+        )
+
+
+def _not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the controller any more.")

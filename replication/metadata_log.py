@@ -1,0 +1,179 @@
+"""`__cluster_metadata-0`: the log whose fold is the cluster's state (KIP-500, KIP-595).
+
+It is a log like any other, kept in the metadata log directory, but its records are the quorum's
+alone. An epoch begins with a LeaderChange control record; a batch of records is one change of
+state, all or nothing.
+
+Rules it keeps:
+
+- a record counts only after its bytes are on the disk: the high watermark follows the flush, and
+  with one voter it follows it at once (K8, stricter than Kafka's leader);
+- the epoch rises at every start and is on the disk before anything is written in it;
+- records between BeginTransaction and EndTransaction count together, or not at all (KIP-868).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..clients.kafka_uuid import Uuid
+from ..clients.protocol.codec import encode_bytes
+from ..clients.protocol.schema import Message
+from ..clients.record.batch import RecordBatch, batches
+from ..clients.record.builder import RecordBatchBuilder
+from ..clients.record.control import ControlRecordType
+from ..clients.topic_partition import TopicPartition
+from ..storage.fetch_data import FetchIsolation, RemoteRead
+from ..storage.files import FileRegion, Files
+from ..storage.producer_entry import AppendOrigin
+from ..storage.unified_log import UnifiedLog
+from .metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    decode_record,
+    encode_record,
+)
+from .quorum import (
+    QUORUM_STATE_FILE,
+    LeaderChangeMessage,
+    QuorumState,
+    Voter,
+    read_quorum_state,
+    write_quorum_state,
+)
+from .topic_names import CLUSTER_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from ..storage.local_log import FlushTask
+
+METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
+METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
+"""The id that Kafka reserves for the topic."""
+
+_READ_BYTES = 1 << 20
+
+
+class CommittedRecords(NamedTuple):
+    """One change of state: its records, and the offset and epoch of the last of them."""
+
+    records: Sequence[Message]
+    last_offset: int
+    epoch: int
+
+
+class MetadataLog:
+    """The metadata log of a node that is its quorum's only voter."""
+
+    def __init__(self, log: UnifiedLog, files: Files, node_id: int) -> None:
+        self._log = log
+        self._files = files
+        self._node_id = node_id
+        self._state_path = f"{log.directory}/{QUORUM_STATE_FILE}"
+        self._state = read_quorum_state(files, self._state_path)
+
+    @property
+    def epoch(self) -> int:
+        return self._state.leader_epoch
+
+    @property
+    def state(self) -> QuorumState:
+        return self._state
+
+    @property
+    def end_offset(self) -> int:
+        """Where the next record will be."""
+        return self._log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what counts."""
+        return self._log.high_watermark
+
+    def become_leader(self, now_ms: int) -> None:
+        """Begin the next epoch. On return its first record is on the disk, and all before it."""
+        self._state = self._state.elected(self._node_id)
+        write_quorum_state(self._files, self._state_path, self._state)
+        self._log.leader_epochs.assign(self._state.leader_epoch, self._log.log_end_offset)
+        self._append(self._leader_change(now_ms), now_ms)
+        self._log.flush()
+        self.commit()
+
+    def _leader_change(self, now_ms: int) -> bytearray:
+        voters = [Voter(voter_id=voter) for voter in self._state.voters]
+        message = LeaderChangeMessage(
+            version=0, leader_id=self._node_id, voters=voters, granting_voters=voters
+        )
+        builder = RecordBatchBuilder(is_control=True)
+        builder.append(now_ms, ControlRecordType.LEADER_CHANGE.key(), encode_bytes(message, 0))
+        return builder.build()
+
+    def append(self, records: Sequence[Message], now_ms: int) -> int:
+        """Write one change of state; the offset of its last record. It doesn't count yet."""
+        builder = RecordBatchBuilder()
+        for record in records:
+            builder.append(now_ms, None, encode_record(record))
+        return self._append(builder.build(), now_ms)
+
+    def _append(self, batch: bytearray, now_ms: int) -> int:
+        info = self._log.append_as_leader(
+            memoryview(batch), self._state.leader_epoch, now_ms, AppendOrigin.RAFT_LEADER
+        )
+        return info.last_offset
+
+    def prepare_flush(self) -> "FlushTask | None":
+        """The fsync that is still owed, to be run in a thread and then completed."""
+        return self._log.prepare_flush()
+
+    def complete_flush(self, task: "FlushTask") -> None:
+        """The fsync is done: everything below its offset counts."""
+        self._log.complete_flush(task)
+        self._log.update_high_watermark(task.offset)
+
+    def flush(self) -> None:
+        """Put everything on the disk now, and let it count."""
+        self._log.flush()
+        self.commit()
+
+    def commit(self) -> None:
+        """Everything is on the disk: with one voter it counts."""
+        self._log.update_high_watermark(self._log.log_end_offset)
+
+    def replay(self) -> Iterator[CommittedRecords]:
+        """Every change of state that counts, oldest first.
+
+        Raises KafkaError(INVALID_RECORD, CORRUPT_MESSAGE) for a log that can't be understood.
+        """
+        bracket: list[Message] | None = None
+        for batch in self._batches():
+            if batch.is_control:
+                continue
+            unbracketed: list[Message] = []
+            for record in batch.records():
+                message = decode_record(record.value or b"")
+                match message:
+                    case BeginTransactionRecord():
+                        bracket = []
+                    case EndTransactionRecord():
+                        unbracketed += bracket or ()
+                        bracket = None
+                    case AbortTransactionRecord():
+                        bracket = None
+                    case _:
+                        (unbracketed if bracket is None else bracket).append(message)
+            if unbracketed:
+                yield CommittedRecords(unbracketed, batch.last_offset, batch.partition_leader_epoch)
+
+    def _batches(self) -> Iterator[RecordBatch]:
+        offset = self._log.log_start_offset
+        while offset < self._log.high_watermark:
+            found = self._log.read(offset, _READ_BYTES, FetchIsolation.HIGH_WATERMARK, True)
+            assert not isinstance(found, RemoteRead), "the metadata log is never tiered"
+            records = found.records
+            content = records.read() if isinstance(records, FileRegion) else records
+            for batch in batches(content):
+                batch.ensure_valid()
+                yield batch
+                offset = batch.next_offset
+
+    def close(self, now_ms: int) -> None:
+        self._log.close(now_ms)
