@@ -1,9 +1,10 @@
 """One client's connection: frames in, responses out, in order (`SocketServer.Processor`).
 
-A connection has at most one request in progress; Kafka calls it muted meanwhile. While an answer
-is awaited, or the peer does not take one that was given, nothing is read, so that a client that
-asks faster than it listens is held back by its own TCP window. Frames that had arrived in the same
-read are kept and follow in order; their number is bounded by the size of one read.
+A connection has at most one request in progress; Kafka calls it muted meanwhile. Frames that
+arrive while an answer is awaited are kept and follow in order. As soon as there is one, or the peer
+does not take an answer that was given, nothing more is read: a client that asks faster than it
+listens is held back by its own TCP window, and what is kept is bounded by the size of one read.
+While nothing is kept, reading goes on, because that is how a client that has gone is noticed.
 
 Requests that arrive together are answered together: responses are queued until the read is used
 up, and then leave in one call.
@@ -14,7 +15,6 @@ up, and then leave in one call.
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
@@ -22,10 +22,12 @@ from typing import NamedTuple, Protocol
 
 from ..clients.errors import ProtocolError
 from ..clients.protocol.connection import FrameReader
+from ..clients.protocol.primitives import size_of
 from ..clients.protocol.schema import Chunk
 from .transport import Transport
 
-_LOG = logging.getLogger(__name__)
+_CORK_BYTES = 256 * 1024
+"""Answers to requests that arrived together are sent together, up to this size."""
 
 
 class ConnectionState(Enum):
@@ -90,7 +92,7 @@ class Client(NamedTuple):
 class ConnectionOwner(Protocol):
     """What a connection needs of its server."""
 
-    def answer(self, client: Client, frame: memoryview) -> Answer:
+    def answer(self, client: Client, frame: memoryview, /) -> Answer:
         """Answer one request. Raises Refused or ProtocolError to have the connection closed."""
         ...
 
@@ -111,6 +113,7 @@ class Connection:
     """The `Receiver` of one transport."""
 
     __slots__ = (
+        "_corked",
         "_frames",
         "_kept",
         "_loop",
@@ -130,6 +133,7 @@ class Connection:
         self._transport = transport
         self._owner = owner
         self._frames = FrameReader(max_bytes)
+        self._corked = 0
         self._kept: deque[memoryview] = deque()
         self._pending: asyncio.Future[object] | None = None
         self._loop = asyncio.get_running_loop()
@@ -166,7 +170,10 @@ class Connection:
         if frame is None:
             return
         try:
-            self._handle(frame)
+            if self.state is ConnectionState.READY:
+                self._handle(frame)
+            else:
+                self._kept.append(frame)
         except (ProtocolError, Refused) as error:
             self._refuse(error)
             return
@@ -177,10 +184,15 @@ class Connection:
         if not isinstance(answer, Deferred):
             if answer:
                 self._transport.send(answer)
+                self._corked += sum(map(size_of, answer))
+                if self._corked > _CORK_BYTES:
+                    self._flush()
             return
         # What was answered before must not wait for what is deferred now.
+        self._corked = 0
         self._transport.flush()
         if self.state is ConnectionState.CLOSED:
+            _discard(answer.work)
             return
         self._move(ConnectionEvent.DEFER)
         future = self._owner.adopt(answer.work)
@@ -222,8 +234,6 @@ class Connection:
         try:
             while self._kept and self.state is ConnectionState.READY:
                 self._handle(self._kept.popleft())
-                if not self._transport.flush():
-                    break
         except (ProtocolError, Refused) as error:
             self._refuse(error)
             return
@@ -232,13 +242,18 @@ class Connection:
     def _settle(self) -> None:
         """Send what is queued; read on only if nothing is in progress."""
         if self.state is ConnectionState.READY:
-            sent = self._transport.flush()
-            if self.state is ConnectionState.READY and not sent:
-                self._move(ConnectionEvent.BLOCK)
+            self._flush()
         if self.state is ConnectionState.READY:
             self._transport.resume_reading()
-        elif self.state is not ConnectionState.CLOSED:
+        elif self.state is ConnectionState.BLOCKED or self._kept:
             self._transport.pause_reading()
+
+    def _flush(self) -> None:
+        """Send what is queued, and take no more requests while the peer does not take it."""
+        self._corked = 0
+        sent = self._transport.flush()
+        if self.state is ConnectionState.READY and not sent:
+            self._move(ConnectionEvent.BLOCK)
 
     def _refuse(self, error: Exception) -> None:
         # Whatever was answered before the bad frame is still the client's.
@@ -267,3 +282,11 @@ class Connection:
             # A fetch that nobody waits for any more need not stay in a purgatory.
             pending.cancel()
         self._owner.forget(self)
+
+
+def _discard(work: Work) -> None:
+    """Nobody is left to wait for it."""
+    if isinstance(work, asyncio.Future):
+        work.cancel()
+    else:
+        work.close()

@@ -20,9 +20,9 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
-from ..clients.protocol.schema import Chunk, Region
+from ..clients.protocol.schema import Chunk
 from ..storage.files import FileRegion
 
 SCRATCH_BYTES = 256 * 1024
@@ -84,6 +84,10 @@ class Transport(Protocol):
         ...
 
 
+Piece = bytes | bytearray | memoryview | FileRegion
+"""A chunk whose region is what it always is in a broker: a stretch of a segment's file."""
+
+
 class SharedScratch:
     """The receive buffer of all sockets of one loop: filled and emptied within one callback."""
 
@@ -92,11 +96,6 @@ class SharedScratch:
     def __init__(self) -> None:
         self.buffer = bytearray(SCRATCH_BYTES)
         self.view = memoryview(self.buffer)
-
-
-def _read(region: Region) -> bytes:
-    assert isinstance(region, FileRegion), "The storage layer makes no other regions."
-    return region.read()
 
 
 class SocketTransport:
@@ -120,7 +119,7 @@ class SocketTransport:
         self._socket = connected
         self._fd = connected.fileno()
         self._scratch = scratch
-        self._queue: deque[Chunk] = deque()
+        self._queue: deque[Piece] = deque()
         self._reading = False
         self._writing = False
         self._receiver: Receiver | None = None
@@ -160,7 +159,7 @@ class SocketTransport:
             receiver.filled(size)
 
     def send(self, chunks: Sequence[Chunk]) -> None:
-        self._queue.extend(chunks)
+        self._queue.extend(cast("Sequence[Piece]", chunks))
 
     def flush(self) -> bool:
         if self._writing:
@@ -226,10 +225,10 @@ class SocketTransport:
         for index, chunk in enumerate(queue):
             if index == _MAX_BUFFERS:
                 break
-            if isinstance(chunk, bytes | bytearray | memoryview):
+            if not isinstance(chunk, FileRegion):
                 buffers.append(chunk)
             elif chunk.nbytes <= _SMALL_REGION_BYTES:
-                buffers.append(_read(chunk))
+                buffers.append(chunk.read())
             else:
                 # The region follows at once: let the kernel join it to this header.
                 more = socket.MSG_MORE
@@ -246,15 +245,13 @@ class SocketTransport:
         return sent
 
     def close(self) -> None:
-        receiver = self._receiver
-        if receiver is None:
-            return
+        receiver, self._receiver = self._receiver, None
         self.pause_reading()
         self._stop_writing()
-        self._receiver = None
         self._queue.clear()
         self._socket.close()
-        receiver.disconnected()
+        if receiver is not None:
+            receiver.disconnected()
 
 
 class StreamTransport(asyncio.Protocol):
@@ -263,7 +260,7 @@ class StreamTransport(asyncio.Protocol):
     def __init__(self, on_connected: "OnConnected") -> None:
         self._on_connected = on_connected
         self._stream: asyncio.Transport | None = None
-        self._queue: list[Chunk] = []
+        self._queue: list[Piece] = []
         self._blocked = False
         self._receiver: Receiver | None = None
         self.peer_host = ""
@@ -271,8 +268,8 @@ class StreamTransport(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._stream = transport
-        peer: object = transport.get_extra_info("peername")
-        self.peer_host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
+        self.peer_host = peer[0] if peer else ""
         transport.set_write_buffer_limits(high=_FLUSH_BYTES)
         self._on_connected(self)
 
@@ -307,14 +304,13 @@ class StreamTransport(asyncio.Protocol):
             self._stream.resume_reading()
 
     def send(self, chunks: Sequence[Chunk]) -> None:
-        self._queue.extend(chunks)
+        self._queue.extend(cast("Sequence[Piece]", chunks))
 
     def flush(self) -> bool:
         queue, self._queue = self._queue, []
         if self._stream is not None and queue:
             self._stream.writelines(
-                chunk if isinstance(chunk, bytes | bytearray | memoryview) else _read(chunk)
-                for chunk in queue
+                piece.read() if isinstance(piece, FileRegion) else piece for piece in queue
             )
         return not self._blocked
 
