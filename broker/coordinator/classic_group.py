@@ -103,9 +103,10 @@ class ClassicGroup(RebalancingGroup):
     def leave(
         self, identities: Sequence[MemberIdentity], now_ms: int
     ) -> tuple[list[ErrorCode], list[Action]]:
-        """A LeaveGroup: one error code a member, in the order given; never on a dead group."""
-        assert self.state is not GroupState.DEAD
+        """A LeaveGroup: one error code a member, in the order given."""
         self._begin(now_ms)
+        if self.state is GroupState.DEAD:
+            return [ErrorCode.COORDINATOR_NOT_AVAILABLE] * len(identities), []
         errors = [self._leave_one(identity) for identity in identities]
         if ErrorCode.NONE in errors:
             self._rebalance_or_complete(self._reaction(GroupEvent.MEMBERS_LEFT))
