@@ -121,7 +121,7 @@ BANS = (
 
 # The tests may do what the code may not, except for these.
 TEST_BANS = (
-    _ban("time.sleep", "waiting for the condition itself, with a deadline"),
+    _ban("time.sleep", "wait_until the condition itself holds", "tests/waiting.py"),
     _ban("unittest.mock.*", "the real thing, or one of the simulated ones in tests/simulation/"),
     _ban(
         "pytest.skip pytest.importorskip pytest.mark.skip pytest.mark.skipif unittest.skip",
