@@ -21,6 +21,7 @@ from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ...clients.protocol.messages.create_topics import CreatableTopic
 from ...clients.record.batch import batches
 from ...clients.record.builder import RecordBatchBuilder
+from ...replication.cluster_image import ClusterDelta, ClusterImage
 from .group_actions import (
     Action,
     CancelTimer,
@@ -42,7 +43,7 @@ from .group_shard import SHARD_ERRORS, Forgotten, GroupShard, PreparedCommit, Sh
 from .group_timers import GroupTimers
 from .offsets import CommitRequest, FetchTopic
 from .offsets_log import MAY_SURVIVE, Appended, OffsetsLog, append_error_to_client
-from .offsets_topic import creatable_internal_topic, partition_for
+from .offsets_topic import OFFSETS_TOPIC, creatable_internal_topic, partition_for
 
 T = TypeVar("T")
 Answer: TypeAlias = T | asyncio.Future[T]
@@ -73,7 +74,6 @@ class GroupCoordinator:
         self, config: GroupCoordinatorConfig, environment: Environment, log: OffsetsLog
     ) -> None:
         self.config = config
-        # The topic as it is may have been created with another number than is configured now.
         self.partition_count = config.offsets_topic_num_partitions
         self._environment = environment
         self._log = log
@@ -103,10 +103,25 @@ class GroupCoordinator:
             self.on_resigned(partition)
         self._timers.close()
 
-    def on_elected(self, partition: int) -> None:
+    def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """A listener of the controller: offsets of topics that are gone are of no use to anyone."""
+        topic = image.topics_by_name.get(OFFSETS_TOPIC)
+        if topic is not None:
+            # It may have been created with another number than is configured now.
+            self.partition_count = len(topic.partitions)
+        gone = [gone.name for gone in delta.deleted_topics.values() if gone.name != OFFSETS_TOPIC]
+        if gone:
+            for shard in self._active_shards():
+                for name in gone:
+                    self._write_forgotten(shard, shard.offsets_of_topic(name))
+
+    def on_elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now: read its log, then serve its groups."""
+        known = self._shards.get(partition)
+        if known is not None and known.leader_epoch == leader_epoch:
+            return
         self.on_resigned(partition)
-        shard = GroupShard(partition, self.config)
+        shard = GroupShard(partition, leader_epoch, self.config)
         self._shards[partition] = shard
         try:
             position, end = self._log.offsets(partition)
@@ -124,12 +139,6 @@ class GroupCoordinator:
         if shard is None:
             return
         self._carry_out(shard, shard.unload(ErrorCode.NOT_COORDINATOR))
-
-    def on_topics_deleted(self, topics: Iterable[str]) -> None:
-        """Offsets of topics that are gone are of no use to anyone."""
-        for shard in self._active_shards():
-            for topic in topics:
-                self._write_forgotten(shard, shard.offsets_of_topic(topic))
 
     # Requests.
 

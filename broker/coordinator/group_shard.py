@@ -76,8 +76,9 @@ class Forgotten:
 class GroupShard:
     """One partition's groups and offsets."""
 
-    def __init__(self, partition: int, config: GroupCoordinatorConfig) -> None:
+    def __init__(self, partition: int, leader_epoch: int, config: GroupCoordinatorConfig) -> None:
         self.partition = partition
+        self.leader_epoch = leader_epoch
         self.state = ShardState.LOADING
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = OffsetStore()

@@ -6,10 +6,10 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicPartition
 from ...replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
 from ...replication.replica_manager import ReplicaManager
-from ...storage.append_data import AppendOrigin
 from ...storage.fetch_data import FetchDataInfo, FetchIsolation
 from ...storage.files import FileRegion
 from ...storage.log_manager import LogManager
+from ...storage.producer_entry import AppendOrigin
 from ...storage.unified_log import UnifiedLog
 from .group_config import GroupCoordinatorConfig
 from .offsets_log import Appended
