@@ -98,8 +98,9 @@ class KafkaPython:
         try:
             futures = [producer.send(topic, value) for value in values]
             producer.flush(timeout=120)
-            acknowledged = [future.get(timeout=60) for future in futures]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            return len(acknowledged)
+            for future in futures:
+                future.get(timeout=60)  # pyright: ignore[reportUnknownMemberType]
+            return len(futures)
         finally:
             producer.close()
 
