@@ -109,9 +109,9 @@ def theory_and_docstrings(file: SourceFile) -> Offences:
 
 
 def _is_told_by_module(file: SourceFile, node: Function | ast.ClassDef) -> bool:
-    """Messages, which Kafka names and describes, and handlers: there the module's text is theirs."""
+    """Messages, which Kafka names and describes, and handlers, whose module says what they do."""
     if isinstance(node, ast.ClassDef):
-        return any(isinstance(base, ast.Name) and base.id == "Message" for base in node.bases)
+        return any(isinstance(b, ast.Name) and b.id in {"Message", "Struct"} for b in node.bases)
     return file.path.startswith("broker/handlers/") and node.name == "handle"
 
 
@@ -140,23 +140,28 @@ def _does_nothing(statement: ast.stmt) -> bool:
 
 
 LOOK_AWAY = re.compile(r"#\s*(?:type:\s*ignore|pyright:\s*ignore|noqa)")
-CODE_AND_REASON = re.compile(
-    r"(?P<code>\[[^\]]+\]|: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*)?(?P<why>\s*#\s*\w.*)?"
-)
+RULE_CODE = re.compile(r"\[[^\]]+\]|: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*")
 
 
 def ignores_have_code_and_reason(file: SourceFile) -> Offences:
-    """A checker is told to look away only by the code of one rule, and with the reason."""
+    """A checker is told to look away only by the code of one rule, with words that say why.
+
+    The words stand behind the code, or in a comment of their own on the line above.
+    """
+    commented_line = 0
     for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
-        found = LOOK_AWAY.search(token.string) if token.type == tokenize.COMMENT else None
-        if found is None:
+        if token.type != tokenize.COMMENT:
             continue
-        rest = CODE_AND_REASON.match(token.string, found.end())
-        assert rest is not None
-        if not rest["code"]:
-            yield token.start[0], "an ignore without the code of the rule"
-        elif not rest["why"]:
-            yield token.start[0], "an ignore without its reason: `# type: ignore[code]  # why`"
+        line = token.start[0]
+        found = LOOK_AWAY.search(token.string)
+        if found is None:
+            commented_line = line
+            continue
+        code = RULE_CODE.match(token.string, found.end())
+        if code is None:
+            yield line, "an ignore without the code of the rule"
+        elif not re.search(r"\w", token.string[code.end() :]) and commented_line != line - 1:
+            yield line, "an ignore without its reason: `# type: ignore[code]  # why`"
 
 
 def doors_are_kept(file: SourceFile) -> Offences:

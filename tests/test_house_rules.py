@@ -89,6 +89,20 @@ def test_every_rule_has_a_bad_sample() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "x = f()  # type: ignore[misc]  # f is typed wrongly upstream",
+        "x = f()  # noqa: E501, B008 (a constant)",
+        "# f is typed wrongly upstream.\nx = f()  # pyright: ignore[reportUnknownMemberType]",
+        "x = 'a # noqa in a string'",
+    ],
+)
+def test_an_ignore_with_code_and_reason_may_stand(text: str) -> None:
+    rule = next(rule for rule in RULES if rule.__name__ == "ignores_have_code_and_reason")
+    assert not list(rule(SourceFile("storage/x.py", text)))
+
+
+@pytest.mark.parametrize(
     ("path", "text"),
     [
         ("clients/environment.py", "import time\nnow = time.time_ns()"),
