@@ -12,7 +12,7 @@ Kafka 4.3 finalises for a new cluster. Older ones are read.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..clients.errors import ErrorCode, KafkaError
+from ..clients.errors import ErrorCode, KafkaError, ProtocolError
 from ..clients.kafka_uuid import Uuid
 from ..clients.protocol.codec import decode, encode_bytes
 from ..clients.protocol.schema import Message, Struct, field, int8, int16, int32, int64, uint16
@@ -271,17 +271,23 @@ def decode_record(value: bytes) -> Message:
     Raises KafkaError(INVALID_RECORD) for a frame or type that isn't known: state that can't be
     read must not be passed over.
     """
-    frame, position = read_unsigned_varint(value, 0)
+    try:
+        frame, position = read_unsigned_varint(value, 0)
+        key, position = read_unsigned_varint(value, position)
+        version, position = read_unsigned_varint(value, position)
+    except IndexError:
+        raise _unreadable("it is cut short") from None
     if frame != _FRAME_VERSION:
         raise _unreadable(f"its frame version is {frame}, not {_FRAME_VERSION}")
-    key, position = read_unsigned_varint(value, position)
-    version, position = read_unsigned_varint(value, position)
     record_class = RECORD_CLASSES.get(key)
     if record_class is None:
         raise _unreadable(f"its type {key} is not known")
     if version > WRITTEN_VERSIONS[key]:
         raise _unreadable(f"version {version} of {record_class.__name__} is not known")
-    record, position = decode(record_class, version, memoryview(value), position)
+    try:
+        record, position = decode(record_class, version, memoryview(value), position)
+    except ProtocolError as error:
+        raise _unreadable(f"its {record_class.__name__} is malformed ({error.message})") from error
     if position != len(value):
         raise _unreadable(f"{len(value) - position} bytes follow the {record_class.__name__}")
     return record

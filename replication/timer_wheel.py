@@ -132,7 +132,6 @@ class TimerWheel:
         self._timer = self._loop.call_at(tick / self._ticks_per_second, self._on_timer)
 
     def _on_timer(self) -> None:
-        # Timers set by what expires now must not be lost: there is none until the end.
         self._timer = None
         now = self._loop.time()
         # The very expression given to call_at, so that rounding can't leave a tick never due.
@@ -141,7 +140,7 @@ class TimerWheel:
         self._expire_due(EXPIRATIONS_PER_TURN)
         if self._due:
             self._set_timer(0)
-        elif self._ticks and (self._timer is None or self._ticks[0] < self._timer_tick):
+        elif self._ticks:
             self._set_timer(self._ticks[0])
 
     def _expire_due(self, budget: int) -> None:
