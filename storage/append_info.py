@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
+from ..clients.record.batch import NO_TIMESTAMP, RecordBatch
+from .producer_entry import BatchMetadata
 
 
 class RecordError(NamedTuple):
@@ -42,3 +44,32 @@ class LogAppendInfo:
     num_bytes: int
     is_duplicate: bool = False
     record_errors: tuple[RecordError, ...] = ()
+
+
+def appended_info(
+    batches: list[RecordBatch], log_append_time_ms: int, log_start_offset: int
+) -> LogAppendInfo:
+    """The answer for batches that were appended, with their final offsets."""
+    if not batches:
+        return LogAppendInfo(-1, -1, NO_TIMESTAMP, log_append_time_ms, log_start_offset, 0)
+    return LogAppendInfo(
+        batches[0].base_offset,
+        batches[-1].last_offset,
+        max(batch.max_timestamp for batch in batches),
+        log_append_time_ms,
+        log_start_offset,
+        sum(batch.size_in_bytes for batch in batches),
+    )
+
+
+def duplicate_info(known: BatchMetadata, log_start_offset: int) -> LogAppendInfo:
+    """The answer for a retry: where and when the batch was appended the first time (I2)."""
+    return LogAppendInfo(
+        known.first_offset,
+        known.last_offset,
+        known.timestamp,
+        known.timestamp,
+        log_start_offset,
+        0,
+        is_duplicate=True,
+    )

@@ -106,7 +106,10 @@ def read_partition_metadata(files: Files, path: str) -> Uuid | None:
         lines = files.read(path).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return None
-    fields = dict(line.partition(": ")[::2] for line in lines)
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        fields[name] = value
     if fields.get("version") != str(_VERSION):
         raise MalformedCheckpointError(f"{path} has an unknown version.")
     try:

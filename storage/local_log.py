@@ -24,10 +24,12 @@ class LocalRead(NamedTuple):
 
     records: FileRegion | bytes
     segment: LogSegment | None
+    end_position: int
     first_entry_incomplete: bool
 
 
-_NOTHING = LocalRead(EMPTY_RECORDS, None, False)
+_NOTHING = LocalRead(EMPTY_RECORDS, None, 0, False)
+_TOO_SMALL = LocalRead(EMPTY_RECORDS, None, 0, True)
 
 
 class FlushTask:
@@ -166,11 +168,11 @@ class LocalLog:
             end = bound
         elif start.size > max_bytes:
             if not min_one_message:
-                return LocalRead(EMPTY_RECORDS, None, True)
+                return _TOO_SMALL
             end = start.end_position
         else:
             end = segment.end_within(start, limit)
-        return LocalRead(segment.region(position, end - position), segment, False)
+        return LocalRead(segment.region(position, end - position), segment, end, False)
 
     def end_offset_of(self, segment: LogSegment) -> int:
         """One past the last offset that can be in `segment`."""
@@ -233,6 +235,8 @@ class LocalLog:
         active.make_appendable(self.config)
         if active.size == 0:
             active.created_ms = now_ms
+        # Kafka's rule: the log goes on at the offset asked for, even where the batch that held it
+        # began earlier and is gone as a whole.
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
 

@@ -12,7 +12,13 @@ whose marker is appended but not yet below the high watermark (Kafka's `Producer
 from ..clients.record.batch import RecordBatch
 from .files import Files
 from .log_file import offset_of, snapshot_path
-from .producer_entry import CompletedTxn, ProducerEntry, end_transaction_marker
+from .producer_entry import (
+    AppendOrigin,
+    BatchMetadata,
+    CompletedTxn,
+    ProducerEntry,
+    end_transaction_marker,
+)
 from .producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
 
 
@@ -45,6 +51,19 @@ class ProducerStateManager:
     def entries(self) -> dict[int, ProducerEntry]:
         """By producer id. Not to be changed by the caller."""
         return self._entries
+
+    def check(self, batch: RecordBatch, origin: AppendOrigin) -> BatchMetadata | None:
+        """The known batch that this one repeats. Raises KafkaError if it may not come next."""
+        entry = self.get_or_new(batch.producer_id)
+        if batch.is_control:
+            marker = end_transaction_marker(batch)
+            if marker is not None:
+                entry.check_marker(batch, marker)
+            return None
+        if origin is AppendOrigin.CLIENT and (duplicate := entry.find_duplicate(batch)):
+            return duplicate
+        entry.check_data_batch(batch, origin)
+        return None
 
     def apply(self, batch: RecordBatch) -> CompletedTxn | None:
         """Fold in a batch that has its final offsets. Returns the transaction that it ends."""
@@ -173,32 +192,27 @@ class ProducerStateManager:
         The caller then applies the batches from `map_end_offset` on.
         """
         self._clear()
-        while self._snapshots:
-            offset = self._snapshots[-1]
-            if log_start_offset < offset <= log_end_offset:
-                try:
-                    entries = decode_snapshot(
-                        self._files.read(snapshot_path(self._directory, offset))
-                    )
-                except (CorruptSnapshotError, FileNotFoundError):
-                    # An older snapshot and more of the log give the same state.
-                    self._delete_snapshot(offset)
-                    continue
-                self._load_entries(
-                    [entry for entry in entries if not self._is_expired(entry, now_ms)]
-                )
-                self.map_end_offset = self.last_snapshot_offset = offset
-                return
-            self._delete_snapshot(offset)
-        self.map_end_offset = self.last_snapshot_offset = log_start_offset
+        self.map_end_offset = self.last_snapshot_offset = max(log_start_offset, 0)
+        for offset in reversed(self.snapshot_offsets):
+            if not log_start_offset < offset <= log_end_offset:
+                continue
+            try:
+                content = self._files.read(snapshot_path(self._directory, offset))
+                entries = decode_snapshot(content)
+            except (CorruptSnapshotError, FileNotFoundError):
+                # An older snapshot and more of the log give the same state.
+                self._delete_snapshot(offset)
+                continue
+            self._load_entries([entry for entry in entries if not self._is_expired(entry, now_ms)])
+            self.map_end_offset = self.last_snapshot_offset = offset
+            return
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Drop snapshots outside the log's bounds and start the fold again below its new end."""
         for offset in self.snapshot_offsets:
             if offset > log_end_offset or offset <= log_start_offset:
                 self._delete_snapshot(offset)
-        if self.map_end_offset != log_end_offset:
-            self.load(log_start_offset, log_end_offset, now_ms)
+        self.load(log_start_offset, log_end_offset, now_ms)
 
     def truncate_fully_and_start_at(
         self, offset: int, keep_snapshots_at: tuple[int, ...] = ()
@@ -218,6 +232,11 @@ class ProducerStateManager:
         for first in below:
             del self._unreplicated_txns[first]
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
+
+    def delete_snapshot_at(self, offset: int) -> None:
+        """Delete the snapshot taken at `offset`, if there is one: its segment is gone."""
+        if offset in self._snapshots:
+            self._delete_snapshot(offset)
 
     def delete_snapshots_before(self, offset: int) -> None:
         """Delete the snapshots below `offset`."""

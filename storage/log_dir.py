@@ -1,0 +1,199 @@
+"""One log directory: whose it is, that only one process has it, and whether its disk still works.
+
+`meta.properties` ties a directory to a cluster and a node, `.lock` to a process, and
+`.kafka_cleanshutdown` tells the next start that nothing needs recovery; it also carries the broker
+epoch, by which the controller knows that nothing was lost (KIP-966). The first failed disk
+operation takes the directory offline until the process ends: a disk that has lied once (a failed
+fsync drops the pages that it could not write) is never asked again (KIP-112).
+"""
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
+from .files import DirectoryLock, Files
+from .index import CorruptIndexError
+
+META_PROPERTIES_FILE = "meta.properties"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+LOCK_FILE = ".lock"
+UNKNOWN_BROKER_EPOCH = -1
+
+
+class LogDirError(Exception):
+    """The directory cannot be used, and a person must decide: a plain sentence says why."""
+
+
+class MetaProperties(NamedTuple):
+    """What `meta.properties` (version 1) says about a directory."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: Uuid
+
+
+FailureListener = Callable[["LogDir"], None]
+
+
+class LogDir:
+    """A directory that holds the logs of many partitions."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.files = files
+        self.path = path
+        self.is_online = True
+        self.failure: OSError | None = None
+        self.on_failure: FailureListener | None = None
+        """Called once, when the directory goes offline."""
+        self._lock: DirectoryLock | None = None
+
+    def __repr__(self) -> str:
+        return f"LogDir({self.path}, {'online' if self.is_online else 'offline'})"
+
+    # -- Health -------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise KafkaError(KAFKA_STORAGE_ERROR) if the directory is offline."""
+        if not self.is_online:
+            raise self._storage_error()
+
+    def fail(self, error: OSError) -> KafkaError:
+        """Take the directory offline for `error`; answers what the caller must raise."""
+        if self.is_online:
+            self.is_online = False
+            self.failure = error
+            if self.on_failure is not None:
+                self.on_failure(self)
+        return self._storage_error()
+
+    def _storage_error(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {self.path} is offline."
+        )
+
+    # -- Ownership ----------------------------------------------------------------------------
+
+    def acquire(self) -> None:
+        """Make the directory and lock it. Raises LogDirError if another process has it."""
+        self.files.mkdirs(self.path)
+        try:
+            self._lock = self.files.lock(f"{self.path}/{LOCK_FILE}")
+        except BlockingIOError as error:
+            raise LogDirError(
+                f"The log directory {self.path} is in use by another process."
+            ) from error
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # -- meta.properties ----------------------------------------------------------------------
+
+    def read_meta_properties(self) -> MetaProperties | None:
+        """What the directory says of itself; None if it was never used.
+
+        Raises LogDirError for a file that is incomplete or of another version.
+        """
+        path = f"{self.path}/{META_PROPERTIES_FILE}"
+        if not self.files.exists(path):
+            return None
+        fields = _parse_properties(self.files.read(path).decode("utf-8", "replace"))
+        if fields.get("version") != "1":
+            raise LogDirError(f"{path} has version {fields.get('version')}, not 1.")
+        try:
+            return MetaProperties(
+                fields["cluster.id"],
+                int(fields["node.id"]),
+                uuid_from_string(fields["directory.id"]),
+            )
+        except (KeyError, ValueError) as error:
+            raise LogDirError(f"{path} is damaged: {error}.") from error
+
+    def write_meta_properties(self, meta: MetaProperties) -> None:
+        """Tie the directory to a cluster and a node, durably."""
+        content = (
+            "#\n"
+            f"node.id={meta.node_id}\n"
+            f"directory.id={uuid_to_string(meta.directory_id)}\n"
+            "version=1\n"
+            f"cluster.id={meta.cluster_id}\n"
+        )
+        self.files.atomic_replace(f"{self.path}/{META_PROPERTIES_FILE}", content.encode("utf-8"))
+
+    # -- The clean shutdown marker ------------------------------------------------------------
+
+    def has_clean_shutdown_marker(self) -> bool:
+        return self.files.exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+
+    def clean_shutdown_broker_epoch(self) -> int:
+        """The broker epoch in the marker; -1 if there is no marker or it does not say."""
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        if not self.files.exists(path):
+            return UNKNOWN_BROKER_EPOCH
+        try:
+            parsed: object = json.loads(self.files.read(path))
+        except ValueError:
+            return UNKNOWN_BROKER_EPOCH
+        if not isinstance(parsed, dict):
+            return UNKNOWN_BROKER_EPOCH
+        epoch = cast("dict[str, object]", parsed).get("brokerEpoch")
+        return epoch if isinstance(epoch, int) else UNKNOWN_BROKER_EPOCH
+
+    def write_clean_shutdown_marker(self, broker_epoch: int) -> None:
+        """Say that every log was closed properly: the last thing that a shutdown writes."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self.files.atomic_replace(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", content.encode("ascii"))
+
+    def remove_clean_shutdown_marker(self) -> None:
+        """Forget it, durably, before anything is written: from here on a crash needs recovery."""
+        if self.files.remove(f"{self.path}/{CLEAN_SHUTDOWN_FILE}"):
+            self.files.sync_dir(self.path)
+
+
+class _OnDisk(Protocol):
+    @property
+    def log_dir(self) -> LogDir: ...
+
+
+_Log = TypeVar("_Log", bound=_OnDisk)
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def on_disk(
+    method: Callable[Concatenate[_Log, _Parameters], _Result],
+) -> Callable[Concatenate[_Log, _Parameters], _Result]:
+    """For methods of a log that touch the disk: a failure takes its directory offline (L6).
+
+    Once it is offline the method is not even tried. Either way KAFKA_STORAGE_ERROR is raised.
+    """
+
+    @wraps(method)
+    def guarded(log: _Log, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        directory = log.log_dir
+        if not directory.is_online:
+            directory.check()
+        try:
+            return method(log, *args, **kwargs)
+        except OSError as error:
+            raise directory.fail(error) from error
+        except CorruptIndexError as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+
+    return guarded
+
+
+def _parse_properties(text: str) -> dict[str, str]:
+    """The simple part of Java's properties format that Kafka writes here."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped and stripped[0] not in "#!":
+            name, _, value = stripped.partition("=")
+            fields[name.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
+    return fields

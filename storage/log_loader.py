@@ -1,0 +1,284 @@
+"""Opening a log: from whatever a clean stop or a crash has left to a log that can be served.
+
+1. Files of unfinished work go: `.deleted`, `.cleaned`, and indexes without a log file; a `.swap`
+   that a cleaning had finished takes its place (L5).
+2. After a clean stop indexes are believed if they make sense. After a crash every segment from the
+   recovery point on is read batch by batch: at the first that is torn, damaged or out of order the
+   log is cut, later segments are deleted, and what was kept is indexed anew (L3).
+3. The leader epoch history is cut to the log's bounds, and the producer state is folded from the
+   newest valid snapshot on, so that both say what the surviving records say (I8).
+
+Only the end of the log is ever lost this way, and nothing that was fsynced (`LogLoader` in Kafka).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..clients.errors import KafkaError
+from ..clients.kafka_uuid import Uuid
+from ..clients.record.batch import RecordBatch, batches
+from ..clients.topic_partition import TopicPartition
+from .checkpoint import LEADER_EPOCH_FILE
+from .config import LogConfig
+from .index import CorruptIndexError
+from .leader_epoch import LeaderEpochCache
+from .local_log import LocalLog
+from .log_dir import LogDir
+from .log_file import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    has_offset_name,
+    offset_of,
+)
+from .log_segment import LogSegment
+from .log_segments import LogSegments
+from .producer_recovery import fold_batches
+from .producer_state import ProducerStateManager
+from .transaction_index import AbortedTxn
+from .unified_log import LogParts, UnifiedLog
+
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """Which log to open, and what is known of it from the directory's checkpoints."""
+
+    topic_partition: TopicPartition
+    topic_id: Uuid
+    directory: str
+    config: LogConfig
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    had_clean_shutdown: bool = True
+    producer_expiration_ms: int = 86_400_000
+
+
+def load_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
+    """Open or create the log in `request.directory`. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+    log_dir.check()
+    try:
+        return _Loading(log_dir, request, now_ms).load()
+    except OSError as error:
+        raise log_dir.fail(error) from error
+
+
+class _Loading:
+    """One log on its way up."""
+
+    def __init__(self, log_dir: LogDir, request: LoadRequest, now_ms: int) -> None:
+        self._log_dir = log_dir
+        self._files = log_dir.files
+        self._request = request
+        self._now_ms = now_ms
+        self._segments = LogSegments()
+        directory = request.directory
+        self._epochs = LeaderEpochCache(self._files, f"{directory}/{LEADER_EPOCH_FILE}")
+        self._producers = ProducerStateManager(
+            self._files, directory, request.producer_expiration_ms
+        )
+        self._recovering: ProducerStateManager | None = None
+
+    def load(self) -> UnifiedLog:
+        request, directory = self._request, self._request.directory
+        names = self._files.listdir(directory)
+        if any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+            self._finish_interrupted_work(names)
+            names = self._files.listdir(directory)
+        self._producers.scan_snapshots(names)
+        self._open_segments(names)
+        if not request.had_clean_shutdown:
+            self._recover_from(request.recovery_point)
+        if len(self._segments) and self._end_offset() < request.log_start_offset:
+            # The records that the checkpoint promises are gone with the disk's cache.
+            for segment in self._segments:
+                self._drop(segment)
+        if not len(self._segments):
+            self._segments.add(self._segment(request.log_start_offset))
+        return self._assemble()
+
+    def _assemble(self) -> UnifiedLog:
+        request = self._request
+        local = LocalLog(self._files, request.directory, request.config, self._segments)
+        local.active_segment.make_appendable(request.config)
+        end_offset = local.log_end_offset = self._end_offset()
+        local.recovery_point = (
+            end_offset if request.had_clean_shutdown else min(request.recovery_point, end_offset)
+        )
+        first = self._segments.first.base_offset
+        log_start_offset = request.log_start_offset
+        if not request.config.remote_storage_enable:
+            # What lies below a tiered log's first segment is in the tier; otherwise it is gone.
+            log_start_offset = max(log_start_offset, first)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(log_start_offset)
+        self._rebuild_producers(log_start_offset, end_offset)
+        parts = LogParts(
+            request.topic_partition,
+            request.topic_id,
+            self._log_dir,
+            local,
+            self._epochs,
+            self._producers,
+        )
+        return UnifiedLog(parts, log_start_offset, self._now_ms)
+
+    def _rebuild_producers(self, log_start_offset: int, end_offset: int) -> None:
+        producers = self._producers
+        producers.scan_snapshots(self._files.listdir(self._request.directory))
+        producers.remove_stray_snapshots(self._segments.base_offsets)
+        producers.truncate_and_reload(log_start_offset, end_offset, self._now_ms)
+        fold_batches(producers, self._segments, end_offset)
+
+    # -- Interrupted work ---------------------------------------------------------------------
+
+    def _finish_interrupted_work(self, names: list[str]) -> None:
+        cleaned = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
+        first_cleaned = min(cleaned, default=None)
+        swaps: list[str] = []
+        for name in names:
+            path = f"{self._request.directory}/{name}"
+            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+                self._files.remove(path)
+            elif name.endswith(SWAP_SUFFIX):
+                # A swap beside unfinished cleaned files belongs to work that never completed.
+                if first_cleaned is not None and offset_of(name) >= first_cleaned:
+                    self._files.remove(path)
+                else:
+                    swaps.append(name)
+        for name in swaps:
+            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+                self._complete_swap(name, names)
+        for name in swaps:
+            path = f"{self._request.directory}/{name}"
+            if self._files.exists(path):
+                self._files.rename(path, path.removesuffix(SWAP_SUFFIX))
+        self._files.sync_dir(self._request.directory)
+
+    def _complete_swap(self, swap_name: str, names: list[str]) -> None:
+        """Remove the segments that the cleaned one replaces: all that begin in its range."""
+        base = offset_of(swap_name)
+        path = f"{self._request.directory}/{swap_name}"
+        end = base + 1
+        for batch in batches(self._files.read(path)):
+            end = batch.next_offset
+        for name in names:
+            if name.endswith((LOG_SUFFIX, *_INDEX_SUFFIXES)) and base <= offset_of(name) < end:
+                self._files.remove(f"{self._request.directory}/{name}")
+
+    # -- Segments -----------------------------------------------------------------------------
+
+    def _segment(self, base_offset: int) -> LogSegment:
+        request = self._request
+        return LogSegment(self._files, request.directory, base_offset, request.config, self._now_ms)
+
+    def _open_segments(self, names: list[str]) -> None:
+        present = set(names)
+        for name in names:
+            if not has_offset_name(name):
+                continue
+            path = f"{self._request.directory}/{name}"
+            if name.endswith(_INDEX_SUFFIXES):
+                if f"{offset_of(name):020d}{LOG_SUFFIX}" not in present:
+                    self._files.remove(path)
+            elif name.endswith(LOG_SUFFIX):
+                self._segments.add(self._segment(offset_of(name)))
+        if self._request.had_clean_shutdown:
+            for segment in self._segments:
+                self._check_or_rebuild(segment)
+
+    def _check_or_rebuild(self, segment: LogSegment) -> None:
+        try:
+            if segment.size > 0:
+                segment.sanity_check()
+        except CorruptIndexError:
+            self._recover_segment(segment)
+
+    def _end_offset(self) -> int:
+        last = self._segments.last
+        try:
+            return last.next_offset()
+        except KafkaError:
+            # A clean stop was promised, but the bytes say otherwise.
+            self._recover_segment(last)
+            return last.next_offset()
+
+    def _drop(self, segment: LogSegment) -> None:
+        self._segments.remove(segment)
+        segment.delete()
+        self._producers.delete_snapshot_at(segment.base_offset)
+
+    # -- Recovery -----------------------------------------------------------------------------
+
+    def _recover_from(self, recovery_point: int) -> None:
+        """Check every segment that may hold unsynced bytes; cut at the first that is damaged."""
+        suspects = self._segments.from_offset(recovery_point) if len(self._segments) else []
+        for segment in self._segments:
+            if segment not in suspects:
+                self._check_or_rebuild(segment)
+        is_cut = False
+        expected: int | None = None
+        for segment in suspects:
+            # A lost tail may end between two batches: then the next segment does not follow.
+            has_gap = expected is not None and segment.base_offset != expected
+            if has_gap and segment.base_offset > recovery_point:
+                is_cut = is_cut or not self._request.config.is_compacted
+            if is_cut:
+                self._drop(segment)
+            else:
+                is_cut = self._recover_segment(segment) > 0
+                expected = segment.next_offset()
+
+    def _recover_segment(self, segment: LogSegment) -> int:
+        """Keep the segment's valid batches and index them anew; answers how many bytes went."""
+        producers = self._producers_at(segment.base_offset)
+        segment.begin_rebuild()
+        valid_bytes = 0
+        for position, batch in self._valid_batches(segment):
+            epoch = batch.partition_leader_epoch
+            if epoch > self._epochs.latest_epoch:
+                self._epochs.assign(epoch, batch.base_offset)
+            segment.rebuild_with(batch, position)
+            completed = producers.apply(batch)
+            if completed is not None and completed.is_aborted:
+                stable = producers.last_stable_offset_after(completed)
+                first, last = completed.first_offset, completed.last_offset
+                segment.txn_index.append(AbortedTxn(completed.producer_id, first, last, stable))
+            valid_bytes = position + batch.size_in_bytes
+        return segment.end_rebuild(valid_bytes)
+
+    def _producers_at(self, offset: int) -> ProducerStateManager:
+        """The producer state at a segment's start: it decides what its markers have aborted."""
+        producers = self._recovering
+        if producers is None or producers.map_end_offset > offset:
+            producers = ProducerStateManager(self._files, self._request.directory)
+            producers.scan_snapshots(self._files.listdir(self._request.directory))
+            producers.load(-1, offset, self._now_ms)
+            self._recovering = producers
+        if len(self._segments) and self._segments.first.base_offset < offset:
+            fold_batches(producers, self._segments, offset)
+        producers.advance_to(offset)
+        return producers
+
+    def _valid_batches(self, segment: LogSegment) -> Iterator[tuple[int, RecordBatch]]:
+        """The batches up to the first that is torn, damaged or not in order."""
+        expected = segment.base_offset
+        following = self._segments.higher(segment.base_offset)
+        limit = None if following is None else following.base_offset
+        try:
+            for position, batch in segment.positioned_batches():
+                in_order = batch.base_offset >= expected and batch.last_offset_delta >= 0
+                if not in_order or (limit is not None and batch.next_offset > limit):
+                    return
+                if not batch.crc_is_valid():
+                    return
+                expected = batch.next_offset
+                yield position, batch
+        except KafkaError:
+            # Bytes that cannot be a batch: the log ends before them.
+            return

@@ -1,0 +1,86 @@
+"""Answers to ListOffsets for one log (F14).
+
+A timestamp asks for the first record at least that young; the negative ones have names. In a tiered
+log the young end is local and the old end remote: a search that might find something below the
+local segments is handed up as a `RemoteTimestampLookup`, with the local answer to fall back on.
+"""
+
+from typing import TYPE_CHECKING
+
+from .fetch_data import RemoteTimestampLookup, TimestampAndOffset
+
+if TYPE_CHECKING:
+    from .unified_log import UnifiedLog
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
+
+_UNKNOWN = -1
+
+
+def find_offset(
+    log: "UnifiedLog", timestamp: int
+) -> TimestampAndOffset | RemoteTimestampLookup | None:
+    """The offset for a timestamp or one of the named ones; None when no record is as young."""
+    if timestamp >= 0:
+        return _find_timestamp(log, timestamp)
+    if timestamp == MAX_TIMESTAMP:
+        return _find_max_timestamp(log)
+    offset = _named_offset(log, timestamp)
+    if offset is None:
+        return TimestampAndOffset(_UNKNOWN, _UNKNOWN, _UNKNOWN)
+    epoch = (
+        log.leader_epochs.latest_epoch
+        if timestamp == LATEST_TIMESTAMP
+        else log.leader_epochs.epoch_for_offset(offset)
+    )
+    return TimestampAndOffset(_UNKNOWN, offset, _UNKNOWN if epoch is None else epoch)
+
+
+def _named_offset(log: "UnifiedLog", name: int) -> int | None:
+    is_copied = log.is_tiered and log.highest_remote_offset >= 0
+    if name == LATEST_TIMESTAMP:
+        return log.log_end_offset
+    if name == EARLIEST_TIMESTAMP:
+        return log.log_start_offset
+    if name == EARLIEST_LOCAL_TIMESTAMP:
+        return log.local_log_start_offset
+    if name == LATEST_TIERED_TIMESTAMP:
+        return log.highest_remote_offset if is_copied else None
+    if name == EARLIEST_PENDING_UPLOAD_TIMESTAMP and log.is_tiered:
+        return max(log.highest_remote_offset + 1, log.log_start_offset)
+    return None
+
+
+def _find_timestamp(
+    log: "UnifiedLog", timestamp: int
+) -> TimestampAndOffset | RemoteTimestampLookup | None:
+    local: TimestampAndOffset | None = None
+    for segment in log.local.segments:
+        if segment.size and segment.largest_timestamp >= timestamp:
+            local = segment.find_timestamp(timestamp, log.local_log_start_offset)
+            if local is not None:
+                break
+    if log.is_tiered and log.log_start_offset < log.local_log_start_offset:
+        return RemoteTimestampLookup(
+            log.topic_id_partition,
+            timestamp,
+            log.log_start_offset,
+            log.local_log_start_offset,
+            local,
+        )
+    return local
+
+
+def _find_max_timestamp(log: "UnifiedLog") -> TimestampAndOffset | None:
+    """The first record with the largest timestamp in the local log (KIP-734)."""
+    segments = [segment for segment in log.local.segments if segment.size]
+    if not segments:
+        return None
+    youngest = max(segments, key=lambda segment: segment.max_timestamp_so_far.timestamp)
+    timestamp = youngest.max_timestamp_so_far.timestamp
+    return youngest.find_timestamp(timestamp, log.local_log_start_offset)

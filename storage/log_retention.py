@@ -1,0 +1,120 @@
+"""Which local segments may go (L2): from the oldest on, up to the first that stays.
+
+A segment goes when it lies below the log start offset; when the log exceeds its size without it; or
+when its youngest record is too old. It never goes while it reaches to or above the high watermark.
+
+A tiered log keeps everything that is not safely in the tier: only segments that end at or below the
+highest offset of a finished copy go, by local.retention.*, and its log start offset stays
+(KIP-405). When copying is disabled there is nothing to wait for (KIP-950). The active segment is
+rolled when it breaches local retention, so that topics of little traffic reach the tier
+(KAFKA-15047). A record from the future would keep its segment local for ever; then the age counts
+from when the file was last written (KAFKA-20609).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .config import LogConfig
+from .local_log import LocalLog
+from .log_segment import LogSegment
+
+_Breaches = Callable[[LogSegment], bool]
+
+
+class RetentionBounds(NamedTuple):
+    """The offsets that retention must respect."""
+
+    log_start_offset: int
+    local_log_start_offset: int
+    high_watermark: int
+    highest_remote_offset: int
+    is_tiered: bool
+
+
+class Breached(NamedTuple):
+    """The oldest segments that may go, and whether the active one is to be rolled for it."""
+
+    segments: list[LogSegment]
+    rolls_active: bool
+
+
+def breached_segments(local: LocalLog, bounds: RetentionBounds, now_ms: int) -> Breached:
+    """What may be deleted now, by the first rule of log start, size and age that finds anything."""
+    config = local.config
+    rules: list[_Breaches] = [_log_start_rule(local, bounds)]
+    if config.deletes:
+        rules.append(_size_rule(local, bounds))
+        rules.append(_age_rule(config, bounds, now_ms))
+    found = Breached([], False)
+    for rule in rules:
+        candidate = _oldest_breaching(local, bounds, rule)
+        found = Breached(
+            max(found.segments, candidate.segments, key=len),
+            found.rolls_active or candidate.rolls_active,
+        )
+    return found
+
+
+def _oldest_breaching(local: LocalLog, bounds: RetentionBounds, breaches: _Breaches) -> Breached:
+    found: list[LogSegment] = []
+    active = local.active_segment
+    for segment in local.segments:
+        end_offset = local.end_offset_of(segment)
+        if bounds.high_watermark < end_offset or not breaches(segment):
+            break
+        if segment is active:
+            if segment.size == 0:
+                break
+            if bounds.is_tiered:
+                return Breached(found, True)
+        if bounds.is_tiered and not _may_leave_disk(end_offset, bounds, local.config):
+            break
+        found.append(segment)
+    return Breached(found, False)
+
+
+def _may_leave_disk(end_offset: int, bounds: RetentionBounds, config: LogConfig) -> bool:
+    return (
+        config.remote_log_copy_disable
+        or end_offset - 1 <= bounds.highest_remote_offset
+        or end_offset <= bounds.log_start_offset
+    )
+
+
+def _log_start_rule(local: LocalLog, bounds: RetentionBounds) -> _Breaches:
+    start = bounds.local_log_start_offset if bounds.is_tiered else bounds.log_start_offset
+    active = local.active_segment
+
+    def breaches(segment: LogSegment) -> bool:
+        return segment is not active and local.end_offset_of(segment) <= start
+
+    return breaches
+
+
+def _size_rule(local: LocalLog, bounds: RetentionBounds) -> _Breaches:
+    config = local.config
+    limit = config.effective_local_retention_bytes if bounds.is_tiered else config.retention_bytes
+    excess = local.segments.size_in_bytes - limit if limit >= 0 else -1
+
+    def breaches(segment: LogSegment) -> bool:
+        nonlocal excess
+        if excess < segment.size:
+            return False
+        excess -= segment.size
+        return True
+
+    return breaches
+
+
+def _age_rule(config: LogConfig, bounds: RetentionBounds, now_ms: int) -> _Breaches:
+    limit = config.effective_local_retention_ms if bounds.is_tiered else config.retention_ms
+
+    def breaches(segment: LogSegment) -> bool:
+        if limit < 0:
+            return False
+        timestamp = segment.largest_timestamp
+        if bounds.is_tiered and timestamp > now_ms:
+            timestamp = segment.modified_ms
+        return now_ms - timestamp > limit
+
+    return breaches
