@@ -9,6 +9,7 @@ One process is a whole cluster: broker and controller, one voter. The controller
 opened, because a single voter has nobody to talk to.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,13 +18,17 @@ from ..clients.errors import ErrorCode, KafkaError
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, read_listeners
 
-DEV_PROPERTIES = {
-    "listeners": "PLAINTEXT://127.0.0.1:9092",
-    "log.dirs": "data",
-    "rsm.config.url": "data/remote",
-    "group.initial.rebalance.delay.ms": "0",
-}
-"""What a broker without a file is. Overrides are laid over these."""
+
+def dev_properties(directory: str = "data") -> dict[str, str]:
+    """What a broker without a file is, with everything that it stores in `directory`."""
+    data = os.path.abspath(directory)
+    return {
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "log.dirs": data,
+        "rsm.config.url": f"file://{data}/remote",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
 
 _REMOTE_CLASS = "remote.log.storage.manager.class.name"
 
@@ -63,9 +68,10 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     values = ConfigValues(stated)
     node_id = _node_id(values)
     _require_single_voter(values, node_id)
-    log_dirs = tuple(values.texts("log.dirs") or values.texts("log.dir"))
-    if not log_dirs or not all(log_dirs):
+    named = values.texts("log.dirs") or values.texts("log.dir")
+    if not named or not all(named):
         raise _refuse("log.dirs holds an empty directory name.")
+    log_dirs = tuple(os.path.abspath(directory) for directory in named)
     if len(set(log_dirs)) < len(log_dirs):
         raise _refuse("log.dirs names the same directory twice.")
     return BrokerConfig(

@@ -115,7 +115,10 @@ BANS = (
         "nothing: no process starts another",
     ),
     _ban(
-        "print() sys.exit exit() quit()", "the log, an error that is raised", "broker/__main__.py"
+        "print() sys.exit exit() quit()",
+        "the log, an error that is raised",
+        "broker/__main__.py",
+        "broker/command_line.py",  # the one place that talks to a terminal
     ),
 )
 

@@ -10,11 +10,7 @@ from collections.abc import Coroutine, Sequence
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID
-from ...clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
+from ...clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ...clients.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -24,11 +20,9 @@ from ...clients.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ...replication.cluster_image import ClusterImage, PartitionImage, TopicImage
-from ...replication.topic_names import INTERNAL_TOPICS, validate_topic_name
+from ...replication.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS, validate_topic_name
 from ..authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ..context import BrokerContext, RequestContext
-from ..coordinator.group_config import GroupCoordinatorConfig
-from ..coordinator.offsets_topic import OFFSETS_TOPIC, offsets_topic_configs
 
 _CREATE_TIMEOUT_MS = 30_000
 
@@ -62,25 +56,13 @@ def _is_valid(name: str) -> bool:
     return True
 
 
-def _offsets_topic(config: GroupCoordinatorConfig) -> CreatableTopic:
-    return CreatableTopic(
-        name=OFFSETS_TOPIC,
-        num_partitions=config.offsets_topic_num_partitions,
-        replication_factor=config.offsets_topic_replication_factor,
-        configs=[
-            CreatableTopicConfig(name=name, value=value)
-            for name, value in offsets_topic_configs(config).items()
-        ],
-    )
-
-
 async def _create_then_respond(
     broker: BrokerContext, context: RequestContext, request: MetadataRequest, names: list[str]
 ) -> MetadataResponse:
     creation = CreateTopicsRequest(
         topics=[
-            _offsets_topic(broker.group_coordinator.config)
-            if name == OFFSETS_TOPIC
+            broker.group_coordinator.internal_topic(name)
+            if name == GROUP_METADATA_TOPIC
             else CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
             for name in names
         ],

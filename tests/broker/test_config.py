@@ -2,7 +2,7 @@
 
 import pytest
 
-from tierlog.broker.config import DEV_PROPERTIES, BrokerConfig, config_warnings, read_config
+from tierlog.broker.config import BrokerConfig, config_warnings, dev_properties, read_config
 from tierlog.broker.config_values import TABLES
 from tierlog.broker.listeners import Endpoint, with_bound_ports
 from tierlog.broker.properties import parse_properties
@@ -55,7 +55,7 @@ def test_the_file_of_a_kafka_node_works_as_it_is() -> None:
 
 
 def test_without_a_file_it_is_a_dev_broker() -> None:
-    config = read_config(DEV_PROPERTIES)
+    config = read_config(dev_properties())
     assert config.node_id == 0
     assert str(config.listeners.advertised[0]) == "PLAINTEXT://127.0.0.1:9092"
     assert config.remote_storage is not None
@@ -75,7 +75,7 @@ def test_every_property_that_is_acted_on_says_what_it_does() -> None:
 
 
 def test_an_unknown_name_is_a_warning_that_suggests_the_nearest() -> None:
-    config = read_config({**DEV_PROPERTIES, "log.retenion.hours": "1", "x.y.z": "1"})
+    config = read_config({**dev_properties(), "log.retenion.hours": "1", "x.y.z": "1"})
     assert config_warnings(config) == [
         "Unknown property log.retenion.hours; did you mean log.retention.hours?",
         "Unknown property x.y.z.",
