@@ -44,6 +44,9 @@ class Region(Protocol):
     """A stretch of a file that is sent without being read (`storage.files.FileRegion`)."""
 
     @property
+    def position(self) -> int: ...
+
+    @property
     def nbytes(self) -> int: ...
 
 

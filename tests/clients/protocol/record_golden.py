@@ -1,0 +1,239 @@
+"""Records `tests/golden/protocol`: what real clients say to a real Kafka, and what it answers.
+
+    python -m tierlog.tests.clients.protocol.record_golden
+
+Starts Apache Kafka (needs Java and Maven), puts a recording proxy before it, and sends
+confluent-kafka, kafka-python and Kafka's own tools through an everyday life: create a topic, write,
+read in a group, look at everything, delete. Of each (API, version, direction, client) one frame is
+kept, the longest that is not long. Nothing but the APIs that we serve is kept.
+"""
+
+import importlib.metadata
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from tierlog.bench.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.probe import free_port
+from tierlog.clients.protocol.api import SERVED
+
+from .golden import FOLDER, Golden
+
+LONGEST = 1500
+TOPIC = "golden"
+
+
+class Recorder:
+    """A proxy that forwards everything and keeps frames."""
+
+    def __init__(self, port: int, target_port: int) -> None:
+        self.client = "nobody"
+        self.kept: dict[tuple[int, int, str, str], bytes] = {}
+        self._target_port = target_port
+        self._listener = socket.create_server(("127.0.0.1", port))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            connection, _ = self._listener.accept()
+            upstream = socket.create_connection(("127.0.0.1", self._target_port))
+            listening = Conversation(self.client, self.kept)
+            for source, target, note in (
+                (connection, upstream, listening.request),
+                (upstream, connection, listening.response),
+            ):
+                threading.Thread(target=_pump, args=(source, target, note), daemon=True).start()
+
+
+class Conversation:
+    """One connection: knows which request a response answers."""
+
+    def __init__(self, client: str, kept: dict[tuple[int, int, str, str], bytes]) -> None:
+        self._client = client
+        self._kept = kept
+        self._asked: dict[int, tuple[int, int]] = {}
+
+    def request(self, frame: bytes) -> None:
+        key, version, correlation_id = struct.unpack_from(">hhi", frame)
+        self._asked[correlation_id] = key, version
+        self._keep(key, version, "request", frame)
+
+    def response(self, frame: bytes) -> None:
+        (correlation_id,) = struct.unpack_from(">i", frame)
+        self._keep(*self._asked.pop(correlation_id), "response", frame)
+
+    def _keep(self, key: int, version: int, direction: str, frame: bytes) -> None:
+        api = SERVED.get(key)
+        if api is None or not api.serves(version):
+            return
+        place = key, version, direction, self._client
+        best = self._kept.get(place)
+        if best is None or len(best) < len(frame) <= LONGEST or len(frame) < len(best) > LONGEST:
+            self._kept[place] = frame
+
+
+def _pump(source: socket.socket, target: socket.socket, note: Callable[[bytes], None]) -> None:
+    try:
+        with source.makefile("rb") as stream:
+            while size := stream.read(4):
+                frame = stream.read(struct.unpack(">i", size)[0])
+                note(frame)
+                target.sendall(size + frame)
+    except OSError:
+        print("a connection ended roughly", file=sys.stderr)
+    finally:
+        for side in (source, target):
+            side.close()
+
+
+def confluent_kafka(bootstrap: str) -> None:
+    # Imported by name: their types are incomplete, and nothing here depends on them.
+    client, admins = import_module("confluent_kafka"), import_module("confluent_kafka.admin")
+    topic = f"{TOPIC}-librdkafka"
+    server = {"bootstrap.servers": bootstrap}
+    admin = admins.AdminClient(server)
+    new_topic = admins.NewTopic(topic, 2, config={"segment.bytes": "1048576"})
+    admin.create_topics([new_topic])[topic].result()
+    admin.create_partitions([admins.NewPartitions(topic, 3)])[topic].result()
+    producer = client.Producer({**server, "enable.idempotence": True})
+    for number in range(6):
+        producer.produce(topic, f"value-{number}".encode(), f"key-{number}".encode())
+    producer.flush()
+    reading = {**server, "auto.offset.reset": "earliest", "session.timeout.ms": 6000}
+    for _ in range(2):
+        consumer = client.Consumer(
+            {**reading, "group.id": "golden-librdkafka", "group.instance.id": "one"}
+        )
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + 8
+        while time.monotonic() < deadline:
+            if consumer.poll(0.2) is not None:
+                consumer.commit(asynchronous=False)
+        consumer.committed([client.TopicPartition(topic, 0)])
+        consumer.close()
+    leaver = client.Consumer({**reading, "group.id": "golden-leaver"})
+    leaver.subscribe([topic])
+    leaver.poll(5)
+    leaver.close()
+    resource = admins.ConfigResource(admins.ResourceType.TOPIC, topic)
+    admin.describe_configs([resource])[resource].result()
+    partition = client.TopicPartition(topic, 0)
+    admin.list_offsets({partition: admins.OffsetSpec.latest()})[partition].result()
+    admin.describe_cluster().result()
+    admin.delete_topics([topic])[topic].result()
+
+
+def kafka_python(bootstrap: str) -> None:
+    warnings.simplefilter("ignore")
+    client, admins = import_module("kafka"), import_module("kafka.admin")
+    topic = f"{TOPIC}-kafka-python"
+    partition = client.TopicPartition(topic, 0)
+    admin = admins.KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_topics([admins.NewTopic(topic, 2, 1)])
+    producer = client.KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True)
+    for number in range(6):
+        producer.send(topic, f"value-{number}".encode(), key=f"key-{number}".encode())
+    producer.flush()
+    for _ in range(2):
+        consumer = client.KafkaConsumer(
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id="golden-kafka-python",
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=6000,
+        )
+        for _message in consumer:
+            consumer.commit()
+        consumer.committed(partition)
+        consumer.end_offsets([partition])
+        consumer.close()
+    admin.describe_configs([admins.ConfigResource(admins.ConfigResourceType.TOPIC, topic)])
+    admin.describe_cluster()
+    admin.describe_topics([topic])
+    admin.delete_topics([topic])
+
+
+def java_tools(bootstrap: str) -> None:
+    topic = f"{TOPIC}-java"
+    server = ("--bootstrap-server", bootstrap)
+    run_tool(
+        "kafka-topics",
+        *server,
+        "--create",
+        "--topic",
+        topic,
+        "--partitions",
+        "2",
+        "--config",
+        "segment.bytes=1048576",
+    )
+    run_tool("kafka-topics", *server, "--alter", "--topic", topic, "--partitions", "3")
+    run_tool("kafka-topics", *server, "--describe", "--topic", topic)
+    run_tool(
+        "kafka-console-producer",
+        *server,
+        "--topic",
+        topic,
+        stdin="".join(f"value-{number}\n" for number in range(6)),
+    )
+    for _ in range(2):
+        run_tool(
+            "kafka-console-consumer",
+            *server,
+            "--topic",
+            topic,
+            "--group",
+            "golden-java",
+            "--from-beginning",
+            "--timeout-ms",
+            "6000",
+            check=False,
+        )
+        run_tool("kafka-console-producer", *server, "--topic", topic, stdin="one more\n")
+    run_tool(
+        "kafka-configs",
+        *server,
+        "--describe",
+        "--entity-type",
+        "topics",
+        "--entity-name",
+        topic,
+        "--all",
+    )
+    run_tool("kafka-get-offsets", *server, "--topic", topic)
+    run_tool("kafka-consumer-groups", *server, "--describe", "--group", "golden-java")
+    run_tool("kafka-cluster", "list-endpoints", *server, check=False)
+    run_tool("kafka-topics", *server, "--delete", "--topic", topic)
+
+
+CLIENTS = {
+    f"confluent-kafka-{importlib.metadata.version('confluent-kafka')}": confluent_kafka,
+    f"kafka-python-{importlib.metadata.version('kafka-python')}": kafka_python,
+    "java-4.3.1": java_tools,
+}
+
+
+def record() -> None:
+    proxy_port, port = free_port(), free_port()
+    recorder = Recorder(proxy_port, port)
+    advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
+    with tempfile.TemporaryDirectory() as directory:
+        node = KafkaNode(Path(directory), properties=advertised, port=port, heap="400m")
+        with node:
+            for name, live in CLIENTS.items():
+                recorder.client = name
+                live(f"127.0.0.1:{proxy_port}")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for (key, version, direction, client), frame in sorted(recorder.kept.items()):
+        Golden(key, version, direction == "request", client, frame).write()
+
+
+if __name__ == "__main__":
+    record()

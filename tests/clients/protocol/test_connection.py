@@ -1,0 +1,128 @@
+"""Frames: the same whatever pieces they arrive in, never copied when whole, never trusted."""
+
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tierlog.clients.errors import ProtocolError
+from tierlog.clients.protocol.connection import SMALL_BUFFER_BYTES, FrameReader, frame
+
+LIMIT = 1000
+
+
+def wire(*bodies: bytes) -> bytes:
+    return b"".join(len(body).to_bytes(4) + body for body in bodies)
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[memoryview]:
+    edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return [memoryview(data)[start:end] for start, end in pairwise(edges)]
+
+
+@given(st.lists(st.binary(max_size=LIMIT), max_size=6), st.lists(st.integers(0, 10_000)))
+def test_any_chunking_gives_the_same_frames(bodies: list[bytes], cuts: list[int]) -> None:
+    reader = FrameReader(LIMIT)
+    data = wire(*bodies)
+    # A frame is good until its buffer is used again, so each is copied at once, as tests may.
+    frames = [bytes(found) for piece in pieces(data, cuts) for found in reader.feed(piece)]
+    assert frames == bodies
+    assert reader.is_between_frames
+
+
+def test_one_byte_at_a_time() -> None:
+    reader = FrameReader(LIMIT)
+    data = wire(b"", b"a", b"bc")
+    frames = [bytes(f) for i in range(len(data)) for f in reader.feed(memoryview(data)[i : i + 1])]
+    assert frames == [b"", b"a", b"bc"]
+
+
+def test_a_whole_frame_is_a_slice_of_the_buffer_it_came_in() -> None:
+    buffer = bytearray(wire(b"first", b"second"))
+    frames = list(FrameReader(LIMIT).feed(memoryview(buffer)))
+    assert [bytes(found) for found in frames] == [b"first", b"second"]
+    assert all(found.obj is buffer for found in frames)
+
+
+def test_a_frame_in_pieces_owns_its_buffer() -> None:
+    reader = FrameReader(LIMIT)
+    shared = bytearray(wire(b"frame"))
+    assert not list(reader.feed(memoryview(shared)[:6]))
+    (found,) = reader.feed(memoryview(shared)[6:])
+    shared[:] = bytes(len(shared))
+    assert bytes(found) == b"frame"
+
+
+def test_reading_can_stop_between_two_frames() -> None:
+    """One request is under way at a time (C4): the rest of the buffer waits its turn."""
+    reader = FrameReader(LIMIT)
+    view = memoryview(wire(b"first", b"second") + b"\0\0")
+    first, position = reader.next_frame(view)
+    assert first is not None
+    assert (bytes(first), position) == (b"first", 9)
+    second, position = reader.next_frame(view, position)
+    assert second is not None
+    assert (bytes(second), position) == (b"second", 19)
+    assert reader.next_frame(view, position) == (None, 21)
+    assert not reader.is_between_frames
+
+
+@pytest.mark.parametrize("size", [-1, -(1 << 31), LIMIT + 1, (1 << 31) - 1])
+@pytest.mark.parametrize("whole", [True, False], ids=["size whole", "size in pieces"])
+def test_a_size_that_cannot_be_is_a_protocol_error_at_once(size: int, whole: bool) -> None:
+    reader = FrameReader(LIMIT)
+    data = memoryview(size.to_bytes(4, signed=True))
+    if not whole:
+        assert not list(reader.feed(data[:3]))
+        data = data[3:]
+    with pytest.raises(ProtocolError, match="limit is 1000"):
+        list(reader.feed(data))
+
+
+def test_memory_follows_what_arrives_not_what_is_announced() -> None:
+    announced = 100 * 1024 * 1024
+    reader = FrameReader(announced)
+    piece = memoryview(announced.to_bytes(4) + bytes(10))
+    tracemalloc.start()
+    assert not list(reader.feed(piece))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * SMALL_BUFFER_BYTES
+
+
+@given(st.integers(1, 3_000_000), st.lists(st.integers(5_000, 700_000), min_size=1))
+@settings(deadline=None)
+def test_the_rest_of_a_big_frame_can_be_received_directly(size: int, steps: list[int]) -> None:
+    body = (b"0123456789" * (size // 10 + 1))[:size]
+    data = memoryview(wire(body))
+    reader = FrameReader(size)
+    found, position = reader.next_frame(data[:10], 0)
+    turn = 0
+    while found is None:
+        step = steps[turn % len(steps)]
+        turn += 1
+        space = reader.space()
+        if space is None:
+            found, taken = reader.next_frame(data[position : position + step])
+            position += taken
+            continue
+        count = min(step, len(space), len(data) - position)
+        space[:count] = data[position : position + count]
+        position += count
+        space.release()
+        found = reader.received(count)
+    assert bytes(found) == body
+    assert reader.is_between_frames
+
+
+def test_a_message_gets_its_size_and_small_pieces_become_one() -> None:
+    records = memoryview(b"r" * 50)
+    assert frame([b"header", b"body", records, b"end"]) == [
+        b"\0\0\0\x3fheaderbody",
+        records,
+        b"end",
+    ]
+    big = b"b" * 100_000
+    assert frame([b"header", big])[1] is big
+    assert frame([]) == [bytes(4)]

@@ -1,0 +1,69 @@
+"""What real clients sent and a real Kafka answered, read and written again without a difference."""
+
+import pytest
+
+from tierlog.clients.protocol.api import SERVED, ApiKey, request_class, response_class
+from tierlog.clients.protocol.codec import decode, encode_bytes
+from tierlog.clients.protocol.header import (
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+    response_header,
+)
+from tierlog.clients.protocol.messages.api_versions import ApiVersionsResponse
+from tierlog.clients.protocol.messages.produce import ProduceRequest
+from tierlog.clients.record.batch import batches
+
+from .golden import Golden, all_goldens
+
+
+@pytest.mark.parametrize("golden", all_goldens(), ids=lambda golden: golden.name)
+def test_a_golden_frame_comes_out_as_it_went_in(golden: Golden) -> None:
+    frame = memoryview(golden.frame)
+    if golden.is_request:
+        header, position = decode_request_header(frame)
+        assert (header.api_key, header.api_version) == (golden.api_key, golden.version)
+        encoded = encode_request_header(header)
+        cls = request_class(golden.api_key)
+    else:
+        correlation_id, position = decode_response_header(golden.api_key, golden.version, frame)
+        encoded = response_header(golden.api_key, golden.version, correlation_id)
+        cls = response_class(golden.api_key)
+    assert encoded == frame[:position]
+    message, end = decode(cls, golden.version, frame, position)
+    assert end == len(frame)
+    assert encode_bytes(message, golden.version) == frame[position:]
+
+
+def test_every_served_api_is_among_the_goldens() -> None:
+    assert {golden.api_key for golden in all_goldens()} == set(SERVED)
+
+
+def test_a_recorded_kafka_announces_the_versions_that_we_serve() -> None:
+    announcements = [
+        golden
+        for golden in all_goldens()
+        if golden.api_key == ApiKey.API_VERSIONS and not golden.is_request
+    ]
+    assert announcements
+    for golden in announcements:
+        response, _ = decode(ApiVersionsResponse, golden.version, memoryview(golden.frame), 4)
+        announced = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        for api in SERVED.values():
+            assert announced[api.key] == (api.lowest_version, api.highest_version), api.name
+
+
+def test_recorded_produce_requests_carry_whole_batches() -> None:
+    recorded = [
+        golden for golden in all_goldens() if golden.api_key == ApiKey.PRODUCE and golden.is_request
+    ]
+    assert len(recorded) >= 3
+    for golden in recorded:
+        frame = memoryview(golden.frame)
+        request, _ = decode(ProduceRequest, golden.version, frame, decode_request_header(frame)[1])
+        for topic in request.topic_data:
+            for partition in topic.partition_data:
+                assert isinstance(partition.records, memoryview)
+                (batch,) = batches(partition.records)
+                assert batch.crc_is_valid()
+                assert batch.record_count >= 1
