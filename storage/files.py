@@ -277,7 +277,7 @@ class OsFileHandle:
         self._descriptor = None
 
 
-_ALLOCATION_UNIT = 65_536
+_ALLOCATION_UNIT = mmap.PAGESIZE
 
 
 class OsMappedFile:
@@ -301,7 +301,9 @@ class OsMappedFile:
             return
         if os.fstat(fd).st_size < self.capacity:
             os.ftruncate(fd, self.capacity)
-        self.buffer = mmap.mmap(fd, self.capacity)
+        mapping = self.buffer = mmap.mmap(fd, self.capacity)
+        # Without this the first store makes the kernel read (and zero) megabytes ahead: 3 ms.
+        mapping.madvise(mmap.MADV_RANDOM)
 
     def write_at(self, position: int, content: bytes) -> None:
         end = position + len(content)
