@@ -76,7 +76,10 @@ class Metadata:
 
     @property
     def is_stale(self) -> bool:
-        return self._is_stale
+        """Whether the view was contradicted, or is older than `max_age_ms`; or there is none."""
+        if self._is_stale or self._refreshed_at is None:
+            return True
+        return asyncio.get_running_loop().time() - self._refreshed_at > self._max_age_seconds
 
     def leader(self, partition: TopicPartition) -> PartitionMetadata | None:
         """The partition's leader, or None where there is none or none is known."""
@@ -95,9 +98,7 @@ class Metadata:
         Raises `KafkaError` when no broker answers. A topic that the brokers do not know is left
         out of the view; `partition_count` says why.
         """
-        now = asyncio.get_running_loop().time()
-        is_old = self._refreshed_at is None or now - self._refreshed_at > self._max_age_seconds
-        if is_old or self._is_stale or any(topic not in self.topics for topic in topics):
+        if self.is_stale or any(topic not in self.topics for topic in topics):
             await self.refresh(topics)
 
     async def refresh(self, topics: Collection[str]) -> None:

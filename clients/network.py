@@ -126,6 +126,14 @@ class NetworkClient:
                 if node.channel is not None and not node.channel.in_flight_count:
                     _disconnect(node)
 
+    def add_node(self, node_id: int, address: Address) -> None:
+        """Take over one more broker, such as a coordinator that metadata does not name yet."""
+        node = self._nodes.get(node_id)
+        if node is None or node.address != address:
+            if node is not None:
+                _disconnect(node)
+            self._nodes[node_id] = _Node(address)
+
     async def request(
         self,
         node_id: int,
@@ -156,7 +164,9 @@ class NetworkClient:
         channel = await self._connected(node, deadline)
         channel.send_unanswered(message, _negotiated(node, message, NEWEST))
 
-    async def request_any(self, message: Message, response_class: type[R]) -> R:
+    async def request_any(
+        self, message: Message, response_class: type[R], *, version_max: int = NEWEST
+    ) -> R:
         """Send a request to whichever broker answers; all that are known are tried once.
 
         Raises the last node's `KafkaError` when none answers.
@@ -164,7 +174,7 @@ class NetworkClient:
         failure = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "No broker is known.")
         for node_id in self._by_preference():
             try:
-                return await self.request(node_id, message, response_class)
+                return await self.request(node_id, message, response_class, version_max=version_max)
             except KafkaError as error:
                 if error.code not in _OF_THE_CONNECTION:
                     raise
