@@ -16,6 +16,7 @@ Rules it keeps:
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from enum import Enum
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
         DeleteTopicsRequest,
         DeleteTopicsResponse,
     )
+
+_log = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT")
 
@@ -86,6 +89,8 @@ TRANSITIONS: Mapping[tuple[ControllerState, ControllerEvent], ControllerState] =
         (ControllerState.FAILED, ControllerEvent.DISK_FAILED): ControllerState.FAILED,
         (ControllerState.FAILED, ControllerEvent.STOP): ControllerState.STOPPED,
         (ControllerState.STOPPED, ControllerEvent.STOP): ControllerState.STOPPED,
+        # The last change was being written when the controller was told to stop.
+        (ControllerState.STOPPED, ControllerEvent.DISK_FAILED): ControllerState.STOPPED,
     }
 )
 """A failed controller decides nothing more; a restart replays what the disk really holds."""
@@ -147,17 +152,19 @@ class Controller:
         cluster_id: str,
         environment: Environment,
         metadata_log: MetadataLog,
-        flush_executor: Executor | None = None,
+        flush_executor: Executor,
     ) -> None:
         self._config = config
         self._environment = environment
         self._metadata_log = metadata_log
-        # fsyncs run here so that the event loop doesn't wait for the disk; None: the loop's own.
+        # fsyncs run here, so that the event loop doesn't wait for the disk.
         self._flush_executor = flush_executor
         self._listeners: list[ImageListener] = []
         self._state = ControllerState.STARTING
-        self._queue: asyncio.Queue[_Write[object]] = asyncio.Queue(_WRITES_MAX)
+        # None wakes the worker so that it sees that it is to stop.
+        self._queue: asyncio.Queue[_Write[object] | None] = asyncio.Queue(_WRITES_MAX)
         self._tasks = TaskOwner(1)
+        self._worker: asyncio.Task[None] | None = None
         self.image = ClusterImage(cluster_id=cluster_id, controller_id=config.node_id)
 
     @property
@@ -188,13 +195,16 @@ class Controller:
             lambda image: register_broker(image, registration, self._metadata_log.end_offset)
         )
         self._apply(ControllerEvent.ELECTED)
-        self._tasks.start(self._work(), "controller")
+        self._worker = self._tasks.start(self._work(), "controller")
 
     async def stop(self) -> None:
-        """Take no more writes; what waits is answered NOT_CONTROLLER. The log is closed."""
+        """Finish what is being written; what waits is answered NOT_CONTROLLER. Closes the log."""
         self._apply(ControllerEvent.STOP)
-        await self._tasks.stop()
         self._fail_queued()
+        if self._worker is not None:
+            self._queue.put_nowait(None)
+            await asyncio.wait([self._worker])
+        await self._tasks.stop()
         self._metadata_log.close(self._environment.wall_clock_ms())
 
     def _apply(self, event: ControllerEvent) -> None:
@@ -247,27 +257,30 @@ class Controller:
             writes = [await self._queue.get()]
             while len(writes) < _WRITES_PER_FLUSH and not self._queue.empty():
                 writes.append(self._queue.get_nowait())
-            await self._commit(writes)
+            await self._commit([write for write in writes if write is not None])
 
     async def _commit(self, writes: list[_Write[object]]) -> None:
         """Decide on the writes in turn, then let them count and be answered together."""
-        decided: list[_Decided] = []
         try:
-            self._decide(writes, decided)
+            decided = self._decide(writes)
             await self._flush()
-        except (OSError, KafkaError):
-            # Our own image may be behind the disk now, or ahead of it: stop deciding.
+            for one in decided:
+                if one.delta is not None:
+                    self._publish(one.image, one.delta)
+                one.write.respond()
+        except BaseException as error:
+            # Our image may be behind the disk now, or ahead of it: decide nothing more.
             self._apply(ControllerEvent.DISK_FAILED)
             for write in writes:
                 write.fail(_not_controller())
             self._fail_queued()
-            return
-        for one in decided:
-            if one.delta is not None:
-                self._publish(one.image, one.delta)
-            one.write.respond()
+            if not isinstance(error, (OSError, KafkaError)):
+                raise
+            _log.error("The metadata log cannot be written, nothing is decided any more: %s", error)
 
-    def _decide(self, writes: list[_Write[object]], decided: list[_Decided]) -> None:
+    def _decide(self, writes: list[_Write[object]]) -> list[_Decided]:
+        """Write what is decided. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        decided: list[_Decided] = []
         image = self.image
         now = asyncio.get_running_loop().time()
         for write in writes:
@@ -290,17 +303,24 @@ class Controller:
             offset = self._metadata_log.append(records, self._environment.wall_clock_ms())
             image = delta.apply(offset, self._metadata_log.epoch)
             decided.append(_Decided(write, image, delta))
+        return decided
 
     async def _flush(self) -> None:
         task = self._metadata_log.prepare_flush()
         if task is not None:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._flush_executor, task.run)
+            try:
+                await loop.run_in_executor(self._flush_executor, task.run)
+            except OSError as error:
+                self._metadata_log.fail_flush(error)
+                raise
             self._metadata_log.complete_flush(task)
 
     def _fail_queued(self) -> None:
         while not self._queue.empty():
-            self._queue.get_nowait().fail(_not_controller())
+            write = self._queue.get_nowait()
+            if write is not None:
+                write.fail(_not_controller())
 
     async def create_topics(self, request: "CreateTopicsRequest") -> "CreateTopicsResponse":
         """Create topics; each topic's result says how it went."""

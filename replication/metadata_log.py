@@ -22,8 +22,12 @@ from ..clients.record.batch import RecordBatch, batches
 from ..clients.record.builder import RecordBatchBuilder
 from ..clients.record.control import ControlRecordType
 from ..clients.topic_partition import TopicPartition
+from ..storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
+from ..storage.config import LogConfig
 from ..storage.fetch_data import FetchIsolation, RemoteRead
 from ..storage.files import FileRegion, Files
+from ..storage.log_dir import LogDir
+from ..storage.log_loader import LoadRequest, load_log
 from ..storage.producer_entry import AppendOrigin
 from ..storage.unified_log import UnifiedLog
 from .metadata_records import (
@@ -51,6 +55,45 @@ METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
 """The id that Kafka reserves for the topic."""
 
 _READ_BYTES = 1 << 20
+
+
+_METADATA_LOG_CONFIG = LogConfig(
+    cleanup_policy=(), max_message_bytes=8 * 1024 * 1024, retention_ms=-1, retention_bytes=-1
+)
+
+
+def open_metadata_log(
+    log_dir: LogDir, node_id: int, now_ms: int, *, had_clean_shutdown: bool = False
+) -> "MetadataLog":
+    """Open or create the metadata log in a directory.
+
+    Without a clean shutdown every batch is checked again and a torn end is cut off. Raises
+    KafkaError(KAFKA_STORAGE_ERROR).
+    """
+    directory = f"{log_dir.path}/{METADATA_PARTITION}"
+    log_dir.check()
+    try:
+        _make_directory(log_dir.files, log_dir.path, directory)
+    except OSError as error:
+        raise log_dir.fail(error) from error
+    request = LoadRequest(
+        METADATA_PARTITION,
+        METADATA_TOPIC_ID,
+        directory,
+        _METADATA_LOG_CONFIG,
+        had_clean_shutdown=had_clean_shutdown,
+    )
+    return MetadataLog(load_log(log_dir, request, now_ms), log_dir.files, node_id)
+
+
+def _make_directory(files: Files, parent: str, directory: str) -> None:
+    """The directory and its `partition.metadata`, on the disk before anything is in it."""
+    if not files.is_directory(directory):
+        files.mkdirs(directory)
+        files.sync_dir(parent)
+    path = f"{directory}/{PARTITION_METADATA_FILE}"
+    if not files.exists(path):
+        write_partition_metadata(files, path, METADATA_TOPIC_ID)
 
 
 class CommittedRecords(NamedTuple):
@@ -123,6 +166,10 @@ class MetadataLog:
     def prepare_flush(self) -> "FlushTask | None":
         """The fsync that is still owed, to be run in a thread and then completed."""
         return self._log.prepare_flush()
+
+    def fail_flush(self, error: OSError) -> None:
+        """The fsync has failed: the directory is offline from now on."""
+        self._log.log_dir.fail(error)
 
     def complete_flush(self, task: "FlushTask") -> None:
         """The fsync is done: everything below its offset counts."""

@@ -7,14 +7,17 @@ the first, so that every partition has a leader from the start.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from random import Random
+from typing import TYPE_CHECKING
 
 from ..clients.errors import ErrorCode, KafkaError
 from .cluster_image import BrokerImage
 
+if TYPE_CHECKING:
+    from random import Random
+
 
 def place_replicas(
-    brokers: Mapping[int, BrokerImage], partitions: int, replication_factor: int, random: Random
+    brokers: Mapping[int, BrokerImage], partitions: int, replication_factor: int, random: "Random"
 ) -> list[list[int]]:
     """The replicas of each partition, the preferred leader first.
 
@@ -43,7 +46,7 @@ def place_replicas(
     ]
 
 
-def _racks(brokers: Iterable[BrokerImage], random: Random) -> list[list[int]]:
+def _racks(brokers: Iterable[BrokerImage], random: "Random") -> list[list[int]]:
     """Broker ids by rack, both in an order that no topic shares with another."""
     racks: dict[str | None, list[int]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.broker_id):

@@ -7,13 +7,15 @@ the node votes for itself and has its majority (K12).
 """
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.protocol.schema import Message, Struct, field, int16, int32
 from ..storage.files import Files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 NO_VOTE = -1
 UNKNOWN_LEADER = -1

@@ -7,8 +7,7 @@ creates at most 10,000 partitions.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from random import Random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID, Uuid
@@ -40,6 +39,9 @@ from .partition_control import check_assignment, new_partition
 from .placement import place_replicas
 from .topic_names import CLUSTER_METADATA_TOPIC, colliding_topic, validate_topic_name
 
+if TYPE_CHECKING:
+    from random import Random
+
 _TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 _TOO_MANY_RECORDS = "Unable to perform excessively large batch operation."
 
@@ -49,7 +51,7 @@ class TopicControl(NamedTuple):
 
     config: ControllerConfig
     new_topic_id: Callable[[], Uuid]
-    random: Random
+    random: "Random"
 
 
 def create_topics(
@@ -298,7 +300,7 @@ def _check_named_once(topic: TopicImage, by_name: Counter[str], by_id: Counter[U
 
 
 def create_partitions(
-    image: ClusterImage, request: CreatePartitionsRequest, random: Random
+    image: ClusterImage, request: CreatePartitionsRequest, random: "Random"
 ) -> Decision[CreatePartitionsResponse]:
     """Decide on each topic of the request; with `validate_only` nothing is recorded."""
     named = Counter(topic.name for topic in request.topics)
@@ -345,7 +347,7 @@ def _policy(message: str) -> KafkaError:
 
 
 def _add_partitions(
-    image: ClusterImage, asked: CreatePartitionsTopic, random: Random
+    image: ClusterImage, asked: CreatePartitionsTopic, random: "Random"
 ) -> Sequence[Message]:
     topic = image.topics_by_name.get(asked.name)
     if topic is None:

@@ -1,0 +1,86 @@
+"""A node without its sockets: a controller and its metadata log on a simulated disk."""
+
+from concurrent.futures import Executor
+
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+from tierlog.replication.broker_control import BrokerRegistration
+from tierlog.replication.cluster_image import Endpoint
+from tierlog.replication.controller import Controller
+from tierlog.replication.controller_config import ControllerConfig
+from tierlog.replication.metadata_log import open_metadata_log
+from tierlog.storage.files import Files
+from tierlog.storage.log_dir import LogDir
+from tierlog.tests.simulation.environment import EPOCH_MS, SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop
+
+NODE_ID = 1
+DATA = "/data"
+DIRECTORY_ID = Uuid(b"d" * 16)
+CLUSTER_ID = "DKtQfi4zRE2QUDwqmEbbHA"
+
+
+class LoopExecutor(Executor):
+    """Never asked: the simulated loop runs an executor's work itself."""
+
+
+def registration(incarnation: int = 1) -> BrokerRegistration:
+    return BrokerRegistration(
+        NODE_ID,
+        Uuid(bytes([incarnation]) * 16),
+        [Endpoint("PLAINTEXT", "127.0.0.1", 9092, 0)],
+        [DIRECTORY_ID],
+    )
+
+
+def open_controller(
+    loop: SimulatedLoop, files: Files, config: ControllerConfig | None = None
+) -> Controller:
+    """A controller that has not been started, over whatever the disk holds."""
+    if not files.is_directory(DATA):
+        files.mkdirs(DATA)
+        files.sync_dir("/")
+    metadata_log = open_metadata_log(LogDir(files, DATA), NODE_ID, EPOCH_MS)
+    return Controller(
+        config or ControllerConfig(NODE_ID),
+        CLUSTER_ID,
+        SimulatedEnvironment(loop),
+        metadata_log,
+        LoopExecutor(),
+    )
+
+
+def creation(
+    *names: str,
+    partitions: int = 1,
+    configs: dict[str, str] | None = None,
+    validate_only: bool = False,
+) -> CreateTopicsRequest:
+    """A request for topics with the broker's own replication factor."""
+    stated = [
+        CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()
+    ]
+    return CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name, num_partitions=partitions, replication_factor=-1, configs=stated
+            )
+            for name in names
+        ],
+        validate_only=validate_only,
+    )
+
+
+async def create(controller: Controller, *names: str, partitions: int = 1) -> None:
+    """Create topics; it must work."""
+    response = await controller.create_topics(creation(*names, partitions=partitions))
+    assert [result.error_code for result in response.topics] == [0] * len(names), response
+
+
+def outcome(result: CreatableTopicResult) -> tuple[int, str | None]:
+    return result.error_code, result.error_message
