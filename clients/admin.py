@@ -1,0 +1,286 @@
+"""The administrator's client (`KafkaAdminClient` in Kafka), as far as tests, tools and the broker's
+own agents need it.
+
+Requests that change the cluster go to the controller, or to the broker that stands in for it, and
+are repeated while the errors are retriable and the timeout lasts. A method that names several
+topics raises the first error; what was done for the others stays done.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from enum import IntEnum
+from types import TracebackType
+from typing import NamedTuple, Self, TypeVar
+
+from .backoff import Backoff
+from .environment import Environment, SystemEnvironment
+from .errors import ErrorCode, KafkaError
+from .kafka_uuid import Uuid
+from .metadata import Metadata, TopicMetadata
+from .network import Address, NetworkClient, NetworkConfig
+from .offset_lookup import OffsetAndTimestamp, OffsetLookup
+from .protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from .protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from .protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from .protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from .protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from .protocol.messages.metadata import MetadataRequest, MetadataResponse
+from .topic_partition import TopicPartition
+
+T = TypeVar("T")
+
+
+class ConfigResourceType(IntEnum):
+    """What a configuration belongs to (`ConfigResource.Type`)."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class NewTopic(NamedTuple):
+    """A topic to be created; -1 leaves a number to the broker's defaults."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = {}
+    replica_assignments: Mapping[int, Sequence[int]] = {}
+
+
+class ClusterDescription(NamedTuple):
+    """The cluster as DescribeCluster tells it."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: dict[int, Address]
+
+
+class Admin:
+    """Administers a cluster. Use as an async context manager, or `stop` it at the end."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        client_id: str = "tierlog-admin",
+        timeout_ms: int = 60_000,
+        network: NetworkConfig | None = None,
+        environment: Environment | None = None,
+    ) -> None:
+        environment = environment or SystemEnvironment()
+        self._timeout_ms = timeout_ms
+        self._random = environment.random
+        self._backoff = Backoff(100, 1000)
+        self._network = NetworkClient(
+            bootstrap, environment, network or NetworkConfig(client_id=client_id)
+        )
+        self._metadata = Metadata(self._network, environment)
+        self._lookup = OffsetLookup(self._network, self._metadata, environment)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        await self._network.close()
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, Uuid]:
+        """Create topics; their ids by name. Raises `KafkaError`, such as TOPIC_ALREADY_EXISTS."""
+        request = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in topics],
+            timeout_ms=self._timeout_ms,
+            validate_only=validate_only,
+        )
+
+        async def attempt() -> dict[str, Uuid]:
+            response = await self._network.request(
+                await self._controller(), request, CreateTopicsResponse
+            )
+            for topic in response.topics:
+                _raise_for(topic.error_code, topic.error_message, topic.name)
+            return {topic.name: topic.topic_id for topic in response.topics}
+
+        return await self._retried(attempt)
+
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics by name. Raises `KafkaError`, such as UNKNOWN_TOPIC_OR_PARTITION."""
+        wanted = list(names)
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name) for name in wanted],
+            topic_names=wanted,
+            timeout_ms=self._timeout_ms,
+        )
+
+        async def attempt() -> None:
+            response = await self._network.request(
+                await self._controller(), request, DeleteTopicsResponse
+            )
+            for topic in response.responses:
+                _raise_for(topic.error_code, topic.error_message, topic.name or "")
+
+        await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def create_partitions(self, counts: Mapping[str, int]) -> None:
+        """Let topics have this many partitions, more than before. Raises `KafkaError`."""
+        request = CreatePartitionsRequest(
+            topics=[
+                CreatePartitionsTopic(name=name, count=count, assignments=None)
+                for name, count in counts.items()
+            ],
+            timeout_ms=self._timeout_ms,
+        )
+
+        async def attempt() -> None:
+            response = await self._network.request(
+                await self._controller(), request, CreatePartitionsResponse
+            )
+            for topic in response.results:
+                _raise_for(topic.error_code, topic.error_message, topic.name)
+
+        await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def describe_configs(
+        self, resource_type: ConfigResourceType, name: str, keys: Collection[str] | None = None
+    ) -> dict[str, str | None]:
+        """The configuration in force, by key; the value of a sensitive one is None."""
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=resource_type,
+                    resource_name=name,
+                    configuration_keys=None if keys is None else list(keys),
+                )
+            ]
+        )
+
+        async def attempt() -> dict[str, str | None]:
+            if resource_type is ConfigResourceType.BROKER:
+                await self._controller()  # brokers are known after that
+                response = await self._network.request(int(name), request, DescribeConfigsResponse)
+            else:
+                response = await self._network.request_any(request, DescribeConfigsResponse)
+            (result,) = response.results
+            _raise_for(result.error_code, result.error_message, name)
+            return {config.name: config.value for config in result.configs}
+
+        return await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """The cluster's id, controller and brokers. Raises `KafkaError`."""
+
+        async def attempt() -> ClusterDescription:
+            response = await self._network.request_any(
+                DescribeClusterRequest(), DescribeClusterResponse
+            )
+            _raise_for(response.error_code, response.error_message, "the cluster")
+            return ClusterDescription(
+                response.cluster_id,
+                response.controller_id,
+                {
+                    broker.broker_id: Address(broker.host, broker.port)
+                    for broker in response.brokers
+                },
+            )
+
+        return await self._retried(attempt)
+
+    async def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicMetadata]:
+        """Every topic, by name. Raises `KafkaError`."""
+        await self._retried(self._all_metadata)
+        return {
+            name: topic
+            for name, topic in self._metadata.topics.items()
+            if include_internal or not topic.is_internal
+        }
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Offsets by time or by named place (`offset_lookup.py`). Raises `KafkaError`."""
+        return await self._lookup.look_up(
+            timestamps, isolation_level=isolation_level, timeout_ms=self._timeout_ms
+        )
+
+    async def _all_metadata(self) -> None:
+        response = await self._network.request_any(
+            MetadataRequest(topics=None, allow_auto_topic_creation=False), MetadataResponse
+        )
+        self._metadata.topics.clear()
+        self._metadata.apply(response)
+
+    async def _controller(self) -> int:
+        """Where to send what the controller does. Raises `KafkaError` where nobody says."""
+        if self._metadata.is_stale:
+            await self._metadata.refresh(())
+        if self._metadata.controller_id not in self._network.node_ids:
+            self._metadata.mark_stale()
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "No controller is known.")
+        return self._metadata.controller_id
+
+    async def _retried(
+        self, attempt: Callable[[], Awaitable[T]], *, except_for: ErrorCode | None = None
+    ) -> T:
+        """Try until it succeeds, fails for good, or time is over; raises the last `KafkaError`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_ms / 1000
+        failures = 0
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                failures += 1
+                delay = self._backoff.delay_seconds(failures, self._random)
+                is_over = loop.time() + delay > deadline
+                if not error.is_retriable or error.code is except_for or is_over:
+                    raise
+                self._metadata.mark_stale()
+            await asyncio.sleep(delay)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if topic.replica_assignments else topic.num_partitions,
+        replication_factor=-1 if topic.replica_assignments else topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+            for partition, brokers in topic.replica_assignments.items()
+        ],
+        configs=[
+            CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+        ],
+    )
+
+
+def _raise_for(error_code: int, message: str | None, subject: str) -> None:
+    if error_code:
+        code = ErrorCode(error_code)
+        raise KafkaError(code, message or f"{subject}: {code.name}.")
