@@ -9,7 +9,7 @@ otherwise the receiver would act on something else than was said (Kafka's Unsupp
 """
 
 from ..errors import ErrorCode, KafkaError
-from .primitives import STRING_SIZE_MAX, big_endian, size_of, unsigned_varint
+from .primitives import STRING_SIZE_MAX, big_endian, unsigned_varint
 from .schema import (
     FIXED_FORMATS,
     FieldSpec,
@@ -32,7 +32,7 @@ _NAMESPACE: dict[str, object] = {
     "join": b"".join,
     "unknown": _unknown,
     "uvarint": unsigned_varint,
-    "size_of": size_of,
+    "in_memory": frozenset((bytes, bytearray)),
 }
 
 
@@ -151,7 +151,9 @@ class EncoderWriter(SourceWriter):
     def _records(self, value: str) -> None:
         v, size = self.variable("v"), self.variable("s")
         self.line(f"{v} = {value}")
-        self.line(f"{size} = 0 if {v} is None else size_of({v})")
+        # Without a call: this is once for each partition of a fetch.
+        in_memory = f"len({v}) if type({v}) in in_memory else {v}.nbytes"
+        self.line(f"{size} = 0 if {v} is None else {in_memory}")
         self._length("i", size, f"{v} is not None")
         with self.block(f"if {size}:"):
             self.line("chunks.append(join(parts))")

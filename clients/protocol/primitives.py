@@ -46,6 +46,12 @@ def read_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int
 
 def unsigned_varint(value: int) -> bytes:
     """The encoding of a number that is not negative."""
+    if value < 0x80:
+        return bytes((value,))
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x20_0000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
