@@ -243,7 +243,7 @@ class CreatingTopics:
             assert set(self.answered) <= set(there)
             for topic in there.values():
                 assert list(topic.partitions) == [0]
-            name = f"again{len(there)}"
+            name = f"again{controller.image.offset}"
             await create(controller, name)
             await controller.stop()
 
