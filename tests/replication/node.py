@@ -14,9 +14,9 @@ from tierlog.replication.cluster_image import Endpoint
 from tierlog.replication.controller import Controller
 from tierlog.replication.controller_config import ControllerConfig
 from tierlog.replication.metadata_log import open_metadata_log
-from tierlog.storage.files import Files
 from tierlog.storage.log_dir import LogDir
 from tierlog.tests.simulation.environment import EPOCH_MS, SimulatedEnvironment
+from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop
 
 NODE_ID = 1
@@ -39,7 +39,7 @@ def registration(incarnation: int = 1) -> BrokerRegistration:
 
 
 def open_controller(
-    loop: SimulatedLoop, files: Files, config: ControllerConfig | None = None
+    loop: SimulatedLoop, files: SimulatedFiles, config: ControllerConfig | None = None
 ) -> Controller:
     """A controller that has not been started, over whatever the disk holds."""
     if not files.is_directory(DATA):
@@ -49,7 +49,8 @@ def open_controller(
     return Controller(
         config or ControllerConfig(NODE_ID),
         CLUSTER_ID,
-        SimulatedEnvironment(loop),
+        # Each life draws other ids.
+        SimulatedEnvironment(loop, str(files.disk.operations)),
         metadata_log,
         LoopExecutor(),
     )
