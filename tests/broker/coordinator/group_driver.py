@@ -79,6 +79,9 @@ class GroupDriver:
     def state(self) -> GroupState:
         return self.group.state
 
+    def is_in(self, state: GroupState) -> bool:
+        return self.group.state is state
+
     def send_join(self, request: JoinRequest) -> Waiter:
         """Send one JoinGroup; its answer, once there, is in `joins`."""
         waiter = self._waiter()
@@ -162,15 +165,15 @@ class GroupDriver:
         for store in held:
             self._settle(store, error)
 
-    def stable(self, *names: str) -> None:
-        """Bring these members into one stable generation, the first of them leading."""
-        waiters = [self.join(name) for name in names]
-        self.pass_time(6_000 if len(names) > 1 else 3_000)
+    def stable(self, leader: str, *followers: str) -> None:
+        """Bring these members into one stable generation."""
+        waiters = [self.join(name) for name in (leader, *followers)]
+        self.pass_time(6_000 if followers else 3_000)
         assert all(not self.joins[waiter].error for waiter in waiters)
-        for name in names[1:]:
+        for name in followers:
             self.sync(name)
-        self.sync(names[0], {name: name.encode() for name in names})
-        assert self.state is GroupState.STABLE
+        self.sync(leader, {name: name.encode() for name in (leader, *followers)})
+        assert self.is_in(GroupState.STABLE)
 
     def carry_out(self, actions: list[Action]) -> None:
         """What the coordinator would do."""

@@ -22,7 +22,7 @@ def test_a_member_without_an_id_is_sent_away_with_one_and_then_admitted() -> Non
     driver = GroupDriver()
     first = driver.send_join(join_request(name="anna"))
     assert driver.joins[first] == JoinResult("anna", ErrorCode.MEMBER_ID_REQUIRED)
-    assert driver.state is GroupState.EMPTY
+    assert driver.is_in(GroupState.EMPTY)
     second = driver.send_join(join_request("anna"))
     assert second not in driver.joins, "it is parked until the generation begins"
     driver.pass_time(3_000)
@@ -91,7 +91,7 @@ def test_an_assignment_that_cannot_be_written_sends_everyone_back_to_join() -> N
     driver.settle_writes(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert driver.syncs[anna].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert driver.syncs[lena].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert driver.state is GroupState.PREPARING_REBALANCE
+    assert driver.is_in(GroupState.PREPARING_REBALANCE)
 
 
 def test_a_write_that_ends_after_the_next_rebalance_began_changes_nothing() -> None:
@@ -103,9 +103,9 @@ def test_a_write_that_ends_after_the_next_rebalance_began_changes_nothing() -> N
     driver.join("lena")
     assert driver.syncs[anna].error is ErrorCode.REBALANCE_IN_PROGRESS
     driver.rejoin("anna")
-    assert driver.state is GroupState.COMPLETING_REBALANCE
+    assert driver.is_in(GroupState.COMPLETING_REBALANCE)
     driver.settle_writes()
-    assert driver.state is GroupState.COMPLETING_REBALANCE
+    assert driver.is_in(GroupState.COMPLETING_REBALANCE)
     assert driver.group.members.by_id["anna"].assignment == b""
 
 
@@ -162,7 +162,7 @@ def test_who_shares_no_protocol_with_the_group_is_refused(
     driver.stable("anna")
     request = replace(join_request(name="lena"), protocol_type=protocol_type, protocols=protocols)
     assert driver.joins[driver.send_join(request)].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert driver.state is GroupState.STABLE
+    assert driver.is_in(GroupState.STABLE)
 
 
 @pytest.mark.parametrize(("protocol_type", "names"), [("", ("range",)), ("consumer", ())])
@@ -244,7 +244,7 @@ def test_the_last_to_leave_empties_the_group_and_the_log_says_so() -> None:
     driver = GroupDriver()
     driver.stable("anna")
     driver.leave("anna")
-    assert driver.state is GroupState.EMPTY
+    assert driver.is_in(GroupState.EMPTY)
     written = driver.log[-1]
     assert (written.members, written.generation, written.leader) == ((), 2, None)
     assert written.protocol_name is None
@@ -303,12 +303,12 @@ def test_a_group_read_from_the_log_goes_on_where_it_was() -> None:
     other = GroupDriver()
     other.group.restore(driver.log[-1])
     other.carry_out(other.group.resume(other.now_ms))
-    assert other.state is GroupState.STABLE
+    assert other.is_in(GroupState.STABLE)
     assert other.heartbeat("anna") is ErrorCode.NONE
     assert other.syncs[other.sync("lena")].assignment == b"lena"
     # Nobody was heard of again: the sessions end, and with them the group.
     other.pass_time(10_000)
-    assert other.state is GroupState.EMPTY
+    assert other.is_in(GroupState.EMPTY)
     assert other.group.generation == driver.group.generation + 1
 
 
@@ -318,7 +318,7 @@ def test_a_group_read_from_the_log_that_is_too_large_now_rebalances() -> None:
     other = GroupDriver(GroupCoordinatorConfig(group_max_size=1))
     other.group.restore(driver.log[-1])
     other.carry_out(other.group.resume(other.now_ms))
-    assert other.state is GroupState.PREPARING_REBALANCE
+    assert other.is_in(GroupState.PREPARING_REBALANCE)
 
 
 def test_a_pending_member_can_leave() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pytest
 
@@ -100,7 +100,9 @@ class Broker:
 
 
 async def later(answer: Answer[T]) -> T:
-    return await answer if isinstance(answer, asyncio.Future) else answer
+    if isinstance(answer, asyncio.Future):
+        return await cast("asyncio.Future[T]", answer)
+    return answer
 
 
 def join_request(name: str) -> JoinRequest:

@@ -73,7 +73,7 @@ def group_in(state: GroupState) -> GroupDriver:
         driver.leave("anna")
         if state is DEAD:
             driver.group.delete(driver.now_ms)
-        assert driver.state is state
+        assert driver.is_in(state)
         return driver
     driver.join("anna")
     driver.join("lena")
@@ -90,7 +90,7 @@ def group_in(state: GroupState) -> GroupDriver:
         driver.rejoin("anna")
         driver.sync("lena")
         driver.sync_static("sam", "sam-1")
-    assert driver.state is state
+    assert driver.is_in(state)
     return driver
 
 
@@ -152,7 +152,7 @@ def test_every_event_in_every_state_does_what_the_table_says(
 ) -> None:
     driver = group_in(state)
     error = STIMULI[event](driver)
-    assert driver.state is AFTER[event][list(GroupState).index(state)]
+    assert driver.is_in(AFTER[event][list(GroupState).index(state)])
     reaction = REACTIONS[state, event]
     if reaction is Reaction.KEEP_ALIVE_AND_CALL:
         assert error is ErrorCode.REBALANCE_IN_PROGRESS

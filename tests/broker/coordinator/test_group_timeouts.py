@@ -72,7 +72,7 @@ def test_a_heartbeat_or_a_commit_restarts_the_session() -> None:
         assert driver.heartbeat("anna") is ErrorCode.NONE
         driver.pass_time(9_999)
         assert driver.commit("anna") is ErrorCode.NONE
-    assert driver.state is GroupState.STABLE
+    assert driver.is_in(GroupState.STABLE)
 
 
 def test_a_parked_member_does_not_need_to_heartbeat() -> None:
@@ -118,14 +118,14 @@ def test_who_does_not_sync_in_time_is_removed_although_the_group_is_stable() -> 
     driver.join("lena")
     driver.pass_time(6_000)
     driver.sync("anna", {"anna": b"0", "lena": b"1"})
-    assert driver.state is GroupState.STABLE
+    assert driver.is_in(GroupState.STABLE)
     for _ in range(6):
         driver.pass_time(9_999)
         driver.heartbeat("anna")
         driver.heartbeat("lena")
     driver.pass_time(6)
     assert set(driver.group.members.by_id) == {"anna"}
-    assert driver.state is GroupState.PREPARING_REBALANCE
+    assert driver.is_in(GroupState.PREPARING_REBALANCE)
 
 
 def test_once_all_have_synced_the_sync_timer_is_gone() -> None:

@@ -24,7 +24,7 @@ def two_static_members() -> GroupDriver:
     driver.pass_time(6_000)
     driver.sync_static("tom", "tom-1")
     driver.sync("sam-1", {"sam-1": b"0", "tom-1": b"1"})
-    assert driver.state is GroupState.STABLE
+    assert driver.is_in(GroupState.STABLE)
     return driver
 
 
@@ -39,7 +39,7 @@ def test_a_static_member_is_admitted_without_a_second_join() -> None:
 def test_a_follower_comes_back_without_a_rebalance_and_keeps_its_assignment() -> None:
     driver = two_static_members()
     tom = driver.send_join(static_request("tom", "tom-2"))
-    assert driver.state is GroupState.STABLE
+    assert driver.is_in(GroupState.STABLE)
     assert driver.joins[tom] == JoinResult(
         "tom-2",
         generation=1,
@@ -116,11 +116,11 @@ def test_coming_back_between_join_and_sync_rebalances() -> None:
     driver = two_static_members()
     driver.send_join(static_request("sam", "", member_id="sam-1"))
     driver.send_join(static_request("tom", "", member_id="tom-1"))
-    assert driver.state is GroupState.COMPLETING_REBALANCE
+    assert driver.is_in(GroupState.COMPLETING_REBALANCE)
     tom_sync = driver.sync_static("tom", "tom-1")
     driver.send_join(static_request("tom", "tom-2"))
     assert driver.syncs[tom_sync].error is ErrorCode.FENCED_INSTANCE_ID
-    assert driver.state is GroupState.PREPARING_REBALANCE
+    assert driver.is_in(GroupState.PREPARING_REBALANCE)
 
 
 def test_a_static_member_that_misses_a_rebalance_keeps_its_place() -> None:
@@ -146,11 +146,11 @@ def test_when_nobody_rejoins_static_members_wait_for_their_sessions() -> None:
     driver.pass_time(6_000)
     driver.sync_static("sam", "sam-1")
     driver.leave("anna")
-    assert driver.state is GroupState.PREPARING_REBALANCE
+    assert driver.is_in(GroupState.PREPARING_REBALANCE)
     driver.pass_time(60_000)
-    assert driver.state is GroupState.PREPARING_REBALANCE
+    assert driver.is_in(GroupState.PREPARING_REBALANCE)
     driver.pass_time(60_000)
-    assert driver.state is GroupState.EMPTY
+    assert driver.is_in(GroupState.EMPTY)
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance_alone() -> None:
@@ -162,7 +162,7 @@ def test_an_administrator_removes_a_static_member_by_its_instance_alone() -> Non
     driver.carry_out(actions)
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
     assert errors == [ErrorCode.NONE, unknown, unknown]
-    assert driver.state is GroupState.PREPARING_REBALANCE
+    assert driver.is_in(GroupState.PREPARING_REBALANCE)
 
 
 def returning_while_the_log_is_slow() -> tuple[GroupDriver, Waiter]:
