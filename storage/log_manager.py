@@ -163,9 +163,10 @@ class LogManager:
     def _read_topic_id(self, directory: str) -> Uuid:
         try:
             path = f"{directory}/{PARTITION_METADATA_FILE}"
-            return read_partition_metadata(self.files, path) or ZERO_UUID
+            topic_id = read_partition_metadata(self.files, path)
         except MalformedCheckpointError as error:
             raise LogDirError(f"Whose log this is cannot be told: {error}") from error
+        return ZERO_UUID if topic_id is None else topic_id
 
     def _read_checkpoints(self, log_dir: LogDir) -> _Checkpoints:
         def read(name: str) -> Mapping[TopicPartition, int]:
