@@ -145,7 +145,7 @@ class LogManager:
                     f"{topic_partition} has a log in {log_dir.path} and another in "
                     f"{self._logs[topic_partition].log_dir.path}: remove the stale one."
                 )
-            topic_id = read_partition_metadata(self.files, f"{directory}/{PARTITION_METADATA_FILE}")
+            topic_id = self._read_topic_id(directory)
             request = LoadRequest(
                 topic_partition,
                 topic_id,
