@@ -217,7 +217,10 @@ class _Loading:
 
     def _recover_from(self, recovery_point: int) -> None:
         """Check every segment that may hold unsynced bytes; cut at the first that is damaged."""
-        suspects = self._segments.from_offset(recovery_point) if len(self._segments) else []
+        # The segment that ends at the recovery point counts: it may have been closed, and its
+        # indexes completed, after the last flush.
+        last_synced = max(recovery_point - 1, 0)
+        suspects = self._segments.from_offset(last_synced) if len(self._segments) else []
         for segment in self._segments:
             if segment not in suspects:
                 self._check_or_rebuild(segment)
