@@ -86,13 +86,13 @@ class FrameReader:
     def space(self) -> memoryview | None:
         """Where the rest of a begun frame may be received directly, before `received`.
 
-        None between frames and where little is missing: then receive elsewhere and `feed`.
+        None between frames and where little is missing: then receive elsewhere and `feed`. The
+        view is good for one receive.
         """
-        buffer = self._buffer
-        if buffer is None or self._size - self._received < SMALL_BUFFER_BYTES:
+        if self._buffer is None or self._size - self._received < SMALL_BUFFER_BYTES:
             return None
         self._reserve(self._received + 1)
-        return memoryview(buffer)[self._received :]
+        return memoryview(self._buffer)[self._received :]
 
     def received(self, count: int) -> memoryview | None:
         """Take in `count` bytes that were received into `space()`; the frame if it is complete."""
@@ -118,7 +118,10 @@ class FrameReader:
         assert self._buffer is not None
         if len(self._buffer) < needed:
             capacity = min(self._size, max(GROWTH_FACTOR * needed, SMALL_BUFFER_BYTES))
-            self._buffer.extend(bytes(capacity - len(self._buffer)))
+            grown = bytearray(capacity)
+            # A new one and not a longer one: somebody may still hold a view of its space.
+            grown[: self._received] = memoryview(self._buffer)[: self._received]
+            self._buffer = grown
 
     def _completed(self) -> memoryview | None:
         if self._buffer is None or self._received < self._size:

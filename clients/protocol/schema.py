@@ -140,7 +140,7 @@ class Struct(metaclass=StructType):
 class Message(Struct):
     """A struct that is sent on its own: a request, a response, or a versioned value in a record.
 
-    Class options: `key`, the API key of a request or response (none for values in records);
+    Class options: `key`, the API key of a request or response, or the type of a record (none else);
     `versions`, those that can be encoded and decoded; `flexible`, those with compact lengths and
     tagged fields, or none.
     """

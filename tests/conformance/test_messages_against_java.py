@@ -1,8 +1,9 @@
 """Byte for byte and value for value: our codecs beside Kafka's own generated classes.
 
-Random messages of every message and version that we serve are encoded by us, decoded and encoded
-again by Kafka, and decoded by us. The same bytes must come back, and Kafka must have understood the
-same values: its JSON of the message is compared with ours.
+Random messages of every message and version that we serve, and of every record that we write to the
+metadata log, to `__consumer_offsets` and to `__remote_log_metadata`, are encoded by us, decoded and
+encoded again by Kafka, and decoded by us. The same bytes must come back, and Kafka must have
+understood the same values: its JSON of the message is compared with ours.
 """
 
 import base64
@@ -16,6 +17,7 @@ from typing import cast
 import pytest
 
 from tierlog.bench.kafka_peer import KAFKA_VERSION, kafka_jars
+from tierlog.broker.coordinator import group_records
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import SERVED, ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes
@@ -27,18 +29,35 @@ from tierlog.clients.protocol.schema import (
     fields_of,
     version_range,
 )
+from tierlog.replication import metadata_records, quorum
 from tierlog.tests.clients.protocol.definitions import KafkaDefinition, our_definition
 from tierlog.tests.clients.protocol.served_messages import (
     identify,
     message_classes,
     message_versions,
     random_message,
+    versions_of,
 )
+from tierlog.tiering import metadata_events
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
 JAVA = Path(__file__).parent / "java"
 MESSAGES_PER_VERSION = 25
+RECORDS = (metadata_records, quorum, group_records, metadata_events)
+
+
+def record_classes() -> list[type[Message]]:
+    """The messages that are values and keys of records, wherever they are declared."""
+    return [
+        cls
+        for module in RECORDS
+        for cls in vars(module).values()
+        if isinstance(cls, type) and issubclass(cls, Message) and cls.__module__ == module.__name__
+    ]
+
+
+VERSIONS = [*message_versions(), *versions_of(record_classes())]
 
 
 def run_java(program: str, lines: list[str]) -> list[str]:
@@ -111,7 +130,7 @@ def java_answers() -> dict[tuple[str, int], list[tuple[str, str]]]:
     """For every message and version: what we sent and what Kafka answered. One Java for all."""
     asked = [
         (cls.__name__, version, encode_bytes(random_message(cls, version, seed), version).hex())
-        for cls, version in message_versions()
+        for cls, version in VERSIONS
         for seed in range(MESSAGES_PER_VERSION)
     ]
     lines = run_java(
@@ -124,7 +143,7 @@ def java_answers() -> dict[tuple[str, int], list[tuple[str, str]]]:
     return answers
 
 
-@pytest.mark.parametrize(("cls", "version"), message_versions(), ids=identify)
+@pytest.mark.parametrize(("cls", "version"), VERSIONS, ids=identify)
 def test_kafka_reads_and_writes_the_same_bytes_and_values(cls: type[Message], version: int) -> None:
     answers = java_answers()[cls.__name__, version]
     assert len(answers) == MESSAGES_PER_VERSION
@@ -157,6 +176,11 @@ def test_the_versions_and_error_codes_are_kafkas() -> None:
     }
     names = {tuple(line.split()[1:]) for line in lines if line.startswith("key ")}
     assert names <= {(str(int(key)), key.name) for key in ApiKey}
+
+
+def test_the_records_are_there() -> None:
+    names = {cls.__name__ for cls in record_classes()}
+    assert names >= {"PartitionRecord", "OffsetCommitValue", "RemoteLogSegmentMetadataRecord"}
 
 
 def test_produce_0_to_2_are_announced_though_no_message_has_them() -> None:

@@ -26,15 +26,20 @@ def message_classes() -> list[type[Message]]:
     return [*served, ConsumerProtocolSubscription, ConsumerProtocolAssignment]
 
 
-def message_versions() -> list[tuple[type[Message], int]]:
-    """Each of them in each of its versions."""
+def versions_of(classes: list[type[Message]]) -> list[tuple[type[Message], int]]:
+    """Each of the classes in each of its versions."""
     return [
         (cls, version)
-        for cls in message_classes()
+        for cls in classes
         for version in range(
             version_range(cls.versions).lowest, version_range(cls.versions).highest + 1
         )
     ]
+
+
+def message_versions() -> list[tuple[type[Message], int]]:
+    """Each served message in each of its versions."""
+    return versions_of(message_classes())
 
 
 def identify(value: object) -> str:
@@ -53,6 +58,9 @@ class RandomMessages:
             "bytes": self._bytes,
             "records": self._bytes,
             "uuid": lambda: Uuid(self._random.randbytes(16)),
+            "uint16": lambda: self._random.choice((0, 1, 0x7FFF, 0x8000, 0xFFFF)),
+            "uint32": lambda: self._random.choice((0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)),
+            "float64": self._random.random,
         }
 
     def message(self, cls: type[M], version: int) -> M:

@@ -110,7 +110,6 @@ def test_the_rest_of_a_big_frame_can_be_received_directly(size: int, steps: list
         count = min(step, len(space), len(data) - position)
         space[:count] = data[position : position + count]
         position += count
-        space.release()
         found = reader.received(count)
     assert bytes(found) == body
     assert reader.is_between_frames

@@ -15,11 +15,24 @@ import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
 public class MessageEcho {
-    private static final String PACKAGE = "org.apache.kafka.common.message.";
+    private static final String[] PACKAGES = {
+        "org.apache.kafka.common.message.",
+        "org.apache.kafka.common.metadata.",
+        "org.apache.kafka.coordinator.group.generated.",
+        "org.apache.kafka.coordinator.transaction.generated.",
+        "org.apache.kafka.server.log.remote.metadata.storage.generated.",
+    };
 
     private static Class<?> dataClass(String name) throws ClassNotFoundException {
         boolean isRpc = name.endsWith("Request") || name.endsWith("Response");
-        return Class.forName(PACKAGE + name + (isRpc ? "Data" : ""));
+        for (String candidate : PACKAGES) {
+            try {
+                return Class.forName(candidate + name + (isRpc ? "Data" : ""));
+            } catch (ClassNotFoundException elsewhere) {
+                continue;
+            }
+        }
+        throw new ClassNotFoundException(name);
     }
 
     private static String echo(String name, short version, byte[] encoded) throws Exception {
