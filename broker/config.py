@@ -12,9 +12,10 @@ opened, because a single voter has nobody to talk to.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
+from ..tiering.config import RemoteLogManagerConfig
+from ..tiering.remote_url import RemoteUrl, remote_url
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, read_listeners
 
@@ -33,13 +34,6 @@ def dev_properties(directory: str = "data") -> dict[str, str]:
 _REMOTE_CLASS = "remote.log.storage.manager.class.name"
 
 
-class RemoteStorageSettings(NamedTuple):
-    """Where the tier is: an fsspec URL, and the options of its filesystem."""
-
-    url: str
-    options: Mapping[str, str]
-
-
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """A checked configuration. `values` holds everything that is not spelt out here."""
@@ -48,11 +42,8 @@ class BrokerConfig:
     node_id: int
     listeners: Listeners
     log_dirs: tuple[str, ...]
-    remote_storage: RemoteStorageSettings | None
-
-    @property
-    def remote_storage_enabled(self) -> bool:
-        return self.remote_storage is not None
+    remote_storage: RemoteUrl | None
+    remote_log_manager: RemoteLogManagerConfig
 
     def internal_topic_replication_factor(self, name: str) -> int:
         """Never more than the one broker there is: Kafka would wait for the others for ever."""
@@ -75,7 +66,12 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     if len(set(log_dirs)) < len(log_dirs):
         raise _refuse("log.dirs names the same directory twice.")
     return BrokerConfig(
-        values, node_id, read_listeners(values, local_host_name), log_dirs, _remote_storage(values)
+        values,
+        node_id,
+        read_listeners(values, local_host_name),
+        log_dirs,
+        _remote_storage(values),
+        RemoteLogManagerConfig.from_properties(stated, node_id, log_dirs[0]),
     )
 
 
@@ -106,7 +102,7 @@ def _require_single_voter(values: ConfigValues, node_id: int) -> None:
         raise _refuse(f"The voter {voters[0]} is not this node, whose node.id is {node_id}.")
 
 
-def _remote_storage(values: ConfigValues) -> RemoteStorageSettings | None:
+def _remote_storage(values: ConfigValues) -> RemoteUrl | None:
     """The tier, if there is one. Naming a URL enables it unless the file says otherwise."""
     own = values.with_prefix(values.text("remote.log.storage.manager.impl.prefix"))
     url = own.get("url", "").strip()
@@ -120,12 +116,7 @@ def _remote_storage(values: ConfigValues) -> RemoteStorageSettings | None:
             f"{enable}=true needs rsm.config.url, the fsspec URL of the tier, such as"
             f" s3://bucket/path or file:///path{reason}."
         )
-    options = {
-        name.removeprefix("option."): text
-        for name, text in own.items()
-        if name.startswith("option.")
-    }
-    return RemoteStorageSettings(url, options)
+    return remote_url(own)
 
 
 def config_warnings(config: BrokerConfig) -> list[str]:
@@ -139,6 +130,6 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     if config.remote_storage and _REMOTE_CLASS in stated:
         warnings.append(
             f"{_REMOTE_CLASS} names a Java class, which tierlog does not load;"
-            f" segments go to {config.remote_storage.url} through fsspec."
+            f" segments go to {config.remote_storage} through fsspec."
         )
     return warnings

@@ -124,6 +124,7 @@ max.request.partition.size.limit | INT | 2000 | [1,...]
 metadata.log.dir | STRING | -
 metadata.log.max.record.bytes.between.snapshots | LONG | 20971520 | [1,...]
 metadata.log.max.snapshot.interval.ms | LONG | 3600000 | [0,...]
+metadata.log.segment.bytes | INT | 1073741824 | [8388608,...]
 metadata.log.segment.ms | LONG | 604800000
 metadata.max.idle.interval.ms | INT | 500 | [0,...]
 metadata.max.retention.bytes | LONG | 104857600
@@ -140,14 +141,9 @@ principal.builder.class | CLASS | \
 org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
 producer.purgatory.purge.interval.requests | INT | 1000
 queued.max.request.bytes | LONG | -1
+queued.max.requests | INT | 500 | [1,...]
 quota.window.num | INT | 11 | [1,...]
 quota.window.size.seconds | INT | 1 | [1,...]
-remote.log.manager.copy.quota.window.num | INT | 11 | [1,...]
-remote.log.manager.copy.quota.window.size.seconds | INT | 1 | [1,...]
-remote.log.manager.fetch.max.bytes.per.second | LONG | 9223372036854775807 | [1,...]
-remote.log.manager.fetch.quota.window.num | INT | 11 | [1,...]
-remote.log.manager.fetch.quota.window.size.seconds | INT | 1 | [1,...]
-remote.log.manager.follower.thread.pool.size | INT | 2 | [1,...]
 remote.log.manager.thread.pool.size | INT | 2 | [1,...]
 remote.log.metadata.manager.class.path | STRING | -
 remote.log.metadata.manager.listener.name | STRING | - | non-empty string

@@ -122,8 +122,6 @@ max.incremental.fetch.session.cache.slots | INT | 1000 | [0,...]
     Incremental fetch sessions kept (KIP-227).
 message.max.bytes | INT | 1048588 | [0,...]
     The largest record batch that is accepted, in bytes.
-metadata.log.segment.bytes | INT | 1073741824 | [8388608,...]
-    Segment size of the metadata log.
 min.insync.replicas | INT | 1 | [1,...]
     Replicas that must hold a record before acks=all is answered.
 node.id | INT | 0 | [0,...]
@@ -156,12 +154,14 @@ producer.id.expiration.check.interval.ms | INT | 600000 | [1,...]
     How often that is looked at.
 producer.id.expiration.ms | INT | 86400000 | [1,...]
     How long an idle producer's sequence numbers are remembered.
-queued.max.requests | INT | 500 | [1,...]
-    Requests that may be in progress at once.
 remote.fetch.max.wait.ms | INT | 500 | [1,...]
     How long a fetch waits for the remote storage.
 remote.list.offsets.request.timeout.ms | LONG | 30000 | [1,...]
     How long a ListOffsets waits for the remote storage.
+remote.log.chunk.cache.total.size.bytes | LONG | 67108864 | [1,...]
+    Size of the cache of remote data; a name of tierlog's own.
+remote.log.chunk.size.bytes | INT | 4194304 | [1,...]
+    Size of the pieces in which remote data is read; a name of tierlog's own.
 remote.log.index.file.cache.total.size.bytes | LONG | 1073741824 | [1,...]
     Size of the cache of remote indexes.
 remote.log.index.file.cache.ttl.ms | LONG | 900000 | [-1,...]
@@ -170,8 +170,20 @@ remote.log.manager.copier.thread.pool.size | INT | 10 | [1,...]
     Segments that are copied side by side.
 remote.log.manager.copy.max.bytes.per.second | LONG | 9223372036854775807 | [1,...]
     The rate at which segments are copied at most.
+remote.log.manager.copy.quota.window.num | INT | 11 | [1,...]
+    Samples by which the copy rate is measured.
+remote.log.manager.copy.quota.window.size.seconds | INT | 1 | [1,...]
+    How long one of these samples is.
 remote.log.manager.expiration.thread.pool.size | INT | 10 | [1,...]
     Partitions that are expired side by side.
+remote.log.manager.fetch.max.bytes.per.second | LONG | 9223372036854775807 | [1,...]
+    The rate at which the remote storage is read.
+remote.log.manager.fetch.quota.window.num | INT | 11 | [1,...]
+    Samples by which the read rate is measured.
+remote.log.manager.fetch.quota.window.size.seconds | INT | 1 | [1,...]
+    How long one of these samples is.
+remote.log.manager.follower.thread.pool.size | INT | 2 | [1,...]
+    Followed partitions that are looked at side by side.
 remote.log.manager.task.interval.ms | LONG | 30000 | [1,...]
     How often each tiered partition is looked at.
 remote.log.manager.task.retry.backoff.max.ms | LONG | 30000 | [1,...]

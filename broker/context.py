@@ -12,6 +12,7 @@ from ..replication.replica_manager import ReplicaManager
 from ..storage.log_manager import LogManager
 from .config import BrokerConfig
 from .coordinator.group import GroupCoordinator
+from .coordinator.producer_ids import ProducerIds
 from .fetch_session import FetchSessionCache
 from .metrics import Counter, Metrics
 from .topic_defaults import TopicDefaults
@@ -64,6 +65,7 @@ class BrokerContext:
     replica_manager: ReplicaManager
     log_manager: LogManager
     group_coordinator: GroupCoordinator
+    producer_ids: ProducerIds
     fetch_sessions: FetchSessionCache
     topic_defaults: TopicDefaults
     metrics: Metrics

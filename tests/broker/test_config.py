@@ -136,7 +136,7 @@ def test_the_remote_tier_is_a_url_and_its_options() -> None:
 
 def test_the_tier_can_be_switched_off_though_its_url_is_stated() -> None:
     stated = {"rsm.config.url": "memory://x", "remote.log.storage.system.enable": "false"}
-    assert not read_config(stated).remote_storage_enabled
+    assert read_config(stated).remote_storage is None
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:

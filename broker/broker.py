@@ -1,0 +1,223 @@
+"""One broker process: its parts, in the order in which they come up and go down.
+
+    addresses bound (nobody is accepted yet)      a port in use is found before anything is touched
+    log directories locked                        a second process on the same data is found here
+    metadata log replayed, this broker registered the image is known, and with it every topic
+    logs loaded, recovered after a crash
+    image published: partitions led, groups loaded
+    clients accepted
+    remote log manager started                    it is a client of this very broker
+
+Stopping is the same in reverse, within bounds: no new clients, what waits is answered, logs are
+flushed and closed, and the marker that says so is written last.
+
+Everything that the broker asks of the outside is in `World`, so that a simulation can hand in a
+network, a disk and a clock of its own.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from ..clients.environment import Environment, SystemEnvironment
+from ..clients.errors import KafkaError
+from ..clients.kafka_uuid import uuid_to_string
+from ..replication.broker_control import BrokerRegistration
+from ..replication.cluster_image import Endpoint as RegisteredEndpoint
+from ..replication.controller import Controller
+from ..replication.metadata_log import open_metadata_log
+from ..replication.replica_manager import ReplicaManager
+from ..storage.config import LogConfig
+from ..storage.files import Files, OsFiles
+from ..storage.log_dir import LogDirError, MetaProperties
+from ..storage.log_manager import LogManager
+from .apis import Apis
+from .config import BrokerConfig
+from .context import BrokerContext
+from .coordinator.group import GroupCoordinator
+from .coordinator.group_config import group_config
+from .coordinator.offsets_topic import OFFSETS_TOPIC
+from .coordinator.producer_ids import ProducerIds
+from .coordinator.replicated_offsets_log import ReplicatedOffsetsLog
+from .fetch_session import FetchSessionCache
+from .listeners import with_bound_ports
+from .metrics import Metrics
+from .settings import (
+    connection_limits,
+    controller_config,
+    replica_manager_config,
+    socket_options,
+)
+from .socket_listener import SocketNetwork
+from .socket_server import SocketServer
+from .topic_defaults import TopicDefaults
+from .transport import Network
+
+_PLAINTEXT = 0
+_TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
+
+
+class StartError(Exception):
+    """The broker cannot start, and a person must decide: a plain sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a broker asks of the outside. None for the network: sockets."""
+
+    environment: Environment = field(default_factory=SystemEnvironment)
+    files: Files = field(default_factory=OsFiles)
+    network: Network | None = None
+
+
+class Broker:
+    """A broker and the controller of its cluster of one."""
+
+    def __init__(self, config: BrokerConfig, world: World | None = None) -> None:
+        self.config = config
+        self.listeners = config.listeners
+        self.metrics = Metrics()
+        self._world = world or World()
+        # What was started, to be stopped in reverse.
+        self._started = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Come up, or leave nothing behind. Raises StartError with a plain sentence."""
+        try:
+            await self._start()
+        except (LogDirError, KafkaError) as error:
+            await self._started.aclose()
+            message = error.message if isinstance(error, KafkaError) else str(error)
+            raise StartError(message) from error
+        except BaseException:
+            await self._started.aclose()
+            raise
+
+    async def stop(self) -> None:
+        """Go down cleanly: the next start finds everything and recovers nothing."""
+        await self._started.aclose()
+
+    async def _start(self) -> None:
+        apis: list[Apis] = []
+        server = SocketServer(
+            self._world.network or SocketNetwork(socket_options(self.config.values)),
+            connection_limits(self.config.values),
+            self.metrics,
+            lambda client, frame: apis[0].answer(client, frame),
+        )
+        self._started.push_async_callback(server.stop)
+        await self._bind(server)
+        context = self._build()
+        apis.append(Apis(context))
+        server.open()
+
+    async def _bind(self, server: SocketServer) -> None:
+        try:
+            ports = await server.bind(self.config.listeners.bound)
+        except OSError as error:
+            addresses = ", ".join(f"{each.host}:{each.port}" for each in self.listeners.bound)
+            raise StartError(f"Cannot listen on {addresses}: {error.strerror}.") from error
+        self.listeners = with_bound_ports(self.config.listeners, ports)
+
+    def _build(self) -> BrokerContext:
+        config, environment = self.config, self._world.environment
+        topic_defaults = TopicDefaults(config.values)
+        log_config = topic_defaults.log_config()
+        log_manager, controller = self._open_storage(log_config)
+        replica_manager = ReplicaManager(
+            replica_manager_config(config), environment, log_manager, lambda: controller.image
+        )
+        self._started.push_async_callback(replica_manager.stop)
+        groups = group_config(config)
+        coordinator = GroupCoordinator(
+            groups, environment, ReplicatedOffsetsLog(groups, replica_manager, log_manager)
+        )
+        self._started.callback(coordinator.stop)
+        coordinator.start()
+        # The coordinator hears of its topic's size before it hears which partitions it leads.
+        controller.subscribe(coordinator.publish)
+        replica_manager.listen(OFFSETS_TOPIC, coordinator)
+        controller.subscribe(replica_manager.publish)
+        return BrokerContext(
+            config=config,
+            environment=environment,
+            controller=controller,
+            replica_manager=replica_manager,
+            log_manager=log_manager,
+            group_coordinator=coordinator,
+            producer_ids=ProducerIds(controller.allocate_producer_ids),
+            fetch_sessions=FetchSessionCache(
+                config.values.integer("max.incremental.fetch.session.cache.slots"),
+                environment.random,
+            ),
+            topic_defaults=topic_defaults,
+            metrics=self.metrics,
+            bytes_in=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesInPerSec"),
+            bytes_out=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesOutPerSec"),
+            fetch_max_bytes=config.values.integer("fetch.max.bytes"),
+        )
+
+    def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller]:
+        """Lock the directories, replay the metadata log, load the logs."""
+        config, world = self.config, self._world
+        environment = world.environment
+        log_manager = LogManager(
+            world.files,
+            config.log_dirs,
+            log_config,
+            config.values.integer("producer.id.expiration.ms"),
+        )
+        try:
+            cluster_id = log_manager.stored_cluster_id()
+            meta = log_manager.open_directories(
+                cluster_id or uuid_to_string(environment.random_uuid()),
+                config.node_id,
+                environment.random_uuid,
+            )
+        except OSError as error:
+            raise StartError(
+                f"The log directory {error.filename} cannot be used: {error.strerror}."
+            ) from error
+        now_ms = environment.wall_clock_ms()
+        first = log_manager.log_dirs[0]
+        metadata_log = open_metadata_log(
+            first,
+            config.node_id,
+            now_ms,
+            had_clean_shutdown=first.has_clean_shutdown_marker(),
+        )
+        flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
+        self._started.callback(flusher.shutdown)
+        controller = Controller(
+            controller_config(config, log_config),
+            meta[0].cluster_id,
+            environment,
+            metadata_log,
+            flusher,
+        )
+        controller.start(self._registration(meta))
+        log_manager.start(now_ms, self._topic_configs(controller, log_config))
+        self._started.callback(lambda: log_manager.shutdown(environment.wall_clock_ms()))
+        self._started.push_async_callback(controller.stop)
+        return log_manager, controller
+
+    def _registration(self, meta: Sequence[MetaProperties]) -> BrokerRegistration:
+        return BrokerRegistration(
+            self.config.node_id,
+            self._world.environment.random_uuid(),
+            [
+                RegisteredEndpoint(each.name, each.host, each.port, _PLAINTEXT)
+                for each in self.listeners.advertised
+            ],
+            [each.directory_id for each in meta],
+            self.config.values.text("broker.rack") or None,
+        )
+
+    def _topic_configs(self, controller: Controller, log_config: LogConfig) -> dict[str, LogConfig]:
+        image = controller.image
+        return {
+            name: LogConfig.from_properties(overrides, log_config)
+            for name in image.topics_by_name
+            if (overrides := image.topic_config(name))
+        }

@@ -1,0 +1,76 @@
+"""From the broker's properties to what each of its parts wants to know.
+
+Every layer describes its own settings; only this file knows which of Kafka's names stands for
+which.
+"""
+
+from ..clients.errors import ErrorCode, KafkaError
+from ..replication.controller_config import ControllerConfig
+from ..replication.replica_manager import ReplicaManagerConfig
+from ..storage.config import LogConfig
+from .config import BrokerConfig
+from .config_values import ConfigValues
+from .socket_listener import SocketOptions
+from .socket_server import ConnectionLimits
+
+_BACKLOG = 2048
+"""Where the backlog is not stated: Kafka's 50 makes a burst of clients wait for seconds."""
+
+
+def connection_limits(values: ConfigValues) -> ConnectionLimits:
+    """Raises KafkaError(INVALID_CONFIG) for an override that is not ``address:limit``."""
+    overrides: dict[str, int] = {}
+    for entry in filter(None, values.text("max.connections.per.ip.overrides").split(",")):
+        host, _, limit = entry.strip().rpartition(":")
+        if not host or not limit.isdecimal():
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"max.connections.per.ip.overrides holds {entry}, which is not address:limit.",
+            )
+        overrides[host] = int(limit)
+    return ConnectionLimits(
+        max_request_bytes=values.integer("socket.request.max.bytes"),
+        max_connections=values.integer("max.connections"),
+        max_connections_per_ip=values.integer("max.connections.per.ip"),
+        max_connections_per_ip_overrides=overrides,
+        max_idle_ms=values.integer("connections.max.idle.ms"),
+    )
+
+
+def socket_options(values: ConfigValues) -> SocketOptions:
+    """Buffers are set only where they are stated: otherwise the system tunes them itself."""
+    stated = values.stated
+
+    def optional(name: str) -> int | None:
+        return values.integer(name) if name in stated else None
+
+    backlog = optional("socket.listen.backlog.size")
+    return SocketOptions(
+        backlog=_BACKLOG if backlog is None else backlog,
+        send_buffer_bytes=optional("socket.send.buffer.bytes"),
+        receive_buffer_bytes=optional("socket.receive.buffer.bytes"),
+    )
+
+
+def controller_config(config: BrokerConfig, log_config: LogConfig) -> ControllerConfig:
+    """The controller's settings."""
+    values = config.values
+    return ControllerConfig(
+        node_id=config.node_id,
+        num_partitions=values.integer("num.partitions"),
+        default_replication_factor=values.integer("default.replication.factor"),
+        delete_topic_enable=values.boolean("delete.topic.enable"),
+        remote_storage_system_enabled=config.remote_storage is not None,
+        log_config=log_config,
+        static_config=values.stated,
+    )
+
+
+def replica_manager_config(config: BrokerConfig) -> ReplicaManagerConfig:
+    """The replica manager's settings."""
+    values = config.values
+    return ReplicaManagerConfig(
+        node_id=config.node_id,
+        replica_lag_time_max_ms=values.integer("replica.lag.time.max.ms"),
+        remote_fetch_max_wait_ms=values.integer("remote.fetch.max.wait.ms"),
+    )

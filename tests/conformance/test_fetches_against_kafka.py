@@ -1,0 +1,211 @@
+"""Fetches, with and without sessions, beside Apache Kafka's answers to the same."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tierlog.clients.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+)
+from tierlog.clients.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from tierlog.clients.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tierlog.clients.record.batch import Record
+from tierlog.clients.record.builder import build_batch
+
+from ..broker_process import BrokerProcess, RawClient
+from .side_by_side import SideBySide
+
+pytestmark = pytest.mark.requires("java", "mvn")
+
+TOPIC = "fetched"
+UNKNOWN_ID = Uuid(b"\x01" * 16)
+BATCHES = 6
+RECORDS_PER_BATCH = 3
+END = BATCHES * RECORDS_PER_BATCH
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SideBySide]:
+    settings = {"auto.create.topics.enable": "false", "node.id": "1"}
+    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
+    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
+        both = SideBySide(kafka.port, ours.port)
+        try:
+            topics = [CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=1)]
+            both.same(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
+            for client in (both.kafka, both.ours):
+                fill(client)
+            yield both
+        finally:
+            both.close()
+
+
+def fill(client: RawClient) -> None:
+    """Partition 0 gets batches, 1 gets one, 2 stays empty. Tries until the leader is there."""
+    for partition in [0] * BATCHES + [1]:
+        for _ in range(1_000):
+            if not produce(client, partition):
+                break
+        else:
+            raise AssertionError("the partition never got a leader")
+
+
+def produce(client: RawClient, partition: int) -> int:
+    records = [Record(n, 1_700_000_000_000, b"k", b"v" * 50, ()) for n in range(RECORDS_PER_BATCH)]
+    data = PartitionProduceData(index=partition, records=build_batch(records))
+    topics = [TopicProduceData(name=TOPIC, partition_data=[data])]
+    request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
+    answer = client.ask(request, 9, ProduceResponse)
+    return answer.responses[0].partition_responses[0].error_code
+
+
+def topic_id(client: RawClient) -> Uuid:
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
+    return client.ask(asked, 12, MetadataResponse).topics[0].topic_id
+
+
+def fetch(
+    version: int, *partitions: FetchPartition, name: str = TOPIC, wait_ms: int = 0
+) -> Callable[[RawClient], FetchRequest]:
+    """A request for both, which from version 13 on must carry each one's topic id."""
+
+    def build(client: RawClient) -> FetchRequest:
+        if version < 13:
+            topic = FetchTopic(topic=name, partitions=list(partitions))
+        else:
+            chosen = topic_id(client) if name == TOPIC else UNKNOWN_ID
+            topic = FetchTopic(topic_id=chosen, partitions=list(partitions))
+        return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1_000_000, topics=[topic])
+
+    return build
+
+
+def wanted(
+    partition: int = 0, offset: int = 0, max_bytes: int = 1_000_000, **fields: int
+) -> FetchPartition:
+    return FetchPartition(
+        partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes, **fields
+    )
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+@pytest.mark.parametrize("offset", [0, 1, 3, END - 1, END, END + 1, -1])
+def test_a_fetch_from_an_offset(brokers: SideBySide, version: int, offset: int) -> None:
+    request = fetch(version, wanted(0, offset))
+    brokers.same_of(*brokers.ask_each(request, version))
+
+
+@pytest.mark.parametrize("version", [4, 11, 12, 13, 18])
+def test_small_limits_still_bring_a_batch(brokers: SideBySide, version: int) -> None:
+    for max_bytes in (0, 1, 100, 400):
+        request = fetch(version, wanted(0, 4, max_bytes), wanted(1, 0, max_bytes), wanted(2, 0))
+        brokers.same_of(*brokers.ask_each(request, version))
+
+
+@pytest.mark.parametrize("version", [4, 12, 13, 18])
+def test_what_is_not_there(brokers: SideBySide, version: int) -> None:
+    brokers.same_of(*brokers.ask_each(fetch(version, wanted(9)), version))
+    brokers.same_of(*brokers.ask_each(fetch(version, wanted(0), name="missing"), version))
+
+
+@pytest.mark.parametrize("version", [9, 12, 17])
+def test_the_leader_epoch_fences(brokers: SideBySide, version: int) -> None:
+    for epoch in (-1, 0, 1, 9):
+        request = fetch(version, wanted(0, 0, current_leader_epoch=epoch))
+        brokers.same_of(*brokers.ask_each(request, version))
+
+
+@pytest.mark.parametrize("version", [12, 16])
+def test_a_log_that_diverges_is_told_where(brokers: SideBySide, version: int) -> None:
+    for offset, epoch in ((0, 0), (END, 0), (END + 5, 0), (3, 7), (END + 5, 7)):
+        request = fetch(version, wanted(0, offset, last_fetched_epoch=epoch))
+        brokers.same_of(*brokers.ask_each(request, version))
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_isolation_levels(brokers: SideBySide, level: int) -> None:
+    def isolated(client: RawClient) -> FetchRequest:
+        request = fetch(12, wanted(0, 6))(client)
+        request.isolation_level = level
+        return request
+
+    brokers.same_of(*brokers.ask_each(isolated, 12))
+
+
+class Session:
+    """The same incremental session with both brokers."""
+
+    def __init__(self, brokers: SideBySide, version: int) -> None:
+        self._brokers = brokers
+        self._version = version
+        self._ids: dict[int, int] = {}
+
+    def ask(self, epoch: int, *partitions: FetchPartition, forget: tuple[int, ...] = ()) -> None:
+        """One round; both must answer the same, and give an id or none."""
+
+        def build(client: RawClient) -> FetchRequest:
+            request = fetch(self._version, *partitions)(client)
+            request.session_id = self._ids.get(id(client), 0)
+            request.session_epoch = epoch
+            topic = request.topics[0]
+            if not partitions:
+                request.topics = []
+            if forget:
+                request.forgotten_topics_data = [
+                    ForgottenTopic(
+                        topic=topic.topic, topic_id=topic.topic_id, partitions=list(forget)
+                    )
+                ]
+            return request
+
+        kafka, ours = self._brokers.ask_each(build, self._version)
+        assert isinstance(kafka, FetchResponse)
+        assert isinstance(ours, FetchResponse)
+        self._brokers.same_of(kafka, ours)
+        assert bool(kafka.session_id) == bool(ours.session_id)
+        if kafka.session_id:
+            self._ids = {
+                id(self._brokers.kafka): kafka.session_id,
+                id(self._brokers.ours): ours.session_id,
+            }
+
+
+@pytest.mark.parametrize("version", [7, 11, 12, 13, 17])
+def test_a_session_from_its_beginning_to_its_end(brokers: SideBySide, version: int) -> None:
+    session = Session(brokers, version)
+    session.ask(0, wanted(0, END), wanted(1, 0), wanted(2, 0))
+    session.ask(1, wanted(1, 3))
+    session.ask(2)
+    session.ask(3, wanted(0, 0))
+    session.ask(4, wanted(0, END + 9))
+    session.ask(5)
+    session.ask(6, wanted(0, END), forget=(1,))
+    session.ask(7)
+    session.ask(9)
+    session.ask(8)
+    session.ask(-1)
+    session.ask(9)
+
+
+@pytest.mark.parametrize("version", [7, 13])
+def test_a_session_that_forgets_everything_is_over(brokers: SideBySide, version: int) -> None:
+    session = Session(brokers, version)
+    session.ask(0, wanted(0, END))
+    session.ask(1, forget=(0,))
+    session.ask(2, wanted(0, 0))
