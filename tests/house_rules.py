@@ -148,7 +148,7 @@ def ignores_have_code_and_reason(file: SourceFile) -> Offences:
 
     The words stand behind the code, or in a comment of their own on the line above.
     """
-    commented_line = 0
+    commented_line = -1
     for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
         if token.type != tokenize.COMMENT:
             continue
