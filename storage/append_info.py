@@ -50,6 +50,16 @@ def appended_info(
     batches: list[RecordBatch], log_append_time_ms: int, log_start_offset: int
 ) -> LogAppendInfo:
     """The answer for batches that were appended, with their final offsets."""
+    if len(batches) == 1:
+        batch = batches[0]
+        return LogAppendInfo(
+            batch.base_offset,
+            batch.last_offset,
+            batch.max_timestamp,
+            log_append_time_ms,
+            log_start_offset,
+            batch.size_in_bytes,
+        )
     if not batches:
         return LogAppendInfo(-1, -1, NO_TIMESTAMP, log_append_time_ms, log_start_offset, 0)
     return LogAppendInfo(

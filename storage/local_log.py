@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.record.batch import RecordBatch
 from ..clients.record.checksum import crc32c
-from .config import LogConfig
+from .config import INT32_MAX, LogConfig
 from .fetch_data import EMPTY_RECORDS
 from .files import FileRegion, Files, ReadableBuffer
 from .log_segment import LogSegment
@@ -88,34 +88,31 @@ class LocalLog:
 
     def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
         """Append batches that have their offsets; the end offset moves when they are written."""
-        self.active_segment.append(buffer, batches)
+        self.segments.last.append(buffer, batches)
         self.log_end_offset = batches[-1].next_offset
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether `size` bytes up to `last_offset` belong into a new segment (L1)."""
-        segment, config = self.active_segment, self.config
-        if segment.size > config.segment_bytes - size:
-            return True
-        if segment.size > 0 and self._age_ms(segment, max_timestamp, now_ms) > (
-            config.segment_ms - self._jitter_ms(segment)
-        ):
-            return True
-        return (
-            segment.offset_index.is_full
-            or segment.time_index.is_full
-            or not segment.offset_index.can_hold(last_offset)
-        )
-
-    @staticmethod
-    def _age_ms(segment: LogSegment, max_timestamp: int, now_ms: int) -> int:
-        """Counted in the records' own time where they have one, else since the file was made."""
+        segment, config = self.segments.last, self.config
+        if segment.size == 0:
+            return segment.offset_index.is_full or not segment.offset_index.can_hold(last_offset)
         first = segment.first_batch_timestamp()
-        return now_ms - segment.created_ms if first is None else max_timestamp - first
+        # Age counts in the records' own time where they have one, else from the file's making.
+        age_ms = now_ms - segment.created_ms if first is None else max_timestamp - first
+        return (
+            segment.size > config.segment_bytes - size
+            or age_ms > config.segment_ms - self._jitter_ms(segment)
+            or segment.offset_index.is_full
+            or segment.time_index.is_full
+            or last_offset - segment.base_offset > INT32_MAX
+        )
 
     def _jitter_ms(self, segment: LogSegment) -> int:
         """Up to segment.jitter.ms, chosen by the segment's path: spread, and yet repeatable."""
+        if self.config.segment_jitter_ms == 0:
+            return 0
         bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return crc32c(segment.path.encode()) % bound if bound > 0 else 0
+        return crc32c(segment.path.encode()) % bound
 
     def roll(self, now_ms: int, at_least: int = 0) -> LogSegment:
         """Close the active segment and begin one at the end offset (or at `at_least` above it).

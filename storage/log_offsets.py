@@ -5,12 +5,12 @@ log the young end is local and the old end remote: a search that might find some
 local segments is handed up as a `RemoteTimestampLookup`, with the local answer to fall back on.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ..clients.topic_partition import TopicIdPartition
 from .fetch_data import RemoteTimestampLookup, TimestampAndOffset
-
-if TYPE_CHECKING:
-    from .unified_log import UnifiedLog
+from .leader_epoch import LeaderEpochCache
+from .local_log import LocalLog
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -22,8 +22,27 @@ EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 _UNKNOWN = -1
 
 
+class LogBounds(Protocol):
+    """What is asked of a `UnifiedLog` here."""
+
+    local: LocalLog
+    leader_epochs: LeaderEpochCache
+    log_start_offset: int
+    local_log_start_offset: int
+    highest_remote_offset: int
+
+    @property
+    def topic_id_partition(self) -> TopicIdPartition: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def is_tiered(self) -> bool: ...
+
+
 def find_offset(
-    log: "UnifiedLog", timestamp: int
+    log: LogBounds, timestamp: int
 ) -> TimestampAndOffset | RemoteTimestampLookup | None:
     """The offset for a timestamp or one of the named ones; None when no record is as young."""
     if timestamp >= 0:
@@ -41,7 +60,7 @@ def find_offset(
     return TimestampAndOffset(_UNKNOWN, offset, _UNKNOWN if epoch is None else epoch)
 
 
-def _named_offset(log: "UnifiedLog", name: int) -> int | None:
+def _named_offset(log: LogBounds, name: int) -> int | None:
     is_copied = log.is_tiered and log.highest_remote_offset >= 0
     if name == LATEST_TIMESTAMP:
         return log.log_end_offset
@@ -57,7 +76,7 @@ def _named_offset(log: "UnifiedLog", name: int) -> int | None:
 
 
 def _find_timestamp(
-    log: "UnifiedLog", timestamp: int
+    log: LogBounds, timestamp: int
 ) -> TimestampAndOffset | RemoteTimestampLookup | None:
     local: TimestampAndOffset | None = None
     for segment in log.local.segments:
@@ -76,7 +95,7 @@ def _find_timestamp(
     return local
 
 
-def _find_max_timestamp(log: "UnifiedLog") -> TimestampAndOffset | None:
+def _find_max_timestamp(log: LogBounds) -> TimestampAndOffset | None:
     """The first record with the largest timestamp in the local log (KIP-734)."""
     segments = [segment for segment in log.local.segments if segment.size]
     if not segments:

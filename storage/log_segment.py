@@ -91,7 +91,6 @@ class LogSegment:
         self._handle.write_at(position, buffer)
         for batch in batches:
             self._index(batch, position)
-            self._remember(batch.base_offset, position)
             position += batch.size_in_bytes
         assert position == self.size + len(buffer)
         if self._first_timestamp is None and self.size == 0:
@@ -100,12 +99,12 @@ class LogSegment:
         self._remember(batches[-1].next_offset, position)
 
     def _index(self, batch: RecordBatch, position: int) -> None:
-        known = self.max_timestamp_so_far
-        last_offset = batch.last_offset
+        known = self._max_timestamp or self.max_timestamp_so_far
         if batch.max_timestamp > known.timestamp:
-            known = self._max_timestamp = TimestampOffset(batch.max_timestamp, last_offset)
+            known = TimestampOffset(batch.max_timestamp, batch.last_offset)
+            self._max_timestamp = known
         if self._bytes_since_index_entry > self._index_interval_bytes:
-            self.offset_index.append(last_offset, position)
+            self.offset_index.append(batch.last_offset, position)
             self.time_index.maybe_append(known.timestamp, known.offset)
             self._bytes_since_index_entry = 0
         self._bytes_since_index_entry += batch.size_in_bytes

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.record.batch import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     RecordBatch,
-    TimestampType,
     batches,
     stamp,
     stamp_crc,
@@ -32,6 +33,7 @@ from .config import INT64_MAX, LogConfig
 from .producer_entry import AppendOrigin
 
 _INT16 = Struct(">h")
+_INT32 = Struct(">i")
 _ATTRIBUTES_POSITION = 21
 _NO_CODEC_OF_ITS_OWN = "producer"
 
@@ -59,7 +61,7 @@ def validate(records: memoryview, context: AppendContext) -> list[RecordBatch]:
     Raises KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, or for what single
     records hold RecordValidationError.
     """
-    found = list(batches(records))
+    found = _split(records)
     if not found:
         raise _invalid("An append must hold at least one record batch.")
     is_client = context.origin is AppendOrigin.CLIENT
@@ -73,13 +75,22 @@ def validate(records: memoryview, context: AppendContext) -> list[RecordBatch]:
     return found
 
 
+def _split(records: memoryview) -> list[RecordBatch]:
+    """The whole batches in `records`; nearly always it is exactly one."""
+    size = len(records)
+    if size >= BATCH_OVERHEAD and _INT32.unpack_from(records, 8)[0] + LOG_OVERHEAD == size:
+        return [RecordBatch(records)]
+    return list(batches(records))
+
+
 def _check_envelope(batch: RecordBatch, context: AppendContext) -> None:
     if context.origin is AppendOrigin.CLIENT and batch.base_offset != 0:
         raise _invalid(
             f"A produced batch must start at offset 0, not {batch.base_offset}: "
             "offsets are given by the leader."
         )
-    check_size(batch.size_in_bytes, context)
+    if batch.size_in_bytes > context.config.max_message_bytes:
+        check_size(batch.size_in_bytes, context)
     batch.ensure_valid()
 
 
@@ -164,16 +175,18 @@ def assign_offsets(
 ) -> Appendable:
     """Give the validated batches of `records` their offsets, in place where their bytes stay."""
     config = context.config
-    rewritten = [_recompressed(batch, context) for batch in found]
     # What follows a client's batch in its buffer is cut, as Kafka does.
     buffer = records[: sum(batch.size_in_bytes for batch in found)]
-    if any(new is not old for new, old in zip(rewritten, found, strict=True)):
-        buffer = memoryview(bytearray().join(batch.view for batch in rewritten))
-        found = list(batches(buffer))
+    if config.compression_type != _NO_CODEC_OF_ITS_OWN:
+        rewritten = [_recompressed(batch, context) for batch in found]
+        if any(new is not old for new, old in zip(rewritten, found, strict=True)):
+            buffer = memoryview(bytearray().join(batch.view for batch in rewritten))
+            found = list(batches(buffer))
     uses_append_time = config.message_timestamp_type == TimestampTypeName.LOG_APPEND_TIME
     offset = first_offset
     for batch in found:
-        _stamp_time(batch, context.now_ms if uses_append_time else None)
+        if uses_append_time or batch.attributes & TIMESTAMP_TYPE_BIT:
+            _stamp_time(batch, context.now_ms if uses_append_time else None)
         stamp(batch.view, 0, offset, context.leader_epoch)
         batch.base_offset, batch.partition_leader_epoch = offset, context.leader_epoch
         offset = batch.next_offset
@@ -185,7 +198,7 @@ def _stamp_time(batch: RecordBatch, append_time_ms: int | None) -> None:
         stamp_log_append_time(batch.view, 0, append_time_ms)
         batch.attributes |= TIMESTAMP_TYPE_BIT
         batch.max_timestamp = append_time_ms
-    elif batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    else:
         # A producer cannot claim the leader's clock on a topic that keeps the producers' time.
         batch.attributes &= ~TIMESTAMP_TYPE_BIT
         _INT16.pack_into(batch.view, _ATTRIBUTES_POSITION, batch.attributes)
@@ -195,7 +208,7 @@ def _stamp_time(batch: RecordBatch, append_time_ms: int | None) -> None:
 def _recompressed(batch: RecordBatch, context: AppendContext) -> RecordBatch:
     """The batch with the topic's codec, itself if that is the codec it has."""
     name = context.config.compression_type
-    if name == _NO_CODEC_OF_ITS_OWN or batch.is_control:
+    if batch.is_control:
         return batch
     target = CompressionType.NONE if name == "uncompressed" else CompressionType.from_name(name)
     if target is batch.compression_type:

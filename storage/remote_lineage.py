@@ -112,6 +112,44 @@ def highest_remote_offset(
     return OffsetAndEpoch(-1, NO_EPOCH)
 
 
+class LogBounds(NamedTuple):
+    """Where the local side of a log begins and ends."""
+
+    log_start_offset: int
+    local_log_start_offset: int
+    log_end_offset: int
+
+
+class SegmentLookup(EpochIndex, Protocol):
+    """An `EpochIndex` that also finds segments."""
+
+    def segment_for(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None: ...
+
+
+def copied_up_to(remote: SegmentLookup, history: EpochHistory, bounds: LogBounds) -> int:
+    """The last offset below which nothing is missing from the tier; -1 if nothing is there.
+
+    Local data is deleted on the strength of this, so `highest_remote_offset` is not enough: it
+    remembers segments that have been deleted again, and after a change of leaders such a segment
+    may be one that was cleaned up while its copier finished it. Here each offset from the log start
+    on must have a readable segment. A hole below the local log cannot be filled any more and is
+    passed over; what lies below the log start needs no copy.
+    """
+    highest = highest_remote_offset(remote, history, bounds.log_end_offset).offset
+    ends = dict(epoch_end_offsets(history, bounds.log_end_offset))
+    offset = bounds.log_start_offset
+    while offset < bounds.log_end_offset:
+        epoch = epoch_of_offset(history, offset)
+        segment = remote.segment_for(epoch, offset)
+        if segment is not None:
+            offset = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
+        elif offset < bounds.local_log_start_offset:
+            offset = bounds.local_log_start_offset
+        else:
+            break
+    return min(offset - 1, highest)
+
+
 def remote_log_start_offset(
     remote: EpochIndex, history: EpochHistory, local_log_start_offset: int
 ) -> int:

@@ -117,6 +117,8 @@ class RemoteLog:
         self._epochs: dict[int, _EpochState] = {}
         self._partition_delete_state: RemotePartitionDeleteState | None = None
         self._finished_bytes = 0
+        self._unfinished: dict[Uuid, None] = {}
+        """Ids of segments that are being copied or deleted, in the order of their announcement."""
 
     @property
     def partition_delete_state(self) -> RemotePartitionDeleteState | None:
@@ -145,6 +147,7 @@ class RemoteLog:
         for epoch, _ in metadata.segment_leader_epochs:
             self._epoch_state(epoch).unreferenced.add(metadata.id)
         self._segments[metadata.id] = metadata
+        self._unfinished[metadata.id] = None
         return Applied.YES
 
     def apply_update(self, update: RemoteLogSegmentMetadataUpdate) -> Applied:
@@ -182,6 +185,10 @@ class RemoteLog:
                 self._restore_covered(epoch, state)
             else:
                 state.unreferenced.discard(after.id)
+        if after.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
+            self._unfinished[after.id] = None
+        else:
+            self._unfinished.pop(after.id, None)
         if after.state is RemoteLogSegmentState.DELETE_SEGMENT_FINISHED:
             del self._segments[after.id]
 
@@ -229,6 +236,10 @@ class RemoteLog:
     def segments(self) -> list[RemoteLogSegmentMetadata]:
         """All segments in all states, in the order in which they were announced."""
         return list(self._segments.values())
+
+    def unfinished_segments(self) -> list[RemoteLogSegmentMetadata]:
+        """Segments whose copy or deletion has begun and not ended."""
+        return [self._segments[segment_id] for segment_id in self._unfinished]
 
     def segments_for_epoch(self, epoch: int) -> list[RemoteLogSegmentMetadata]:
         """The segments that hold records of an epoch, in all states, by start offset."""

@@ -200,7 +200,10 @@ class UnifiedLog:
     def _append(self, buffer: ReadableBuffer, found: list[RecordBatch], now_ms: int) -> None:
         local, epochs = self.local, self.leader_epochs
         last_offset = found[-1].last_offset
-        youngest = max(batch.max_timestamp for batch in found)
+        if len(found) == 1:
+            youngest = found[0].max_timestamp
+        else:
+            youngest = max(batch.max_timestamp for batch in found)
         if local.should_roll(len(buffer), last_offset, youngest, now_ms):
             self._roll(now_ms, found[0].base_offset)
         for batch in found:
