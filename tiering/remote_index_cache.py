@@ -35,6 +35,7 @@ DIRECTORY = "remote-log-index-cache"
 
 _TYPES = (IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION)
 _LOADS_MAX = 4096
+_PREFETCHES_MAX = 64
 
 
 @dataclass(slots=True)
@@ -105,6 +106,12 @@ class RemoteIndexCache:
             self._entries.move_to_end(stem)
             return entry
         return await self._flights.load(stem, lambda: self._load(stem, segment))
+
+    def prefetch(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Begin to load indexes that will be wanted soon."""
+        stem = _stem(segment.start_offset, segment.id)
+        if stem not in self._entries and len(self._flights) < _PREFETCHES_MAX:
+            self._flights.begin(stem, lambda: self._load(stem, segment))
 
     async def resize(self, max_bytes: int) -> None:
         """Change the bound, dropping what no longer fits."""

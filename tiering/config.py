@@ -1,0 +1,190 @@
+"""The settings of tiering, under Kafka's names and with Kafka's defaults.
+
+`RemoteLogManagerConfig` in Kafka, and what `TopicBasedRemoteLogMetadataManagerConfig` adds behind
+the prefix `rlmm.config.`. The settings that Kafka has no name for are ours and say so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from ..clients.config_def import ConfigDef, ConfigType, parse_value
+from .quota import UNLIMITED
+
+STORAGE_PREFIX_NAME = "remote.log.storage.manager.impl.prefix"
+METADATA_PREFIX_NAME = "remote.log.metadata.manager.impl.prefix"
+
+_INT, _LONG, _SHORT = ConfigType.INT, ConfigType.LONG, ConfigType.SHORT
+_DOUBLE, _STRING = ConfigType.DOUBLE, ConfigType.STRING
+_POSITIVE = "[1,...]"
+
+BROKER_SETTINGS: dict[str, ConfigDef] = {
+    definition.name: definition
+    for definition in (
+        ConfigDef(STORAGE_PREFIX_NAME, _STRING, "rsm.config.", "non-empty string"),
+        ConfigDef(METADATA_PREFIX_NAME, _STRING, "rlmm.config.", "non-empty string"),
+        ConfigDef("remote.log.manager.task.interval.ms", _LONG, "30000", _POSITIVE),
+        ConfigDef("remote.log.manager.task.retry.backoff.ms", _LONG, "500", _POSITIVE),
+        ConfigDef("remote.log.manager.task.retry.backoff.max.ms", _LONG, "30000", _POSITIVE),
+        ConfigDef("remote.log.manager.task.retry.jitter", _DOUBLE, "0.2", "[0,...,0.5]"),
+        ConfigDef("remote.log.manager.copier.thread.pool.size", _INT, "10", _POSITIVE),
+        ConfigDef("remote.log.manager.follower.thread.pool.size", _INT, "2", _POSITIVE),
+        ConfigDef("remote.log.manager.copy.max.bytes.per.second", _LONG, str(UNLIMITED), _POSITIVE),
+        ConfigDef("remote.log.manager.copy.quota.window.num", _INT, "11", _POSITIVE),
+        ConfigDef("remote.log.manager.copy.quota.window.size.seconds", _INT, "1", _POSITIVE),
+        ConfigDef(
+            "remote.log.manager.fetch.max.bytes.per.second", _LONG, str(UNLIMITED), _POSITIVE
+        ),
+        ConfigDef("remote.log.manager.fetch.quota.window.num", _INT, "11", _POSITIVE),
+        ConfigDef("remote.log.manager.fetch.quota.window.size.seconds", _INT, "1", _POSITIVE),
+        ConfigDef("remote.log.reader.threads", _INT, "10", _POSITIVE),
+        ConfigDef("remote.log.reader.max.pending.tasks", _INT, "100", _POSITIVE),
+        ConfigDef("remote.log.index.file.cache.total.size.bytes", _LONG, str(1 << 30), _POSITIVE),
+        ConfigDef("remote.log.metadata.custom.metadata.max.bytes", _INT, "128", "[0,...]"),
+        # Kafka has no cache of data and no name for one.
+        ConfigDef("remote.log.chunk.cache.total.size.bytes", _LONG, str(64 << 20), _POSITIVE),
+        ConfigDef("remote.log.chunk.size.bytes", _INT, str(4 << 20), _POSITIVE),
+    )
+}
+
+METADATA_SETTINGS: dict[str, ConfigDef] = {
+    definition.name: definition
+    for definition in (
+        ConfigDef("remote.log.metadata.topic.num.partitions", _INT, "50", _POSITIVE),
+        ConfigDef("remote.log.metadata.topic.replication.factor", _SHORT, "3", _POSITIVE),
+        ConfigDef("remote.log.metadata.topic.min.isr", _SHORT, "2", _POSITIVE),
+        ConfigDef("remote.log.metadata.topic.retention.ms", _LONG, "-1", "[1,...] or -1"),
+        ConfigDef("remote.log.metadata.consume.wait.ms", _LONG, "120000", _POSITIVE),
+        ConfigDef("remote.log.metadata.initialization.retry.interval.ms", _LONG, "100", _POSITIVE),
+        ConfigDef(
+            "remote.log.metadata.initialization.retry.max.timeout.ms", _LONG, "120000", _POSITIVE
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataManagerConfig:
+    """The metadata topic and how it is used."""
+
+    topic_partitions: int = 50
+    topic_replication_factor: int = 3
+    """At most; never more than there are live brokers when the topic is made."""
+    topic_min_isr: int = 2
+    topic_retention_ms: int = -1
+    consume_wait_ms: int = 120_000
+    """How long a publication waits until this broker has read it back."""
+    initialization_retry_interval_ms: int = 100
+    """The first wait between attempts; it doubles. There is no last attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteLogManagerConfig:
+    """All of tiering's settings, as numbers."""
+
+    broker_id: int
+    log_directory: str
+    """Where the index cache lies: the first log directory."""
+    task_interval_ms: int = 30_000
+    retry_backoff_ms: int = 500
+    retry_backoff_max_ms: int = 30_000
+    retry_jitter: float = 0.2
+    copier_threads: int = 10
+    copy_max_bytes_per_second: int = UNLIMITED
+    copy_quota_samples: int = 11
+    copy_quota_sample_seconds: int = 1
+    fetch_max_bytes_per_second: int = UNLIMITED
+    fetch_quota_samples: int = 11
+    fetch_quota_sample_seconds: int = 1
+    reader_threads: int = 10
+    reader_max_pending: int = 100
+    index_cache_bytes: int = 1 << 30
+    custom_metadata_max_bytes: int = 128
+    chunk_cache_bytes: int = 64 << 20
+    chunk_bytes: int = 4 << 20
+    metadata: MetadataManagerConfig = MetadataManagerConfig()
+
+    @property
+    def threads(self) -> int:
+        """Threads that blocking file systems may take: enough for every copy and every read."""
+        return self.copier_threads + self.reader_threads
+
+    @staticmethod
+    def from_properties(
+        stated: Mapping[str, str], broker_id: int, log_directory: str
+    ) -> "RemoteLogManagerConfig":
+        """Read a broker's properties. Raises KafkaError(INVALID_CONFIG)."""
+        broker = _Values(BROKER_SETTINGS, stated)
+        prefix = broker.text(METADATA_PREFIX_NAME)
+        metadata = _Values(
+            METADATA_SETTINGS,
+            {
+                name.removeprefix(prefix): value
+                for name, value in stated.items()
+                if name.startswith(prefix)
+            },
+        )
+        return RemoteLogManagerConfig(
+            broker_id=broker_id,
+            log_directory=log_directory,
+            task_interval_ms=broker.integer("remote.log.manager.task.interval.ms"),
+            retry_backoff_ms=broker.integer("remote.log.manager.task.retry.backoff.ms"),
+            retry_backoff_max_ms=broker.integer("remote.log.manager.task.retry.backoff.max.ms"),
+            retry_jitter=broker.number("remote.log.manager.task.retry.jitter"),
+            copier_threads=broker.integer("remote.log.manager.copier.thread.pool.size"),
+            copy_max_bytes_per_second=broker.integer(
+                "remote.log.manager.copy.max.bytes.per.second"
+            ),
+            copy_quota_samples=broker.integer("remote.log.manager.copy.quota.window.num"),
+            copy_quota_sample_seconds=broker.integer(
+                "remote.log.manager.copy.quota.window.size.seconds"
+            ),
+            fetch_max_bytes_per_second=broker.integer(
+                "remote.log.manager.fetch.max.bytes.per.second"
+            ),
+            fetch_quota_samples=broker.integer("remote.log.manager.fetch.quota.window.num"),
+            fetch_quota_sample_seconds=broker.integer(
+                "remote.log.manager.fetch.quota.window.size.seconds"
+            ),
+            reader_threads=broker.integer("remote.log.reader.threads"),
+            reader_max_pending=broker.integer("remote.log.reader.max.pending.tasks"),
+            index_cache_bytes=broker.integer("remote.log.index.file.cache.total.size.bytes"),
+            custom_metadata_max_bytes=broker.integer(
+                "remote.log.metadata.custom.metadata.max.bytes"
+            ),
+            chunk_cache_bytes=broker.integer("remote.log.chunk.cache.total.size.bytes"),
+            chunk_bytes=broker.integer("remote.log.chunk.size.bytes"),
+            metadata=_metadata_config(metadata),
+        )
+
+
+def _metadata_config(values: "_Values") -> MetadataManagerConfig:
+    return MetadataManagerConfig(
+        topic_partitions=values.integer("remote.log.metadata.topic.num.partitions"),
+        topic_replication_factor=values.integer("remote.log.metadata.topic.replication.factor"),
+        topic_min_isr=values.integer("remote.log.metadata.topic.min.isr"),
+        topic_retention_ms=values.integer("remote.log.metadata.topic.retention.ms"),
+        consume_wait_ms=values.integer("remote.log.metadata.consume.wait.ms"),
+        initialization_retry_interval_ms=values.integer(
+            "remote.log.metadata.initialization.retry.interval.ms"
+        ),
+    )
+
+
+class _Values:
+    def __init__(self, definitions: Mapping[str, ConfigDef], stated: Mapping[str, str]) -> None:
+        self._definitions = definitions
+        self._stated = stated
+
+    def _value(self, name: str) -> object:
+        definition = self._definitions[name]
+        return parse_value(definition, self._stated.get(name, definition.default))
+
+    def integer(self, name: str) -> int:
+        return cast("int", self._value(name))
+
+    def number(self, name: str) -> float:
+        return cast("float", self._value(name))
+
+    def text(self, name: str) -> str:
+        return cast("str", self._value(name))

@@ -1,0 +1,283 @@
+"""Remote log metadata, kept in the topic `__remote_log_metadata` (KIP-405's RLMM).
+
+    publish(event) -> produced to the partition that the user partition's topic id chooses
+                                     |
+        every broker consumes -> folded into one RemoteLog per user partition
+                                     |
+    publish returns when this broker's own consumer has come past the event
+
+So what a broker decides next, it decides on a state that includes its own last step. An event may
+be told twice, or come from a leader that has been deposed: the state machine in `RemoteLog` drops
+what does not fit.
+
+One consumer reads every metadata partition that any of this broker's user partitions needs, from
+its beginning, and keeps what it learns of all user partitions in it, wanted or not. A user
+partition assigned later therefore finds its past already there (KAFKA-16105). A user partition is
+ready once the consumer has reached the end that its metadata partition had when it was first
+wanted; before that nothing may be copied, expired or read on the strength of it.
+
+The topic is made when it is first needed, by whichever broker comes first. Whatever goes wrong is
+tried again for ever, with back-off, in the background; a broker serves its local data meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from ..clients.backoff import Backoff
+from ..clients.environment import Environment
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.task_owner import TaskOwner
+from ..clients.topic_partition import TopicIdPartition
+from ..storage.remote_log import Applied, RemoteLog
+from ..storage.remote_segment import (
+    RemoteLogMetadata,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+)
+from .config import MetadataManagerConfig
+from .metadata_events import METADATA_TOPIC, decode_event, encode_event, metadata_partition
+
+if TYPE_CHECKING:
+    from ..clients.completed_fetch import ConsumerRecord
+
+_log = logging.getLogger(__name__)
+
+_POLL_MS = 500
+_RETRY_MAX_MS = 10_000
+
+
+class RemoteLogMetadataManager(Protocol):
+    """What the rest of tiering asks of the metadata."""
+
+    def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """These user partitions are led or followed here: learn their metadata."""
+        ...
+
+    def is_ready(self, partition: TopicIdPartition) -> bool:
+        """Whether all that was published of a user partition before it was assigned is known."""
+        ...
+
+    def remote_log(self, partition: TopicIdPartition) -> RemoteLog:
+        """What is known of a user partition; it goes on changing as events arrive."""
+        ...
+
+    async def publish(self, event: RemoteLogMetadata) -> None:
+        """Write an event, and wait until it has come back. Raises KafkaError.
+
+        After an error the event may or may not have been written, now or later.
+        """
+        ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class MetadataTopic(Protocol):
+    """The metadata topic of a cluster, seen through a client (`metadata_topic.py`)."""
+
+    async def open(self) -> int:
+        """Connect, make the topic if it is missing; the number of its partitions.
+
+        Raises KafkaError.
+        """
+        ...
+
+    async def append(self, partition: int, value: bytes) -> int:
+        """Write a record; its offset. Raises KafkaError."""
+        ...
+
+    def assign(self, partitions: Collection[int]) -> None:
+        """Read these partitions, those that are new from their beginning."""
+        ...
+
+    async def poll(self, timeout_ms: int) -> "list[ConsumerRecord]":
+        """What has come since. Raises KafkaError."""
+        ...
+
+    async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:
+        """The offset that will be read next, of each. Raises KafkaError."""
+        ...
+
+    async def end_offsets(self, partitions: Collection[int]) -> Mapping[int, int]:
+        """One past the last record, of each. Raises KafkaError."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect. Idempotent."""
+        ...
+
+
+class TopicBasedRemoteLogMetadataManager:
+    """See the top of this file."""
+
+    def __init__(
+        self, config: MetadataManagerConfig, topic: MetadataTopic, environment: Environment
+    ) -> None:
+        self._config = config
+        self._topic = topic
+        self._environment = environment
+        self._backoff = Backoff(config.initialization_retry_interval_ms, _RETRY_MAX_MS)
+        self._tasks = TaskOwner(1, self._died)
+        self._is_started = False
+        self._wanted: set[TopicIdPartition] = set()
+        self._remote_logs: dict[TopicIdPartition, RemoteLog] = {}
+        self._partitions = 0
+        """How many metadata partitions there are; 0 until the topic is open."""
+        self._opened = asyncio.Event()
+        self._assigned: set[int] = set()
+        self._positions: dict[int, int] = {}
+        """By metadata partition, one past the last event that was applied."""
+        self._ready_at: dict[int, int] = {}
+        """By metadata partition, the end that had to be reached when it was assigned."""
+        self._moved = asyncio.Event()
+        """Set, and replaced, whenever positions move."""
+        self._status = ""
+
+    @property
+    def status(self) -> str:
+        """Why the metadata is not available, in a sentence; empty if it is."""
+        return self._status
+
+    async def start(self) -> None:
+        """Allow work in the background; it begins when a user partition is assigned."""
+        self._is_started = True
+        self._begin()
+
+    async def stop(self) -> None:
+        """Stop reading; publications under way fail. Idempotent."""
+        self._is_started = False
+        await self._tasks.stop()
+        await self._topic.close()
+
+    def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
+        self._wanted.update(partitions)
+        self._begin()
+        self._update_assignment()
+
+    def is_ready(self, partition: TopicIdPartition) -> bool:
+        if not self._partitions:
+            return False
+        number = metadata_partition(partition, self._partitions)
+        target = self._ready_at.get(number)
+        return target is not None and self._positions.get(number, 0) >= target
+
+    def remote_log(self, partition: TopicIdPartition) -> RemoteLog:
+        known = self._remote_logs.get(partition)
+        if known is None:
+            known = self._remote_logs[partition] = RemoteLog(partition)
+        return known
+
+    async def publish(self, event: RemoteLogMetadata) -> None:
+        self.assign([event.topic_id_partition])
+        try:
+            async with asyncio.timeout(self._config.consume_wait_ms / 1000):
+                await self._opened.wait()
+                number = metadata_partition(event.topic_id_partition, self._partitions)
+                offset = await self._topic.append(number, encode_event(event))
+                while self._positions.get(number, 0) <= offset:
+                    await self._moved.wait()
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"An event of {event.topic_id_partition} did not come back from {METADATA_TOPIC} "
+                f"within {self._config.consume_wait_ms} ms. {self._status}".rstrip(),
+            ) from None
+
+    # -- In the background --------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self._is_started and self._wanted and not len(self._tasks):
+            self._tasks.start(self._run(), "remote log metadata")
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                if not self._opened.is_set():
+                    await self._open()
+                await self._read()
+                self._succeeded()
+                failures = 0
+            except KafkaError as error:
+                failures += 1
+                self._failed(error)
+                await asyncio.sleep(self._backoff.delay_seconds(failures, self._environment.random))
+
+    async def _open(self) -> None:
+        self._partitions = await self._topic.open()
+        if self._partitions != self._config.topic_partitions:
+            _log.warning(
+                "%s has %d partitions and not %d as configured: the topic is believed",
+                METADATA_TOPIC,
+                self._partitions,
+                self._config.topic_partitions,
+            )
+        self._opened.set()
+        self._update_assignment()
+
+    def _update_assignment(self) -> None:
+        if not self._opened.is_set():
+            return
+        needed = {metadata_partition(each, self._partitions) for each in self._wanted}
+        if not needed <= self._assigned:
+            # Nothing is ever given up: what was learnt of a partition must stay current.
+            self._assigned |= needed
+            self._topic.assign(sorted(self._assigned))
+
+    async def _read(self) -> None:
+        await self._learn_ends()
+        for record in await self._topic.poll(_POLL_MS):
+            self._apply(record)
+        if any(self._positions.get(each, 0) < end for each, end in self._ready_at.items()):
+            # The log start may lie above the last event: a position without a record to show it.
+            behind = [each for each in self._ready_at if each not in self._positions]
+            self._positions.update(await self._topic.positions(behind) if behind else {})
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    async def _learn_ends(self) -> None:
+        new = sorted(self._assigned - self._ready_at.keys())
+        if new:
+            self._ready_at.update(await self._topic.end_offsets(new))
+
+    def _apply(self, record: "ConsumerRecord") -> None:
+        self._positions[record.partition] = record.offset + 1
+        try:
+            event = decode_event(record.value or b"")
+        except KafkaError as error:
+            # Somebody else wrote it. Stopping here would stop tiering for ever.
+            _log.error(
+                "Offset %d of %s-%d is skipped: %s",
+                record.offset,
+                METADATA_TOPIC,
+                record.partition,
+                error,
+            )
+            return
+        remote = self.remote_log(event.topic_id_partition)
+        if isinstance(event, RemoteLogSegmentMetadata):
+            applied = remote.apply_copy_started(event)
+        elif isinstance(event, RemoteLogSegmentMetadataUpdate):
+            applied = remote.apply_update(event)
+        else:
+            applied = remote.apply_partition_delete(event.state)
+        if applied is not Applied.YES:
+            _log.info("%s: %s", applied.value, event)
+
+    def _died(self, _: asyncio.Task[object], failure: BaseException) -> None:
+        """A fault of ours: say it loudly. The next assignment or publication begins anew."""
+        self._status = f"Reading the remote log metadata failed: {failure!r}"
+        _log.error("Reading the remote log metadata failed", exc_info=failure)
+
+    def _succeeded(self) -> None:
+        if self._status:
+            _log.info("The remote log metadata is available again")
+            self._status = ""
+
+    def _failed(self, error: KafkaError) -> None:
+        if not self._status:
+            _log.warning("The remote log metadata is not available, trying again: %s", error)
+        self._status = f"The remote log metadata is not available: {error}"

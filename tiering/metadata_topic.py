@@ -1,0 +1,141 @@
+"""The metadata topic through this broker's own listener: one producer, one consumer, one admin.
+
+The topic is made with Kafka's settings: deleted, not compacted, never tiered itself, kept for ever.
+Its replication factor is what is configured, or the number of live brokers if they are fewer: on a
+single broker Kafka would wait for two more for ever.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from ..clients.environment import Environment
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.topic_partition import TopicPartition
+from .config import MetadataManagerConfig
+from .metadata_events import METADATA_TOPIC
+
+if TYPE_CHECKING:
+    # A broker that has nothing to tier starts without them.
+    from ..clients.admin import Admin, NewTopic
+    from ..clients.completed_fetch import ConsumerRecord
+    from ..clients.consumer import Consumer
+    from ..clients.producer import Producer
+
+_CLIENT_ID = "__remote_log_metadata_client"
+
+
+class ClusterMetadataTopic:
+    """`MetadataTopic` over the wire. `bootstrap` is asked when it connects, not before."""
+
+    def __init__(
+        self,
+        config: MetadataManagerConfig,
+        bootstrap: Callable[[], str],
+        environment: Environment,
+    ) -> None:
+        self._config = config
+        self._bootstrap = bootstrap
+        self._environment = environment
+        self._producer: Producer | None = None
+        self._consumer: Consumer | None = None
+
+    async def open(self) -> int:
+        from ..clients.admin import Admin
+        from ..clients.consumer import Consumer
+        from ..clients.producer import Producer
+
+        bootstrap = self._bootstrap()
+        admin = Admin(bootstrap, client_id=_CLIENT_ID, environment=self._environment)
+        try:
+            partitions = await self._ensure_topic(admin)
+        finally:
+            await admin.stop()
+        if self._producer is None:
+            producer = Producer(
+                bootstrap,
+                client_id=_CLIENT_ID,
+                acks=-1,
+                linger_ms=0,
+                enable_idempotence=True,
+                environment=self._environment,
+            )
+            await producer.start()
+            self._producer = producer
+        if self._consumer is None:
+            consumer = Consumer(
+                bootstrap,
+                client_id=_CLIENT_ID,
+                auto_offset_reset="earliest",
+                environment=self._environment,
+            )
+            await consumer.start()
+            self._consumer = consumer
+        return partitions
+
+    async def _ensure_topic(self, admin: "Admin") -> int:
+        topics = await admin.list_topics(include_internal=True)
+        if METADATA_TOPIC not in topics:
+            brokers = len((await admin.describe_cluster()).brokers)
+            try:
+                await admin.create_topics([self._new_topic(brokers)])
+            except KafkaError as error:
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+            topics = await admin.list_topics(include_internal=True)
+        if METADATA_TOPIC not in topics:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{METADATA_TOPIC} is not there yet"
+            )
+        return len(topics[METADATA_TOPIC].partitions)
+
+    def _new_topic(self, live_brokers: int) -> "NewTopic":
+        from ..clients.admin import NewTopic
+
+        config = self._config
+        replication_factor = max(1, min(config.topic_replication_factor, live_brokers))
+        return NewTopic(
+            METADATA_TOPIC,
+            config.topic_partitions,
+            replication_factor,
+            {
+                "cleanup.policy": "delete",
+                "remote.storage.enable": "false",
+                "retention.ms": str(config.topic_retention_ms),
+                "min.insync.replicas": str(min(config.topic_min_isr, replication_factor)),
+            },
+        )
+
+    async def append(self, partition: int, value: bytes) -> int:
+        assert self._producer is not None
+        written = await self._producer.send(METADATA_TOPIC, value, partition=partition)
+        return written.offset
+
+    def assign(self, partitions: Collection[int]) -> None:
+        assert self._consumer is not None
+        self._consumer.assign([TopicPartition(METADATA_TOPIC, each) for each in partitions])
+
+    async def poll(self, timeout_ms: int) -> "list[ConsumerRecord]":
+        assert self._consumer is not None
+        return await self._consumer.poll(timeout_ms)
+
+    async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:
+        assert self._consumer is not None
+        return {
+            each: await self._consumer.position(TopicPartition(METADATA_TOPIC, each))
+            for each in partitions
+        }
+
+    async def end_offsets(self, partitions: Collection[int]) -> Mapping[int, int]:
+        assert self._consumer is not None
+        ends = await self._consumer.end_offsets(
+            [TopicPartition(METADATA_TOPIC, each) for each in partitions]
+        )
+        return {partition.partition: offset for partition, offset in ends.items()}
+
+    async def close(self) -> None:
+        producer, consumer = self._producer, self._consumer
+        self._producer = self._consumer = None
+        if consumer is not None:
+            await consumer.stop()
+        if producer is not None:
+            await producer.stop()

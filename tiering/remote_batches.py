@@ -1,0 +1,106 @@
+"""Which batches of a piece of a remote segment answer a read. Pure: bytes in, a choice out.
+
+A read begins at the position that the index names for its offset, which is at or before the batch
+that is wanted. Batches that end below the offset are passed over; from the first one that does not,
+whole batches are taken while they fit. The first is taken whole even if it is larger than allowed,
+if the reader must make progress (`min_one_message`).
+
+A remote segment may go on beyond the point where this log's history left it (an unclean election
+cut the branch off there; KIP-405, fetch scenario 3). So each batch must be of the epoch that the
+history gives its offset, and the first that is not ends the read.
+"""
+
+from enum import Enum
+from struct import Struct
+from typing import NamedTuple
+
+from ..storage.remote_lineage import EpochHistory, epoch_of_offset
+
+_HEADER = Struct(">qii7xi")
+"""Base offset, batch length, leader epoch, last offset delta."""
+
+_LOG_OVERHEAD = 12
+_BATCH_OVERHEAD = 61
+
+
+class CorruptSegmentError(Exception):
+    """The bytes cannot be batches."""
+
+
+class Outcome(Enum):
+    """What a piece of a segment had for a read."""
+
+    FOUND = "batches to return"
+    TOO_LARGE = "the first batch is larger than the reader allows"
+    READ_MORE = "the piece ends before the answer: read again from `position`"
+    DEAD_BRANCH = "what follows in the segment is not of this log's history"
+    END = "the segment ends before the offset"
+
+
+class Choice(NamedTuple):
+    """The part of the piece from `position` on; `size` is what to return, or what to read."""
+
+    outcome: Outcome
+    position: int
+    size: int = 0
+    next_offset: int = -1
+    """For FOUND: one past the last offset in the batches."""
+
+
+class Wanted(NamedTuple):
+    """A read, as far as choosing batches goes."""
+
+    offset: int
+    max_bytes: int
+    min_one_message: bool
+    history: EpochHistory
+
+
+class _Header(NamedTuple):
+    size: int
+    epoch: int
+    last_offset: int
+
+
+def choose(piece: memoryview, wanted: Wanted, *, is_segment_end: bool) -> Choice:
+    """Choose from a piece that begins with a batch.
+
+    `is_segment_end` says that nothing of the segment follows the piece. Raises CorruptSegmentError.
+    """
+    position = 0
+    while (header := _header(piece, position)) is not None:
+        if header.last_offset >= wanted.offset:
+            return _take(piece, position, header, wanted)
+        position += header.size
+    if is_segment_end:
+        return Choice(Outcome.END, position)
+    return Choice(Outcome.READ_MORE, position, _BATCH_OVERHEAD)
+
+
+def _take(piece: memoryview, start: int, first: _Header, wanted: Wanted) -> Choice:
+    if not _is_ours(first, wanted.history):
+        return Choice(Outcome.DEAD_BRANCH, start)
+    if first.size > wanted.max_bytes and not wanted.min_one_message:
+        return Choice(Outcome.TOO_LARGE, start)
+    if start + first.size > len(piece):
+        return Choice(Outcome.READ_MORE, start, first.size)
+    limit = min(start + max(wanted.max_bytes, first.size), len(piece))
+    end, next_offset = start + first.size, first.last_offset + 1
+    while (header := _header(piece, end)) is not None:
+        if end + header.size > limit or not _is_ours(header, wanted.history):
+            break
+        end, next_offset = end + header.size, header.last_offset + 1
+    return Choice(Outcome.FOUND, start, end - start, next_offset)
+
+
+def _is_ours(header: _Header, history: EpochHistory) -> bool:
+    return header.epoch == epoch_of_offset(history, header.last_offset)
+
+
+def _header(piece: memoryview, position: int) -> _Header | None:
+    if position + _BATCH_OVERHEAD > len(piece):
+        return None
+    base_offset, length, epoch, last_offset_delta = _HEADER.unpack_from(piece, position)
+    if length < _BATCH_OVERHEAD - _LOG_OVERHEAD or last_offset_delta < 0 or base_offset < 0:
+        raise CorruptSegmentError(f"A batch of {length} bytes at offset {base_offset}")
+    return _Header(_LOG_OVERHEAD + length, epoch, base_offset + last_offset_delta)

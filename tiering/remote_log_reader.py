@@ -1,0 +1,228 @@
+"""Serves a read from the tier (KIP-405 "Fetch"; Kafka's `RemoteLogManager.read`).
+
+    (leader epoch, offset) -> segment -> offset index -> position -> byte range -> batches
+
+The epoch is that of the offset in the local history, so records of a branch that an unclean
+election cut off are never served, and a read stops where its segment leaves the history. A read is
+answered from one segment; where the offset is gone from it (compacted away) the next one answers.
+
+For read_committed the aborted transactions that overlap the batches are added: their abort markers
+may lie in later segments, remote or local, so those indexes are asked until none can hold more.
+
+What the tier cannot give is a retriable error of that partition alone. An object that vanished is
+looked up once more, since retention may have deleted it in between.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.record.batch import batches
+from ..storage.fetch_data import FetchIsolation, RemoteRead
+from ..storage.index import CorruptIndexError
+from ..storage.leader_epoch import LeaderEpochCache
+from ..storage.remote_lineage import EpochHistory, epoch_of_offset
+from ..storage.remote_log import RemoteLog
+from ..storage.remote_segment import RemoteLogSegmentMetadata
+from ..storage.transaction_index import AbortedTxn
+from .chunk_cache import ChunkCache
+from .remote_batches import Choice, CorruptSegmentError, Outcome, Wanted, choose
+from .remote_index_cache import RemoteIndexCache
+from .remote_storage import RemoteResourceNotFound, RemoteStorageError
+
+_SCAN_BYTES = 64 * 1024
+"""Read beyond what was asked for: the index leads to a place a little before the offset."""
+
+_SEGMENTS_MAX = 1000
+"""Segments looked at for one read. A gap that long is no compaction."""
+
+
+class TieredLog(Protocol):
+    """What a remote read asks of the local log (`storage.unified_log.UnifiedLog`)."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def leader_epochs(self) -> LeaderEpochCache: ...
+
+    def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """Those of the local segments that overlap [start, upper bound)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFetchResult:
+    """Whole batches from the tier, possibly none."""
+
+    records: bytes
+    aborted_transactions: list[AbortedTxn] | None = None
+    """For read_committed; None for the other isolations."""
+    first_entry_incomplete: bool = False
+    """There is a batch, but it is larger than the reader allows."""
+
+
+class _Found(NamedTuple):
+    segment: RemoteLogSegmentMetadata
+    records: bytes
+    next_offset: int
+
+
+class RemoteLogReader:
+    """Reads of remote segments through the caches."""
+
+    def __init__(self, indexes: RemoteIndexCache, chunks: ChunkCache) -> None:
+        self._indexes = indexes
+        self._chunks = chunks
+
+    async def read(self, read: RemoteRead, remote: RemoteLog, log: TieredLog) -> RemoteFetchResult:
+        """The batches from the offset on. Raises KafkaError."""
+        try:
+            return await self._attempt(read, remote, log)
+        except RemoteResourceNotFound:
+            # Deleted between look-up and fetch: what the metadata says now decides.
+            if read.offset < log.log_start_offset:
+                raise _out_of_range(read) from None
+        try:
+            return await self._attempt(read, remote, log)
+        except RemoteResourceNotFound as error:
+            raise _failed(read, str(error)) from error
+
+    async def _attempt(
+        self, read: RemoteRead, remote: RemoteLog, log: TieredLog
+    ) -> RemoteFetchResult:
+        try:
+            return await self._read_from(read, remote, log)
+        except RemoteResourceNotFound:
+            raise
+        except (RemoteStorageError, CorruptIndexError) as error:
+            raise _failed(read, str(error)) from error
+
+    async def _read_from(
+        self, read: RemoteRead, remote: RemoteLog, log: TieredLog
+    ) -> RemoteFetchResult:
+        segment = remote.segment_for(read.leader_epoch, read.offset)
+        if segment is None:
+            raise _out_of_range(read)
+        history = log.leader_epochs.entries
+        wanted = Wanted(read.offset, read.max_bytes, read.min_one_message, history)
+        for segment, offset in _segments_from(remote, history, segment, read.offset):
+            choice, records = await self._search(segment, wanted._replace(offset=offset))
+            if choice.outcome is Outcome.TOO_LARGE:
+                return RemoteFetchResult(b"", _none_or_empty(read), first_entry_incomplete=True)
+            if choice.outcome is Outcome.FOUND:
+                found = _Found(segment, records, choice.next_offset)
+                self._check(read, found)
+                self._read_ahead(remote, history, found)
+                aborted = await self._aborted(read, remote, log, found)
+                return RemoteFetchResult(records, aborted)
+        return RemoteFetchResult(b"", _none_or_empty(read))
+
+    async def _search(
+        self, segment: RemoteLogSegmentMetadata, wanted: Wanted
+    ) -> tuple[Choice, bytes]:
+        indexes = await self._indexes.indexes(segment)
+        position = indexes.offset_index.lookup(wanted.offset).position
+        size = wanted.max_bytes + _SCAN_BYTES
+        while True:
+            piece = await self._chunks.read(segment, position, size)
+            is_end = position + len(piece) >= segment.segment_size_bytes
+            try:
+                choice = choose(memoryview(piece), wanted, is_segment_end=is_end)
+            except CorruptSegmentError as error:
+                self._chunks.forget(segment.id)
+                raise RemoteStorageError(f"Segment {segment.segment_id}: {error}") from error
+            if choice.outcome is not Outcome.READ_MORE:
+                return choice, piece[choice.position : choice.position + choice.size]
+            if is_end and choice.position + choice.size > len(piece):
+                self._chunks.forget(segment.id)
+                raise RemoteStorageError(f"Segment {segment.segment_id} ends within a batch")
+            position += choice.position
+            size = max(choice.size, wanted.max_bytes) + _SCAN_BYTES
+
+    def _check(self, read: RemoteRead, found: _Found) -> None:
+        """Nothing damaged leaves for a client; what was cached of it is forgotten."""
+        if all(batch.crc_is_valid() for batch in batches(found.records)):
+            return
+        self._chunks.forget(found.segment.id)
+        raise _failed(read, f"segment {found.segment.segment_id} is damaged in the remote tier")
+
+    def _read_ahead(self, remote: RemoteLog, history: EpochHistory, found: _Found) -> None:
+        """Near the end of a segment, begin with the next one: its reader comes soon."""
+        segment = found.segment
+        remaining = segment.end_offset - found.next_offset + 1
+        if remaining > (segment.end_offset - segment.start_offset + 1) // 2:
+            return
+        following = next_segment(remote, history, segment.end_offset + 1)
+        if following is not None:
+            self._indexes.prefetch(following)
+            self._chunks.prefetch(following)
+
+    async def _aborted(
+        self, read: RemoteRead, remote: RemoteLog, log: TieredLog, found: _Found
+    ) -> list[AbortedTxn] | None:
+        if read.isolation is not FetchIsolation.TXN_COMMITTED:
+            return None
+        start, upper_bound = read.offset, found.next_offset
+        aborted: list[AbortedTxn] = []
+        history = log.leader_epochs.entries
+        segment: RemoteLogSegmentMetadata | None = found.segment
+        for _ in range(_SEGMENTS_MAX):
+            if segment is None:
+                break
+            if not segment.txn_index_empty:
+                indexes = await self._indexes.indexes(segment)
+                if indexes.txn_index.collect(start, upper_bound, aborted):
+                    return _unique(aborted)
+            segment = next_segment(remote, history, segment.end_offset + 1)
+        aborted.extend(log.aborted_transactions(start, upper_bound))
+        return _unique(aborted)
+
+
+def next_segment(
+    remote: RemoteLog, history: EpochHistory, offset: int
+) -> RemoteLogSegmentMetadata | None:
+    """The segment that holds an offset as the history has it."""
+    return remote.segment_for(epoch_of_offset(history, offset), offset)
+
+
+def _segments_from(
+    remote: RemoteLog, history: EpochHistory, first: RemoteLogSegmentMetadata, offset: int
+) -> Iterator[tuple[RemoteLogSegmentMetadata, int]]:
+    """The segment of an offset and those that follow in the history, each with where to begin."""
+    segment: RemoteLogSegmentMetadata | None = first
+    for _ in range(_SEGMENTS_MAX):
+        if segment is None:
+            return
+        yield segment, offset
+        epoch = epoch_of_offset(history, offset)
+        epoch_end = next((start for each, start in history if each > epoch), offset + 2**62)
+        offset = max(offset, min(segment.end_offset_of_epoch(epoch) + 1, epoch_end) - 1) + 1
+        segment = next_segment(remote, history, offset)
+
+
+def _unique(transactions: list[AbortedTxn]) -> list[AbortedTxn]:
+    """Overlapping segments tell of the same transaction more than once."""
+    return list(dict.fromkeys(transactions))
+
+
+def _none_or_empty(read: RemoteRead) -> list[AbortedTxn] | None:
+    return [] if read.isolation is FetchIsolation.TXN_COMMITTED else None
+
+
+def _out_of_range(read: RemoteRead) -> KafkaError:
+    epoch = str(read.leader_epoch) if read.leader_epoch >= 0 else "NOT AVAILABLE"
+    return KafkaError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"Received request for offset {read.offset} for leader epoch {epoch} and partition "
+        f"{read.topic_id_partition.topic_partition} which does not exist in remote tier.",
+    )
+
+
+def _failed(read: RemoteRead, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"Offset {read.offset} of {read.topic_id_partition.topic_partition} cannot be read from "
+        f"the remote tier now: {reason}",
+    )
