@@ -15,15 +15,14 @@ Rules it keeps:
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.config import LogConfig
 from ..storage.log_manager import LogManager
-from ..storage.unified_log import UnifiedLog
 from .cluster_image import (
     ClusterDelta,
     ClusterImage,
@@ -32,11 +31,9 @@ from .cluster_image import (
     TopicDelta,
     TopicImage,
 )
-from .partition import Partition
+from .partition import Partition, PartitionRole
+from .remote_tier import RemoteTier
 from .topic_names import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC
-
-if TYPE_CHECKING:
-    from ..tiering.remote_log_manager import RemoteLogManager
 
 _log = logging.getLogger(__name__)
 
@@ -74,16 +71,18 @@ class HostedPartitions:
         config: HostedConfig,
         environment: Environment,
         log_manager: LogManager,
-        remote_log_manager: "RemoteLogManager | None",
+        remote_tier: RemoteTier | None,
         on_role_change: Callable[[Partition], None],
     ) -> None:
         self._config = config
         self._environment = environment
         self._log_manager = log_manager
-        self._remote_log_manager = remote_log_manager
+        self._remote_tier = remote_tier
         self._on_role_change = on_role_change
         self._listeners: dict[str, LeadershipListener] = {}
         self.by_name: dict[TopicPartition, Partition] = {}
+        # Ours by the image, but their log could not be opened.
+        self.offline: set[TopicPartition] = set()
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
         """Tell `listener` of leaderships of the topic's partitions, beginning with present ones."""
@@ -103,7 +102,7 @@ class HostedPartitions:
         for resource in delta.changed_configs:
             if resource.type == ConfigResourceType.TOPIC:
                 self._publish_config(image, resource.name, changes)
-        self._tell_remote_log_manager(changes)
+        self._tell_remote_tier(changes)
 
     def _publish_partition(
         self,
@@ -119,14 +118,15 @@ class HostedPartitions:
             return
         try:
             partition = self._host(image, topic, name, partition_image)
-        except (KafkaError, OSError) as error:
+        except KafkaError as error:
             _log.error("The log of %s cannot be opened: %s", name, error)
+            self.offline.add(name)
             return
         had_led = partition.is_leader
         leads_anew = partition.update(partition_image)
         if leads_anew:
             changes.leaders.append(partition)
-        elif not partition.is_leader:
+        elif partition.role is PartitionRole.FOLLOWER:
             changes.followers.append(partition)
         self._on_role_change(partition)
         self._tell_listener(partition, had_led, leads_anew)
@@ -156,6 +156,7 @@ class HostedPartitions:
             self._config.replica_lag_time_max_ms,
         )
         self.by_name[name] = partition
+        self.offline.discard(name)
         return partition
 
     def _log_config(self, image: ClusterImage, topic: str) -> LogConfig:
@@ -169,6 +170,7 @@ class HostedPartitions:
 
     def _remove(self, name: TopicPartition) -> None:
         """Stop serving the partition, then delete what it has stored."""
+        self.offline.discard(name)
         partition = self.by_name.pop(name, None)
         if partition is None:
             return
@@ -176,9 +178,13 @@ class HostedPartitions:
         partition.remove()
         self._on_role_change(partition)
         self._tell_listener(partition, had_led, False)
-        if self._remote_log_manager is not None:
-            self._remote_log_manager.stop_partitions([partition.topic_id_partition], delete=True)
-        self._log_manager.delete_log(name, self._environment.wall_clock_ms())
+        if self._remote_tier is not None:
+            self._remote_tier.stop_partitions([partition.topic_id_partition], delete=True)
+        try:
+            self._log_manager.delete_log(name, self._environment.wall_clock_ms())
+        except KafkaError as error:
+            # Its directory is offline: the next start finds a log without a topic.
+            _log.error("The log of %s cannot be deleted: %s", name, error)
 
     def _publish_config(self, image: ClusterImage, topic: str, changes: _RoleChanges) -> None:
         hosted = image.topics_by_name.get(topic)
@@ -205,8 +211,8 @@ class HostedPartitions:
         elif had_led and not partition.is_leader:
             listener.on_resigned(number)
 
-    def _tell_remote_log_manager(self, changes: _RoleChanges) -> None:
-        manager = self._remote_log_manager
+    def _tell_remote_tier(self, changes: _RoleChanges) -> None:
+        manager = self._remote_tier
         if manager is None:
             return
         leaders = _tiered(changes.leaders)
@@ -233,6 +239,9 @@ def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
     ]
 
 
-def offsets_of(logs: Iterable[UnifiedLog]) -> Mapping[TopicPartition, int]:
-    """The high watermarks, as they are checkpointed."""
-    return {log.topic_partition: log.high_watermark for log in logs}
+def topic_log_configs(image: ClusterImage, defaults: LogConfig) -> dict[str, LogConfig]:
+    """What each topic's logs obey: where to start the log manager with."""
+    return {
+        topic: LogConfig.from_properties(image.topic_config(topic), defaults)
+        for topic in image.topics_by_name
+    }

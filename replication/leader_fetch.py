@@ -8,7 +8,6 @@ what completes them differs (`delayed_fetch.py`, `delayed_remote_fetch.py`).
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.task_owner import TaskOwner
@@ -17,9 +16,7 @@ from .delayed_remote_fetch import DelayedRemoteFetch
 from .fetch_data import FetchParams, FetchPartition, FetchPartitionResult
 from .log_reader import LogReader, PendingRemoteRead, ReadOutcome
 from .purgatory import Purgatory
-
-if TYPE_CHECKING:
-    from ..tiering.remote_log_manager import RemoteLogManager
+from .remote_tier import RemoteTier
 
 _log = logging.getLogger(__name__)
 
@@ -33,13 +30,13 @@ class LeaderFetch:
         self,
         reader: LogReader,
         loop: asyncio.AbstractEventLoop,
-        remote_log_manager: "RemoteLogManager | None",
+        remote_tier: RemoteTier | None,
         remote_fetch_max_wait_ms: int = 500,
         remote_reads_max: int = 10_000,
     ) -> None:
         self._reader = reader
         self._loop = loop
-        self._remote_log_manager = remote_log_manager
+        self._remote_tier = remote_tier
         self._remote_fetch_max_wait_ms = remote_fetch_max_wait_ms
         self._remote_reads = TaskOwner(remote_reads_max)
         self.purgatory: Purgatory[DelayedFetch] = Purgatory("Fetch", loop)
@@ -112,13 +109,13 @@ class LeaderFetch:
         return future
 
     def _start_remote_read(self, delayed: DelayedRemoteFetch, pending: PendingRemoteRead) -> None:
-        if self._remote_log_manager is None:
+        if self._remote_tier is None:
             # The topic is tiered but this broker has been restarted without its tier.
             delayed.fail(pending, ErrorCode.OFFSET_OUT_OF_RANGE)
             return
         try:
             self._remote_reads.start(
-                self._read_remote(self._remote_log_manager, delayed, pending),
+                self._read_remote(self._remote_tier, delayed, pending),
                 f"remote read of {pending.partition.topic_partition}",
             )
         except RuntimeError:
@@ -128,13 +125,13 @@ class LeaderFetch:
 
     async def _read_remote(
         self,
-        remote_log_manager: "RemoteLogManager",
+        remote_tier: RemoteTier,
         delayed: DelayedRemoteFetch,
         pending: PendingRemoteRead,
     ) -> None:
         """One task: what it finds or why it failed goes into the waiting fetch, if it waits."""
         try:
-            found = await remote_log_manager.read(pending.read)
+            found = await remote_tier.read(pending.read)
         except KafkaError as error:
             delayed.fail(pending, error.code)
         except Exception:

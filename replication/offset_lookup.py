@@ -16,27 +16,22 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicPartition
 from ..storage.fetch_data import FetchIsolation, RemoteTimestampLookup, TimestampAndOffset
+from ..storage.log_offsets import (
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
 from .delayed_fetch import visible_end
 from .fetch_data import NO_EPOCH, CurrentLeader
 from .partition import Partition
-
-if TYPE_CHECKING:
-    from ..storage.unified_log import UnifiedLog
-    from ..tiering.remote_log_manager import RemoteLogManager
+from .remote_tier import RemoteTier
 
 _log = logging.getLogger(__name__)
 
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL_TIMESTAMP = -4
-LATEST_TIERED_TIMESTAMP = -5
-EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
 NO_OFFSET = TimestampAndOffset(-1, -1, -1)
 
@@ -105,7 +100,7 @@ def look_up_offset(
     partition: Partition,
     query: OffsetQuery,
     isolation: FetchIsolation,
-    remote_log_manager: "RemoteLogManager | None",
+    remote_tier: RemoteTier | None,
 ) -> TimestampAndOffset | Coroutine[object, object, TimestampAndOffset]:
     """The answer, or a coroutine for it when only the remote tier can tell.
 
@@ -117,25 +112,31 @@ def look_up_offset(
     _check_end_is_known(partition, isolation, end)
     if timestamp == LATEST_TIMESTAMP:
         return TimestampAndOffset(-1, end, partition.leader_epoch)
-    special = _special_offset(log, timestamp)
-    if special is not None:
-        return special
-    if timestamp < 0 and timestamp != MAX_TIMESTAMP:
+    if timestamp < EARLIEST_PENDING_UPLOAD_TIMESTAMP:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, f"The timestamp {timestamp} has no meaning here."
         )
     found = log.offset_for_timestamp(timestamp)
     if isinstance(found, RemoteTimestampLookup):
-        if remote_log_manager is None:
+        if remote_tier is None:
             return _visible(found.local_result, end)
-        return _look_up_remote(remote_log_manager, found, end)
-    return _visible(found, end)
+        return _look_up_remote(remote_tier, found, end)
+    if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
+        return _visible(found, end)
+    return _with_epoch(partition, found or NO_OFFSET)
+
+
+def _with_epoch(partition: Partition, found: TimestampAndOffset) -> TimestampAndOffset:
+    """Offsets that are still to be written belong to the current epoch, though none was yet."""
+    if found.leader_epoch < 0 and found.offset >= max(partition.leader_epoch_start_offset, 0):
+        return found._replace(leader_epoch=partition.leader_epoch)
+    return found
 
 
 async def _look_up_remote(
-    remote_log_manager: "RemoteLogManager", lookup: RemoteTimestampLookup, end: int
+    remote_tier: RemoteTier, lookup: RemoteTimestampLookup, end: int
 ) -> TimestampAndOffset:
-    return _visible(await remote_log_manager.offset_for_timestamp(lookup), end)
+    return _visible(await remote_tier.offset_for_timestamp(lookup), end)
 
 
 def _visible(found: TimestampAndOffset | None, end: int) -> TimestampAndOffset:
@@ -149,23 +150,3 @@ def _check_end_is_known(partition: Partition, isolation: FetchIsolation, end: in
             f"The high watermark of {partition.topic_partition} is still below the start of "
             f"leader epoch {partition.leader_epoch}.",
         )
-
-
-def _special_offset(log: "UnifiedLog", timestamp: int) -> TimestampAndOffset | None:
-    """The offsets that have a name and need no search."""
-    if timestamp == EARLIEST_TIMESTAMP:
-        return _at(log, log.log_start_offset)
-    if timestamp == EARLIEST_LOCAL_TIMESTAMP:
-        return _at(log, log.local_log_start_offset)
-    if timestamp == LATEST_TIERED_TIMESTAMP:
-        return _at(log, log.highest_remote_offset) if log.remote is not None else NO_OFFSET
-    if timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP:
-        if log.remote is None:
-            return NO_OFFSET
-        return _at(log, max(log.highest_remote_offset + 1, log.log_start_offset))
-    return None
-
-
-def _at(log: "UnifiedLog", offset: int) -> TimestampAndOffset:
-    epoch = log.leader_epochs.epoch_for_offset(offset) if offset >= 0 else None
-    return TimestampAndOffset(-1, offset, -1 if epoch is None else epoch)

@@ -18,7 +18,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
@@ -26,6 +25,7 @@ from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicPartition
 from ..storage.append_info import RecordValidationError
 from ..storage.fetch_data import FetchIsolation, TimestampAndOffset
+from ..storage.log_dir import LogDir
 from ..storage.log_manager import LogManager
 from ..storage.producer_entry import AppendOrigin
 from .append_data import ACKS_ALL, AppendEntry, AppendRequest, PartitionAppendResult
@@ -48,11 +48,9 @@ from .offset_lookup import (
     finish_searches,
     look_up_offset,
 )
-from .partition import Partition
+from .partition import Partition, PartitionEvent
 from .purgatory import Purgatory
-
-if TYPE_CHECKING:
-    from ..tiering.remote_log_manager import RemoteLogManager
+from .remote_tier import RemoteTier
 
 _log = logging.getLogger(__name__)
 
@@ -81,25 +79,25 @@ class ReplicaManager:
         environment: Environment,
         log_manager: LogManager,
         image: Callable[[], ClusterImage],
-        remote_log_manager: "RemoteLogManager | None" = None,
+        remote_tier: RemoteTier | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._environment = environment
         self._image = image
         self._loop = loop
-        self._remote_log_manager = remote_log_manager
+        self._remote_tier = remote_tier
         self._hosted = HostedPartitions(
             HostedConfig(config.node_id, config.replica_lag_time_max_ms),
             environment,
             log_manager,
-            remote_log_manager,
+            remote_tier,
             self._complete_after_role_change,
         )
         # The very dict that `publish` keeps: one look-up on the way of every batch.
         self._partitions = self._hosted.by_name
         self._reader = LogReader(self.partition, self._current_leader, self._on_follower_fetch)
         self._leader_fetch = LeaderFetch(
-            self._reader, loop, remote_log_manager, config.remote_fetch_max_wait_ms
+            self._reader, loop, remote_tier, config.remote_fetch_max_wait_ms
         )
         self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
         self._searches = TaskOwner(_OFFSET_SEARCHES_MAX)
@@ -117,10 +115,14 @@ class ReplicaManager:
         return {purgatory.name: len(purgatory) for purgatory in purgatories}
 
     def partition(self, topic_partition: TopicPartition) -> Partition:
-        """The replica here. Raises KafkaError: 3 unknown to the cluster, 6 not ours."""
+        """The replica here. Raises KafkaError: 3 unknown to the cluster, 6 not ours, 56."""
         found = self._partitions.get(topic_partition)
         if found is not None:
             return found
+        if topic_partition in self._hosted.offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic_partition} cannot be opened."
+            )
         image = self._image().partition(topic_partition.topic, topic_partition.partition)
         if image is None:
             raise KafkaError(
@@ -138,6 +140,13 @@ class ReplicaManager:
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Make the partitions here what the image says (a listener of the controller)."""
         self._hosted.publish(image, delta)
+
+    def on_log_dir_failure(self, log_dir: LogDir) -> None:
+        """Every partition in the directory is offline (a listener of the log manager)."""
+        for partition in list(self._partitions.values()):
+            if partition.log.log_dir is log_dir:
+                partition.apply(PartitionEvent.FAIL)
+                self._complete_after_role_change(partition)
 
     def append_records(
         self, request: AppendRequest
@@ -255,7 +264,7 @@ class ReplicaManager:
             results.append(result)
             try:
                 partition = self.partition(query.topic_partition)
-                found = look_up_offset(partition, query, isolation, self._remote_log_manager)
+                found = look_up_offset(partition, query, isolation, self._remote_tier)
             except KafkaError as error:
                 result.fail(error, self._current_leader(query.topic_partition))
                 continue

@@ -1,0 +1,39 @@
+"""What replication asks of the remote tier; `tiering.remote_log_manager` answers.
+
+Local reads never touch it. It is asked for records and for timestamps that are not on this broker's
+disk any more, and told which tiered partitions are led from here.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ..clients.topic_partition import TopicIdPartition
+from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup, TimestampAndOffset
+
+if TYPE_CHECKING:
+    from ..tiering.remote_log_manager import LeaderPartition
+    from ..tiering.remote_log_reader import RemoteFetchResult
+
+
+class RemoteTier(Protocol):
+    """The remote part of every tiered log on this broker."""
+
+    async def read(self, remote_read: RemoteRead) -> "RemoteFetchResult":
+        """Whole batches from the tier. Raises KafkaError."""
+        ...
+
+    async def offset_for_timestamp(
+        self, lookup: RemoteTimestampLookup
+    ) -> TimestampAndOffset | None:
+        """The first record at least that young, in whichever tier. Raises KafkaError."""
+        ...
+
+    def on_leadership_change(
+        self, leaders: "Sequence[LeaderPartition]", followers: Sequence[TopicIdPartition]
+    ) -> None:
+        """These tiered partitions are led, or followed, from here now."""
+        ...
+
+    def stop_partitions(self, partitions: Sequence[TopicIdPartition], delete: bool) -> None:
+        """These partitions are not here any more; with `delete` their remote data is to go."""
+        ...
