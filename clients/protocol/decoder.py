@@ -41,14 +41,18 @@ def _short(name: str) -> ProtocolError:
     return ProtocolError(f"{name} announces more than the message holds")
 
 
+def _misfit(name: str) -> ProtocolError:
+    return ProtocolError(f"The tagged field {name} does not fill the size it announces")
+
+
 _NAMESPACE: dict[str, object] = {
     "new": object.__new__,
     "null": _null,
     "short": _short,
+    "misfit": _misfit,
     "tag_header": read_tag_header,
     "uvarint": read_unsigned_varint,
     "skip_tags": skip_tagged_fields,
-    "ProtocolError": ProtocolError,
 }
 
 
@@ -192,7 +196,7 @@ class DecoderWriter(SourceWriter):
                         self._value(spec.type, f"o.{spec.name}", spec.name, nullable)
                         self._flush()
                         with self.block("if p != stop:"):
-                            self.line(f"raise short({spec.name!r})")
+                            self.line(f"raise misfit({spec.name!r})")
                 self.line("p = stop")
             self.line("return p")
 

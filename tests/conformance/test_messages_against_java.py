@@ -8,6 +8,7 @@ understood the same values: its JSON of the message is compared with ours.
 
 import base64
 import json
+import random
 import subprocess
 import zipfile
 from functools import cache
@@ -18,7 +19,7 @@ import pytest
 
 from tierlog.bench.kafka_peer import KAFKA_VERSION, kafka_jars
 from tierlog.broker.coordinator import group_records
-from tierlog.clients.errors import ErrorCode
+from tierlog.clients.errors import ErrorCode, ProtocolError
 from tierlog.clients.protocol.api import SERVED, ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.schema import (
@@ -44,6 +45,7 @@ pytestmark = pytest.mark.requires("java", "mvn")
 
 JAVA = Path(__file__).parent / "java"
 MESSAGES_PER_VERSION = 25
+DAMAGED_PER_VERSION = 30
 RECORDS = (metadata_records, quorum, group_records, metadata_events)
 
 
@@ -153,6 +155,50 @@ def test_kafka_reads_and_writes_the_same_bytes_and_values(cls: type[Message], ve
         message, end = decode(cls, version, bytes.fromhex(returned))
         assert end == len(returned) // 2
         assert json.loads(values) == as_kafka_json(message, version)
+
+
+def damaged_messages() -> list[tuple[type[Message], int, bytes]]:
+    """Messages with one to three bytes changed, mostly into lengths that lie."""
+    chance = random.Random("damaged messages")
+    damaged: list[tuple[type[Message], int, bytes]] = []
+    for cls, version in message_versions():
+        for seed in range(DAMAGED_PER_VERSION):
+            encoded = bytearray(encode_bytes(random_message(cls, version, seed), version))
+            for _ in range(chance.randint(1, 3) if encoded else 0):
+                place = chance.randrange(len(encoded))
+                encoded[place] = chance.choice((0, 1, 2, 5, 0x7F, 0x80, 0xFE, 0xFF))
+            damaged.append((cls, version, bytes(encoded)))
+    return damaged
+
+
+def understand(
+    cls: type[Message], version: int, data: bytes
+) -> tuple[Message, int] | ProtocolError:
+    try:
+        return decode(cls, version, data)
+    except ProtocolError as error:
+        return error
+
+
+def test_what_kafka_refuses_we_refuse_and_what_it_understands_we_understand() -> None:
+    asked = damaged_messages()
+    lines = run_java("MessageEcho.java", [f"{c.__name__} {v} {data.hex()}" for c, v, data in asked])
+    refused = 0
+    for (cls, version, data), line in zip(asked, lines, strict=True):
+        returned, _, said = line.partition("\t")
+        understood = understand(cls, version, data)
+        if isinstance(understood, ProtocolError):
+            refused += 1
+            # Kafka believes the tag alone; we also want the size that was announced with it.
+            assert returned == "error" or "tagged field" in understood.message, (cls, version, said)
+            continue
+        message, end = understood
+        if end < len(data):
+            assert said == f"{len(data) - end} bytes left over", (cls, version, data.hex())
+            continue
+        # Values are compared, since Kafka hands on tagged fields that it does not know.
+        assert decode(cls, version, bytes.fromhex(returned))[0] == message
+    assert refused > len(asked) // 20
 
 
 @pytest.mark.parametrize("cls", message_classes(), ids=identify)
