@@ -1,0 +1,124 @@
+"""A broker without its sockets: controller, logs and replica manager on a simulated disk."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.record.batch import Record, batches
+from tierlog.clients.record.builder import build_batch
+from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
+from tierlog.replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
+from tierlog.replication.controller import Controller
+from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
+from tierlog.replication.hosted_partitions import topic_log_configs
+from tierlog.replication.remote_tier import RemoteTier
+from tierlog.replication.replica_manager import ReplicaManager, ReplicaManagerConfig
+from tierlog.storage.config import LogConfig
+from tierlog.storage.fetch_data import FetchIsolation
+from tierlog.storage.files import FileRegion
+from tierlog.storage.log_manager import LogManager
+from tierlog.tests.replication.node import (
+    CLUSTER_ID,
+    DATA,
+    NODE_ID,
+    open_controller,
+    registration,
+)
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.files import SimulatedFiles
+from tierlog.tests.simulation.loop import SimulatedLoop
+
+
+class BrokerNode:
+    """The parts of a running broker."""
+
+    def __init__(
+        self, loop: SimulatedLoop, files: SimulatedFiles, remote_tier: RemoteTier | None = None
+    ) -> None:
+        self.environment = SimulatedEnvironment(loop)
+        self.log_manager = LogManager(files, [DATA], LogConfig())
+        self.controller: Controller = open_controller(loop, files)
+        self.controller.start(registration())
+        self.log_manager.open_directories(CLUSTER_ID, NODE_ID, self.environment.random_uuid)
+        configs = topic_log_configs(self.controller.image, LogConfig())
+        self.log_manager.start(self.environment.wall_clock_ms(), configs)
+        self.replicas = ReplicaManager(
+            ReplicaManagerConfig(NODE_ID),
+            self.environment,
+            self.log_manager,
+            lambda: self.controller.image,
+            remote_tier,
+        )
+        self.log_manager.on_log_dir_failure(self.replicas.on_log_dir_failure)
+        self.controller.subscribe(self.replicas.publish)
+
+    async def stop(self) -> None:
+        await self.replicas.stop()
+        await self.controller.stop()
+        self.log_manager.shutdown(self.environment.wall_clock_ms())
+
+    def append(self, topic: str, *values: bytes, partition: int = 0) -> PartitionAppendResult:
+        """Append one batch with acks=all; nothing may have to wait."""
+        outcome = self.replicas.append_records(
+            AppendRequest([AppendEntry(TopicPartition(topic, partition), batch_of(*values))])
+        )
+        assert isinstance(outcome, list)
+        return outcome[0]
+
+    def asked(
+        self, topic: str, offset: int, *, partition: int = 0, max_bytes: int = 1 << 20
+    ) -> FetchPartition:
+        """One partition of a fetch, named with the topic's id."""
+        topic_id = self.controller.image.topics_by_name[topic].topic_id
+        return FetchPartition(TopicIdPartition(topic_id, topic, partition), offset, max_bytes)
+
+    def fetch_now(
+        self, *asked: FetchPartition, max_bytes: int = 1 << 20
+    ) -> list[FetchPartitionResult]:
+        """A fetch that takes what is there; nothing may have to wait."""
+        params = FetchParams(max_wait_ms=0, max_bytes=max_bytes)
+        outcome = self.replicas.fetch(params, asked)
+        assert isinstance(outcome, list)
+        return outcome
+
+
+@asynccontextmanager
+async def broker_node(
+    loop: SimulatedLoop, files: SimulatedFiles, remote_tier: RemoteTier | None = None
+) -> AsyncGenerator[BrokerNode, None]:
+    """A broker that is stopped cleanly at the end of the story."""
+    node = BrokerNode(loop, files, remote_tier)
+    yield node
+    await node.stop()
+
+
+def batch_of(*values: bytes) -> memoryview:
+    """One batch with these record values."""
+    records = [Record(0, 1_000 + index, None, value, ()) for index, value in enumerate(values)]
+    return memoryview(build_batch(records))
+
+
+def values_in(result: FetchPartitionResult) -> list[bytes]:
+    """The record values that a fetch brought."""
+    return [value for _, value in records_in(result)]
+
+
+def records_in(result: FetchPartitionResult) -> list[tuple[int, bytes]]:
+    """Offsets and values of the records that a fetch brought."""
+    assert result.error is ErrorCode.NONE
+    records = result.records
+    if isinstance(records, FileRegion):
+        records = records.read()
+    assert isinstance(records, bytes | bytearray | memoryview)
+    return [
+        (record.offset, record.value or b"")
+        for batch in batches(records)
+        for record in batch.records()
+    ]
+
+
+def codes(results: Sequence[FetchPartitionResult]) -> list[ErrorCode]:
+    return [result.error for result in results]
+
+
+READ_COMMITTED = FetchIsolation.TXN_COMMITTED
