@@ -21,6 +21,8 @@ For the second version of some message the source reads like this:
      return o1, p
 """
 
+from struct import unpack_from
+
 from ..errors import ProtocolError
 from .primitives import (
     STRING_SIZE_MAX,
@@ -52,6 +54,7 @@ _NAMESPACE: dict[str, object] = {
     "misfit": _misfit,
     "tag_header": read_tag_header,
     "uvarint": read_unsigned_varint,
+    "unpack_numbers": unpack_from,
     "skip_tags": skip_tagged_fields,
 }
 
@@ -155,8 +158,8 @@ class DecoderWriter(SourceWriter):
                 self.line(f"raise short({name!r})")
             letter = FIXED_FORMATS.get(kind.element.kind)
             if letter is not None and len(letter) == 1:
-                numbers = f"format(f'{{{n}}}{letter}').unpack_from(buf, p)"
-                self.namespace["format"] = big_endian.__wrapped__
+                # The struct module caches these formats itself, and not without a bound.
+                numbers = f"unpack_numbers(f'>{{{n}}}{letter}', buf, p)"
                 self.line(f"{target} = list({numbers})")
                 self.line(f"p += {n} * {size}")
                 return

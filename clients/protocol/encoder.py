@@ -8,6 +8,8 @@ A field that a version does not know must have its default, unless it is declare
 otherwise the receiver would act on something else than was said (Kafka's UnsupportedVersion rule).
 """
 
+from struct import pack
+
 from ..errors import ErrorCode, KafkaError
 from .primitives import STRING_SIZE_MAX, big_endian, unsigned_varint
 from .schema import (
@@ -32,6 +34,7 @@ _NAMESPACE: dict[str, object] = {
     "join": b"".join,
     "unknown": _unknown,
     "uvarint": unsigned_varint,
+    "pack_numbers": pack,
     "in_memory": frozenset((bytes, bytearray)),
 }
 
@@ -168,9 +171,8 @@ class EncoderWriter(SourceWriter):
         self._length("i", f"len({elements})", present)
         letter = FIXED_FORMATS.get(kind.element.kind)
         if letter is not None and len(letter) == 1:
-            self.namespace["format"] = big_endian.__wrapped__
             with self.block(f"if {elements}:"):
-                self.line(f"put(format(f'{{len({elements})}}{letter}').pack(*{elements}))")
+                self.line(f"put(pack_numbers(f'>{{len({elements})}}{letter}', *{elements}))")
             return
         with self.block(f"for {element} in {elements}{' or ()' if nullable else ''}:"):
             if kind.element.struct is not None:
