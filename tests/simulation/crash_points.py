@@ -33,9 +33,12 @@ class Scenario(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PowerCut:
-    """When the power goes, and what it leaves: enough to run the same failure again."""
+    """When the power goes, and what it leaves: enough to run the same failure again.
 
-    operation: int
+    `operation` counts from 1; None is after the last one.
+    """
+
+    operation: int | None
     survival: Survival
     seed: int
 
@@ -52,7 +55,7 @@ def cut_power_everywhere(
     scenario.work(SimulatedFiles(disk))
     operations = disk.operations - before
     assert operations, "A scenario that never changes the disk has no points."
-    for operation in range(1, operations + 1):
+    for operation in (*range(1, operations + 1), None):
         cut_power(make, PowerCut(operation, Survival.NOTHING, seed))
         cut_power(make, PowerCut(operation, Survival.EVERYTHING, seed))
         for chance in range(chances_per_point):
@@ -64,14 +67,8 @@ def cut_power(make: Callable[[], Scenario], cut: PowerCut) -> None:
     """One run whose power goes once in the work and once, perhaps, in the recovery."""
     chance = random.Random(f"{cut.seed}/{cut.operation}")
     disk, scenario = _prepared(make)
-    disk.power_fails_at = disk.operations + cut.operation
     try:
-        try:
-            scenario.work(SimulatedFiles(disk))
-        except PowerLoss:
-            pass
-        else:
-            raise AssertionError("The power never went: the scenario does not repeat itself.")
+        _work_until(cut.operation, scenario, disk)
         disk.lose_power(cut.survival, chance)
         if cut.survival is Survival.BY_CHANCE:
             _recover_without_finishing(scenario, disk, chance)
@@ -82,6 +79,18 @@ def cut_power(make: Callable[[], Scenario], cut: PowerCut) -> None:
         raise
     except PowerLoss:
         raise AssertionError(f"{cut}: a power loss escaped") from None
+
+
+def _work_until(operation: int | None, scenario: Scenario, disk: SimulatedDisk) -> None:
+    if operation is None:
+        scenario.work(SimulatedFiles(disk))
+        return
+    disk.power_fails_at = disk.operations + operation
+    try:
+        scenario.work(SimulatedFiles(disk))
+    except PowerLoss:
+        return
+    raise AssertionError("The power never went: the scenario does not repeat itself.")
 
 
 def _recover_without_finishing(
