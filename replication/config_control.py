@@ -103,6 +103,7 @@ def new_topic_config(
 
 
 def config_record(topic: str, name: str, value: str | None) -> ConfigRecord:
+    """The record that sets, or without a value takes away, a topic's override."""
     return ConfigRecord(
         resource_type=ConfigResourceType.TOPIC, resource_name=topic, name=name, value=value
     )
