@@ -1,0 +1,117 @@
+"""The door to the disk keeps its promises on a real file system."""
+
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+
+from tierlog.storage.files import FileRegion, OsFiles
+
+FILES = OsFiles()
+
+
+def test_a_region_outlives_its_handle_and_its_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "segment")
+    handle = FILES.open(path, create=True)
+    handle.write_at(0, b"0123456789")
+    region = handle.region(2, 5)
+    handle.close()
+    FILES.remove(path)
+    assert region.read() == b"23456"
+    assert os.pread(region.fileno(), 5, region.position) == b"23456"
+
+
+def test_the_descriptor_closes_with_its_last_region(tmp_path: Path) -> None:
+    handle = FILES.open(str(tmp_path / "segment"), create=True)
+    region = handle.region(0, 0)
+    fd = region.fileno()
+    handle.close()
+    os.fstat(fd)
+    del region
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_a_slice_of_a_region_counts_from_the_region(tmp_path: Path) -> None:
+    handle = FILES.open(str(tmp_path / "segment"), create=True)
+    handle.write_at(0, b"0123456789")
+    part = handle.region(2, 6).slice(1, 3)
+    assert isinstance(part, FileRegion)
+    assert (part.position, part.nbytes, part.read()) == (3, 3, b"345")
+
+
+def test_a_read_past_the_end_is_short(tmp_path: Path) -> None:
+    handle = FILES.open(str(tmp_path / "segment"), create=True)
+    handle.write_at(0, b"abc")
+    assert handle.pread(1, 100) == b"bc"
+    assert handle.pread(3, 100) == b""
+
+
+def test_a_file_that_is_not_there_is_not_made_unasked(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        FILES.open(str(tmp_path / "absent"))
+
+
+def test_a_closed_handle_cannot_be_used(tmp_path: Path) -> None:
+    handle = FILES.open(str(tmp_path / "segment"), create=True)
+    handle.close()
+    handle.close()
+    with pytest.raises(OSError, match="closed"):
+        handle.pread(0, 1)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_replacing_leaves_the_new_content_and_no_temporary(tmp_path: Path, durable: bool) -> None:
+    path = str(tmp_path / "checkpoint")
+    FILES.atomic_replace(path, b"old", durable=durable)
+    FILES.atomic_replace(path, b"new", durable=durable)
+    assert FILES.read(path) == b"new"
+    assert FILES.listdir(str(tmp_path)) == ["checkpoint"]
+
+
+def test_a_mapped_file_grows_shrinks_and_shows_its_stores(tmp_path: Path) -> None:
+    path = str(tmp_path / "index")
+    mapped = FILES.map(path, 3 * mmap.PAGESIZE)
+    assert (mapped.capacity, FILES.size(path)) == (3 * mmap.PAGESIZE, 3 * mmap.PAGESIZE)
+    for position in (0, mmap.PAGESIZE - 4, 2 * mmap.PAGESIZE):
+        mapped.write_at(position, b"12345678")
+    mapped.resize(mmap.PAGESIZE + 8)
+    assert FILES.size(path) == mmap.PAGESIZE + 8
+    assert bytes(mapped.buffer[mmap.PAGESIZE - 4 : mmap.PAGESIZE + 4]) == b"12345678"
+    mapped.flush()
+    mapped.resize(0)
+    assert (bytes(mapped.buffer), FILES.size(path)) == (b"", 0)
+    mapped.resize(16)
+    mapped.write_at(8, b"12345678")
+    mapped.close()
+    assert FILES.read(path) == bytes(8) + b"12345678"
+
+
+def test_mapping_keeps_what_a_longer_file_holds(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    path.write_bytes(b"x" * 40)
+    mapped = FILES.map(str(path), 16)
+    assert mapped.capacity == 40
+    mapped.close()
+
+
+def test_a_directory_has_one_owner(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    held = FILES.lock(path)
+    with pytest.raises(BlockingIOError):
+        FILES.lock(path)
+    held.release()
+    FILES.lock(path).release()
+
+
+def test_removing_a_tree_takes_everything_and_forgives_absence(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c").write_bytes(b"x")
+    FILES.remove_tree(str(tmp_path / "a"))
+    FILES.remove_tree(str(tmp_path / "a"))
+    assert FILES.listdir(str(tmp_path)) == []
+
+
+def test_the_volume_says_how_much_room_it_has(tmp_path: Path) -> None:
+    assert 0 < FILES.usable_bytes(str(tmp_path)) <= FILES.total_bytes(str(tmp_path))
