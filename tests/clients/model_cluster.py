@@ -6,6 +6,7 @@ story can ask afterwards whether the client behaved.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -305,9 +306,11 @@ class ModelBroker:
             if not partition.log_start_offset <= asked.fetch_offset <= end:
                 code = ErrorCode.OFFSET_OUT_OF_RANGE
             for batch in partition.stored:
-                fits = not data or len(data) + len(batch.view) <= asked.partition_max_bytes
-                if batch.next_offset > asked.fetch_offset and fits:
-                    data += batch.view
+                if batch.next_offset <= asked.fetch_offset:
+                    continue
+                if data and len(data) + len(batch.view) > asked.partition_max_bytes:
+                    break
+                data += batch.view
         return PartitionData(
             partition_index=asked.partition, error_code=code, high_watermark=end, records=data
         )
@@ -321,6 +324,8 @@ class _Connection(asyncio.Protocol):
     def __init__(self, broker: ModelBroker) -> None:
         self._broker = broker
         self._frames = FrameReader(FRAME_BYTES_MAX)
+        self._waiting: deque[bytes] = deque()
+        self._is_busy = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -328,6 +333,13 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for request in self._frames.feed(memoryview(data)):
+            self._waiting.append(bytes(request))
+        self._handle_next()
+
+    def _handle_next(self) -> None:
+        """One request at a time: the next is looked at when this one is answered."""
+        while self._waiting and not self._is_busy:
+            request = memoryview(self._waiting.popleft())
             header, position = decode_request_header(request)
             cls = request_class(header.api_key)
             message, _ = decode(cls, header.api_version, request, position)
@@ -340,6 +352,7 @@ class _Connection(asyncio.Protocol):
                 continue
             # An empty fetch waits, as with a real broker; anything else is answered at once.
             if isinstance(message, FetchRequest) and _is_empty(answer):
+                self._is_busy = True
                 loop = asyncio.get_running_loop()
                 loop.call_later(message.max_wait_ms / 1000, self._send, header, answer)
             else:
@@ -351,6 +364,9 @@ class _Connection(asyncio.Protocol):
         for chunk in frame([response_header(key, version, correlation_id), body]):
             assert isinstance(chunk, bytes)
             self.transport.write(chunk)
+        if self._is_busy:
+            self._is_busy = False
+            self._handle_next()
 
 
 def _is_empty(answer: Message) -> bool:
