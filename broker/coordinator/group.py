@@ -196,11 +196,11 @@ class GroupCoordinator:
         shard = self._shard_of(request.group_id)
         error = _shard_error(shard)
         if error or shard is None:
-            return [error] * len(request.offsets)
+            return [offset.error or error for offset in request.offsets]
         prepared, actions = shard.prepare_commit(request, self._now_ms())
         self._carry_out(shard, actions)
         if isinstance(prepared, ErrorCode):
-            return [prepared] * len(request.offsets)
+            return [offset.error or prepared for offset in request.offsets]
         if not prepared.entries:
             return prepared.errors
         return self._write_commit(shard, request.group_id, prepared)

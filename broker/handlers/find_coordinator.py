@@ -75,7 +75,8 @@ def _response(found: list[Coordinator], several: bool) -> FindCoordinatorRespons
     only = found[0]
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        error_message=only.error_message,
+        # Kafka says it in these versions and leaves it empty in the later ones.
+        error_message=only.error_message if only.error_code else "NONE",
         node_id=only.node_id,
         host=only.host,
         port=only.port,

@@ -1,0 +1,508 @@
+"""Every answer of the group APIs, beside Apache Kafka's answer to the same.
+
+Members are called by names here: the ids that each cluster draws are put in when a request leaves
+and taken out when its answer comes, so that the two clusters' answers can be compared.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tierlog.clients.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from tierlog.clients.protocol.messages.heartbeat import HeartbeatRequest
+from tierlog.clients.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from tierlog.clients.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from tierlog.clients.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tierlog.clients.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from tierlog.clients.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tierlog.clients.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from tierlog.clients.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from tierlog.clients.protocol.schema import Message
+
+from ..broker_process import BrokerProcess, RawClient
+from ..waiting import wait_until
+from .side_by_side import OUR_OWN, Plain, plain
+
+pytestmark = pytest.mark.requires("java", "mvn")
+
+UNKNOWN_ID = Uuid(b"\x01" * 16)
+TOPIC = "known"
+SUBSCRIPTION = b"\0\0\0\0\0\1\0\5known\0\0\0\0"
+
+
+@dataclass
+class Side:
+    """One of the two clusters: a connection, and who its members are."""
+
+    client: RawClient
+    ids: dict[str, str] = field(default_factory=dict[str, str])
+    topic_id: Uuid = UNKNOWN_ID
+
+    def id_of(self, name: str) -> str:
+        return self.ids.get(name, name)
+
+    def named(self, value: Plain) -> Plain:
+        """An answer with names in place of ids."""
+        names = {member_id: name for name, member_id in self.ids.items()}
+        match value:
+            case str():
+                return names.get(value, value)
+            case list():
+                # Kafka lists what it refused before what it accepted; nobody relies on that.
+                return sorted((self.named(item) for item in value), key=repr)
+            case dict():
+                return {key: self.named(item) for key, item in value.items()}
+            case _:
+                return value
+
+
+Ask = Callable[[Side], Message]
+
+
+class Twins:
+    """The two clusters side by side."""
+
+    def __init__(self, kafka_port: int, our_port: int) -> None:
+        self.kafka = Side(RawClient(kafka_port))
+        self.ours = Side(RawClient(our_port))
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.kafka, self.ours
+
+    def close(self) -> None:
+        for side in self.sides:
+            side.client.socket.close()
+
+    def same(self, ask: Ask, version: int, *, ignoring: frozenset[str] = frozenset()) -> Plain:
+        """Ask both; assert that both answer the same, and say what."""
+        answers: list[Plain] = []
+        for side in self.sides:
+            answer = side.client.receive(side.client.send(ask(side), version))
+            answers.append(side.named(plain(answer, OUR_OWN | ignoring)))
+        expected, found = answers
+        assert found == expected
+        return expected
+
+    def join(self, name: str, version: int, **changes: object) -> Plain:
+        """Join as `name`, who is known from then on by the id that the answer gives."""
+        answers: list[Plain] = []
+        for side in self.sides:
+            request = joining(side, name)
+            for field_name, value in changes.items():
+                setattr(request, field_name, value)
+            answer = side.client.ask(request, version, JoinGroupResponse)
+            before = side.ids.get(name, answer.member_id)
+            if answer.member_id != before:
+                side.ids[f"old {name}"] = before
+            if answer.member_id:
+                side.ids[name] = answer.member_id
+            answers.append(side.named(plain(answer)))
+        expected, found = answers
+        assert found == expected
+        return expected
+
+
+def joining(side: Side, name: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="group",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id=side.ids.get(name, ""),
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
+    )
+
+
+def heartbeat(name: str, generation: int, instance: str | None = None) -> Ask:
+    return lambda side: HeartbeatRequest(
+        group_id="group",
+        generation_id=generation,
+        member_id=side.id_of(name),
+        group_instance_id=instance,
+    )
+
+
+def syncing(name: str, generation: int, **changes: object) -> Ask:
+    def ask(side: Side) -> Message:
+        assignment = SyncGroupRequestAssignment(member_id=side.id_of(name), assignment=b"all")
+        request = SyncGroupRequest(
+            group_id="group",
+            generation_id=generation,
+            member_id=side.id_of(name),
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[assignment],
+        )
+        for field_name, value in changes.items():
+            setattr(request, field_name, value)
+        return request
+
+    return ask
+
+
+def committing(name: str = "", generation: int = -1, **changes: object) -> Ask:
+    """Commit offset 42 for two partitions, of which the second does not exist."""
+
+    def ask(side: Side) -> Message:
+        topics = [
+            OffsetCommitRequestTopic(
+                name=TOPIC,
+                topic_id=side.topic_id,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=partition,
+                        committed_offset=42,
+                        committed_leader_epoch=0,
+                        committed_metadata="why",
+                    )
+                    for partition in (0, 9)
+                ],
+            )
+        ]
+        request = OffsetCommitRequest(
+            group_id="group",
+            generation_id_or_member_epoch=generation,
+            member_id=side.id_of(name),
+            topics=topics,
+        )
+        for field_name, value in changes.items():
+            setattr(request, field_name, value)
+        return request
+
+    return ask
+
+
+def leaving(*members: MemberIdentity) -> Ask:
+    return lambda side: LeaveGroupRequest(
+        group_id="group",
+        members=[
+            MemberIdentity(
+                member_id=side.id_of(member.member_id), group_instance_id=member.group_instance_id
+            )
+            for member in members
+        ],
+    )
+
+
+def fetching_one(group_id: str = "group", *, every: bool = False) -> Ask:
+    topics = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0, 1])]
+    return lambda side: OffsetFetchRequest(group_id=group_id, topics=None if every else topics)
+
+
+def fetching_several(*group_ids: str, every: bool = False) -> Ask:
+    def ask(side: Side) -> Message:
+        topics = [
+            OffsetFetchRequestTopics(name=TOPIC, topic_id=side.topic_id, partition_indexes=[0, 1]),
+            OffsetFetchRequestTopics(name="gone", topic_id=UNKNOWN_ID, partition_indexes=[0]),
+        ]
+        groups = [
+            OffsetFetchRequestGroup(group_id=group_id, topics=None if every else topics)
+            for group_id in group_ids
+        ]
+        return OffsetFetchRequest(groups=groups, require_stable=True)
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
+    settings = {
+        "node.id": "1",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "3",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.max.size": "3",
+    }
+    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
+    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
+        for port in (kafka.port, ours.port):
+            with RawClient(port) as client:
+                topic = CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)
+                request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+                client.receive(client.send(request, 7))
+                wait_until(lambda client=client: coordinator_is_up(client), 60, "no coordinator")
+        yield kafka.port, ours.port
+
+
+def coordinator_is_up(client: RawClient) -> bool:
+    """Kafka creates the topic behind its answer, and then still has to load it."""
+    request = FindCoordinatorRequest(key="group")
+    found = client.ask(request, 2, FindCoordinatorResponse)
+    if found.error_code:
+        return False
+    probe = JoinGroupRequest(
+        group_id="group", session_timeout_ms=30_000, member_id="x", protocol_type="consumer"
+    )
+    answer = client.ask(probe, 5, JoinGroupResponse)
+    if answer.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
+        return False
+    # Kafka's first block of producer ids comes behind the first answer, too.
+    producer = InitProducerIdRequest(transactional_id=None)
+    return client.ask(producer, 4, InitProducerIdResponse).error_code == ErrorCode.NONE
+
+
+@pytest.fixture
+def twins(ports: tuple[int, int]) -> Iterator[Twins]:
+    both = Twins(*ports)
+    for side in both.sides:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
+        side.topic_id = side.client.ask(request, 12, MetadataResponse).topics[0].topic_id
+    yield both
+    # Whoever is still in the group leaves, so that the next story begins with an empty one.
+    for side in both.sides:
+        members = [MemberIdentity(member_id=member_id) for member_id in side.ids.values()]
+        members += [MemberIdentity(group_instance_id="sam")]
+        request = LeaveGroupRequest(group_id="group", members=members)
+        side.client.receive(side.client.send(request, 5))
+    both.close()
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_find_coordinator_of_one_key(twins: Twins, version: int) -> None:
+    twins.same(lambda _: FindCoordinatorRequest(key="group"), version)
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_find_coordinators_of_several_keys(twins: Twins, version: int) -> None:
+    twins.same(lambda _: FindCoordinatorRequest(coordinator_keys=["group", "", "h"]), version)
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_find_coordinator_of_an_unknown_type(twins: Twins, version: int) -> None:
+    request = FindCoordinatorRequest(key_type=9)
+    if version < 4:
+        request.key = "group"
+    else:
+        request.coordinator_keys = ["group"]
+    twins.same(lambda _: request, version, ignoring=frozenset({"error_message"}))
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_join_for_the_first_time(twins: Twins, version: int) -> None:
+    twins.join("anna", version)
+    twins.join("anna", version)
+
+
+@pytest.mark.parametrize("version", range(10))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"group_id": ""},
+        {"session_timeout_ms": 5_999},
+        {"session_timeout_ms": 1_800_001},
+        {"protocols": []},
+        {"protocol_type": ""},
+        {"member_id": "eve"},
+        {"member_id": "eve", "group_id": "nobody's"},
+    ],
+)
+def test_joins_that_are_refused(twins: Twins, version: int, changes: dict[str, object]) -> None:
+    twins.join("anna", version, **changes)
+    for side in twins.sides:
+        side.ids.clear()
+
+
+def founded(twins: Twins) -> int:
+    """anna leads a stable group; the generation."""
+    twins.join("anna", 9)
+    answer = twins.join("anna", 9)
+    assert isinstance(answer, dict)
+    generation = answer["generation_id"]
+    assert isinstance(generation, int)
+    twins.same(syncing("anna", generation), 5)
+    return generation
+
+
+# Generations differ between stories on the two sides only if a story did, which fails by itself.
+def test_the_life_of_a_member(twins: Twins) -> None:
+    generation = founded(twins)
+    for version in range(5):
+        twins.same(heartbeat("anna", generation), version)
+        twins.same(heartbeat("anna", generation + 1), version)
+        twins.same(heartbeat("eve", generation), version)
+    for version in range(6):
+        twins.same(syncing("anna", generation), version)
+        twins.same(syncing("anna", generation + 1), version)
+        twins.same(syncing("eve", generation), version)
+    twins.same(syncing("anna", generation, protocol_name=None), 5)
+    twins.same(syncing("anna", generation, protocol_name="sticky"), 5)
+    twins.same(syncing("anna", generation, protocol_type="connect"), 5)
+    twins.join("anna", 9)
+    twins.same(heartbeat("anna", generation), 4)
+    twins.same(heartbeat("anna", generation + 1), 4)
+    twins.same(committing("anna", generation + 1), 9)
+
+
+def test_members_of_other_kinds_are_refused(twins: Twins) -> None:
+    founded(twins)
+    twins.join("lena", 9, protocol_type="connect")
+    sticky = JoinGroupRequestProtocol(name="sticky", metadata=b"")
+    twins.join("lena", 9, protocols=[sticky])
+    for side in twins.sides:
+        side.ids.pop("lena", None)
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_commits(twins: Twins, version: int) -> None:
+    generation = founded(twins)
+    twins.same(committing("anna", generation), version)
+    twins.same(committing("anna", generation + 1), version)
+    twins.same(committing("eve", generation), version)
+    twins.same(committing(), version)
+    twins.same(committing("anna", generation, group_id="nobody's"), version)
+    twins.same(committing(group_id=""), version)
+    twins.same(committing(group_id=f"simple-{version}"), version)
+    if version < 5:
+        twins.same(committing(group_id="timed", retention_time_ms=3_600_000), version)
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_commits_with_too_much_metadata_or_none(twins: Twins, version: int) -> None:
+    for metadata in ("x" * 4_096, "x" * 4_097, "🎈" * 2_049, None, ""):
+
+        def ask(side: Side, metadata: str | None = metadata) -> Message:
+            request = committing(group_id="simple")(side)
+            assert isinstance(request, OffsetCommitRequest)
+            request.topics[0].partitions[0].committed_metadata = metadata
+            return request
+
+        twins.same(ask, version)
+        twins.same(fetching_several("simple"), 9)
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_commits_of_nothing_or_unknown_topics(twins: Twins, version: int) -> None:
+    twins.same(committing(group_id="simple", topics=[]), version)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    gone = OffsetCommitRequestTopic(name="gone", topic_id=UNKNOWN_ID, partitions=[partition])
+    twins.same(committing(group_id="simple", topics=[gone]), version)
+    twins.same(committing("eve", 7, group_id="nobody's", topics=[gone]), version)
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_fetches_of_one_groups_offsets(twins: Twins, version: int) -> None:
+    twins.same(committing(group_id="fetched"), 8)
+    twins.same(fetching_one("fetched"), version)
+    twins.same(fetching_one("nobody's"), version)
+    twins.same(fetching_one(""), version)
+    if version > 1:
+        twins.same(fetching_one("fetched", every=True), version)
+        twins.same(fetching_one("nobody's", every=True), version)
+
+
+@pytest.mark.parametrize("version", range(8, 11))
+def test_fetches_of_several_groups_offsets(twins: Twins, version: int) -> None:
+    twins.same(committing(group_id="fetched"), 8)
+    twins.same(fetching_several("fetched", "nobody's", ""), version)
+    twins.same(fetching_several("fetched", "nobody's", every=True), version)
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_members_leave_in_one_request(twins: Twins, version: int) -> None:
+    founded(twins)
+    twins.same(
+        leaving(
+            MemberIdentity(member_id="eve"),
+            MemberIdentity(member_id="anna"),
+            MemberIdentity(member_id="anna"),
+            MemberIdentity(group_instance_id="nobody"),
+        ),
+        version,
+    )
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_members_leave_one_by_one(twins: Twins, version: int) -> None:
+    founded(twins)
+    for name in ("eve", "anna", "anna"):
+        twins.same(
+            lambda side, name=name: LeaveGroupRequest(group_id="group", member_id=side.id_of(name)),
+            version,
+        )
+
+
+@pytest.mark.parametrize("group_id", ["", "nobody's"])
+def test_requests_to_groups_that_are_not_there(twins: Twins, group_id: str) -> None:
+    for version in range(6):
+        request = LeaveGroupRequest(
+            group_id=group_id, member_id="eve", members=[MemberIdentity(member_id="eve")]
+        )
+        if version < 3:
+            request.members = []
+        else:
+            request.member_id = ""
+        twins.same(lambda _, request=request: request, version)
+    for version in range(5):
+        twins.same(lambda _: HeartbeatRequest(group_id=group_id, member_id="eve"), version)
+    for version in range(6):
+        twins.same(syncing("eve", 1, group_id=group_id), version)
+
+
+@pytest.mark.parametrize("version", range(5, 10))
+def test_static_members_come_back(twins: Twins, version: int) -> None:
+    answer = twins.join("sam", version, group_instance_id="sam")
+    assert isinstance(answer, dict)
+    generation = answer["generation_id"]
+    assert isinstance(generation, int)
+    twins.same(syncing("sam", generation, group_instance_id="sam"), 5)
+    twins.same(heartbeat("sam", generation, "sam"), 4)
+    twins.same(heartbeat("sam", generation, "tom"), 4)
+    twins.join("sam", version, member_id="", group_instance_id="sam")
+    twins.same(heartbeat("old sam", generation, "sam"), 4)
+    twins.same(heartbeat("sam", generation, "sam"), 4)
+    twins.same(syncing("old sam", generation, group_instance_id="sam"), 5)
+    twins.same(syncing("sam", generation, group_instance_id="sam"), 5)
+    twins.same(committing("old sam", generation, group_instance_id="sam"), 9)
+    twins.same(leaving(MemberIdentity(member_id="old sam", group_instance_id="sam")), 5)
+    twins.same(leaving(MemberIdentity(group_instance_id="sam")), 5)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_producer_ids(twins: Twins, version: int) -> None:
+    drawn = frozenset({"producer_id"})
+    timeout_ms = 60_000
+
+    def ask(**changes: object) -> Ask:
+        request = InitProducerIdRequest(transaction_timeout_ms=timeout_ms, transactional_id=None)
+        for field_name, value in changes.items():
+            setattr(request, field_name, value)
+        return lambda _: request
+
+    twins.same(ask(), version, ignoring=drawn)
+    twins.same(ask(transactional_id=""), version)
+    if version >= 3:
+        twins.same(ask(producer_id=7), version)
+        twins.same(ask(producer_epoch=7), version)
+        twins.same(ask(producer_id=7, producer_epoch=7), version, ignoring=drawn)
