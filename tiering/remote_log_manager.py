@@ -360,7 +360,7 @@ class RemoteLogManager:
             found = await self._reader_pool.run(
                 lambda: self._timestamps.find(lookup, remote, history, end)
             )
-        except (RemoteStorageError, CorruptIndexError) as error:
+        except (RemoteStorageError, CorruptIndexError, OSError) as error:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"The remote tier cannot be searched now: {error}",

@@ -96,7 +96,7 @@ class RemoteLogReader:
             return await self._read_from(read, remote, log)
         except RemoteResourceNotFound:
             raise
-        except (RemoteStorageError, CorruptIndexError) as error:
+        except (RemoteStorageError, CorruptIndexError, OSError) as error:
             raise _failed(read, str(error)) from error
 
     async def _read_from(
@@ -143,10 +143,9 @@ class RemoteLogReader:
 
     def _check(self, read: RemoteRead, found: _Found) -> None:
         """Nothing damaged leaves for a client; what was cached of it is forgotten."""
-        if all(batch.crc_is_valid() for batch in batches(found.records)):
-            return
-        self._chunks.forget(found.segment.id)
-        raise _failed(read, f"segment {found.segment.segment_id} is damaged in the remote tier")
+        if not _is_intact(found):
+            self._chunks.forget(found.segment.id)
+            raise _failed(read, f"segment {found.segment.segment_id} is damaged in the remote tier")
 
     def _read_ahead(self, remote: RemoteLog, history: EpochHistory, found: _Found) -> None:
         """Near the end of a segment, begin with the next one: its reader comes soon."""
@@ -178,6 +177,19 @@ class RemoteLogReader:
             segment = next_segment(remote, history, segment.end_offset + 1)
         aborted.extend(log.aborted_transactions(start, upper_bound))
         return _unique(aborted)
+
+
+def _is_intact(found: _Found) -> bool:
+    """Whether CRCs match, and offsets, which no CRC covers, ascend within the segment."""
+    expected = found.segment.start_offset
+    try:
+        for batch in batches(found.records):
+            if not (batch.crc_is_valid() and expected <= batch.base_offset):
+                return False
+            expected = batch.next_offset
+    except KafkaError:
+        return False
+    return expected - 1 <= found.segment.end_offset
 
 
 def next_segment(

@@ -1,0 +1,107 @@
+"""The metadata topic in memory: the log is one object, each broker sees it through a client."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+from tierlog.clients.completed_fetch import ConsumerRecord
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.storage.remote_segment import RemoteLogMetadata
+from tierlog.tiering.metadata_events import METADATA_TOPIC, decode_event, encode_event
+
+UNREACHABLE = KafkaError(ErrorCode.NETWORK_EXCEPTION, "The broker cannot be reached")
+
+
+class SharedTopic:
+    """The records of all partitions."""
+
+    def __init__(self, partitions: int = 5) -> None:
+        self.partitions: list[list[bytes]] = [[] for _ in range(partitions)]
+        self.is_down = False
+        self.loses_acknowledgements = 0
+        """How many of the next writes are written and answered with an error."""
+        self.holds_back_reads = False
+        self.start_offsets = [0] * partitions
+        self._changed = asyncio.Event()
+
+    def write(self, partition: int, value: bytes) -> int:
+        self.partitions[partition].append(value)
+        self._changed.set()
+        self._changed = asyncio.Event()
+        return len(self.partitions[partition]) - 1
+
+    def write_event(self, partition: int, event: RemoteLogMetadata) -> int:
+        return self.write(partition, encode_event(event))
+
+    async def wait(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def events(self) -> list[RemoteLogMetadata]:
+        """Everything ever written."""
+        return [decode_event(value) for partition in self.partitions for value in partition]
+
+
+class MemoryMetadataTopic:
+    """`MetadataTopic` over a `SharedTopic`."""
+
+    def __init__(self, shared: SharedTopic) -> None:
+        self._shared = shared
+        self._positions: dict[int, int] = {}
+        self.opened = 0
+        self.is_closed = False
+
+    def _require(self) -> None:
+        if self._shared.is_down:
+            raise UNREACHABLE
+
+    async def open(self) -> int:
+        self.opened += 1
+        self._require()
+        return len(self._shared.partitions)
+
+    async def append(self, partition: int, value: bytes) -> int:
+        self._require()
+        await asyncio.sleep(0.001)
+        offset = self._shared.write(partition, value)
+        if self._shared.loses_acknowledgements:
+            self._shared.loses_acknowledgements -= 1
+            raise UNREACHABLE
+        return offset
+
+    def assign(self, partitions: Collection[int]) -> None:
+        self._positions = {
+            each: self._positions.get(each, self._shared.start_offsets[each]) for each in partitions
+        }
+
+    async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+        self._require()
+        found = [] if self._shared.holds_back_reads else self._take()
+        if not found:
+            await self._shared.wait(timeout_ms / 1000)
+            found = [] if self._shared.holds_back_reads else self._take()
+        return found
+
+    def _take(self) -> list[ConsumerRecord]:
+        found: list[ConsumerRecord] = []
+        for partition, position in self._positions.items():
+            values = self._shared.partitions[partition]
+            found += [
+                ConsumerRecord(METADATA_TOPIC, partition, offset, 0, None, values[offset])
+                for offset in range(position, len(values))
+            ]
+            self._positions[partition] = len(values)
+        return found
+
+    async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:
+        self._require()
+        return {each: self._positions[each] for each in partitions}
+
+    async def end_offsets(self, partitions: Collection[int]) -> Mapping[int, int]:
+        self._require()
+        return {each: len(self._shared.partitions[each]) for each in partitions}
+
+    async def close(self) -> None:
+        self.is_closed = True

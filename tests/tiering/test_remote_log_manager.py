@@ -1,0 +1,446 @@
+"""Stories of a tiered partition on one broker: offloaded, read back, restarted, cut off."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.storage.fetch_data import FetchIsolation, RemoteTimestampLookup
+from tierlog.storage.remote_segment import RemoteLogSegmentState, RemotePartitionDeleteMetadata
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
+from tierlog.tests.tiering.memory_tier import (
+    BROKEN,
+    COPY,
+    DELETE,
+    FETCH,
+    INDEX,
+    UNREACHABLE,
+    MemoryTier,
+)
+from tierlog.tests.tiering.tiered_broker import PARTITION, TieredBroker, on_broker, until
+
+STATE = RemoteLogSegmentState
+
+
+def test_2_1_segments_are_offloaded_and_consumed_from_the_tier() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.append(5, per_segment=2)
+        await until(lambda: broker.log.local_log_start_offset == 4)
+        assert broker.tier.start_offsets() == [0, 2]
+        assert broker.log.highest_remote_offset == 3
+        everything, remote = await broker.consume(1)
+        assert (everything, remote) == ([1, 2, 3, 4], [1, 2, 3])
+        assert len(broker.tier.asked(FETCH)) == 2
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_2_1_after_a_restart_the_metadata_is_read_again() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        broker = TieredBroker(loop, tier, topic)
+        await broker.manager.start()
+        broker.lead()
+        broker.append(3)
+        await until(lambda: broker.log.local_log_start_offset == 2)
+        await broker.manager.stop()
+        broker.log.close(broker.environment.wall_clock_ms())
+
+        again = TieredBroker(loop, tier, topic, broker.files)
+        await again.manager.start()
+        again.lead(1)
+        with pytest.raises(KafkaError) as early:
+            await again.manager.read(again.remote_read(0))
+        assert early.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        await until(lambda: again.metadata.is_ready(PARTITION))
+        assert await again.consume(0) == ([0, 1, 2], [0, 1])
+        await until(lambda: again.log.highest_remote_offset == 1)
+        assert tier.asked(COPY) == [0, 1]
+        await again.manager.stop()
+
+    simulate(story)
+
+
+def test_nothing_leaves_the_disk_before_its_copy_is_finished() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        broker.tier.copies_held.clear()
+        await broker.manager.start()
+        broker.lead()
+        broker.append(4)
+        await until(lambda: broker.tier.asked(COPY) == [0])
+        assert broker.log.delete_old_segments(broker.environment.wall_clock_ms()) == 0
+        assert broker.log.local_log_start_offset == 0
+        broker.tier.copies_held.set()
+        await until(lambda: broker.log.local_log_start_offset == 3)
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_only_what_is_below_the_last_stable_offset_is_copied() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.append(6)
+        broker.log.high_watermark = 3
+        await until(lambda: broker.tier.start_offsets() == [0, 1, 2])
+        for _ in range(3):
+            await until(lambda: broker.metadata.is_ready(PARTITION))
+        assert broker.log.highest_remote_offset == 2
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def states_written(broker: TieredBroker) -> list[RemoteLogSegmentState]:
+    return [
+        event.state
+        for event in broker.topic.events()
+        if not isinstance(event, RemotePartitionDeleteMetadata)
+    ]
+
+
+def test_4_7_a_failed_copy_is_deleted_and_tried_again_under_a_new_id() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        broker.tier.faults[COPY] = [BROKEN]
+        await broker.manager.start()
+        broker.lead()
+        broker.append(2)
+        await until(lambda: broker.log.highest_remote_offset == 0)
+        assert broker.tier.asked(DELETE) == [0]
+        assert states_written(broker) == [
+            STATE.COPY_SEGMENT_STARTED,
+            STATE.DELETE_SEGMENT_STARTED,
+            STATE.DELETE_SEGMENT_FINISHED,
+            STATE.COPY_SEGMENT_STARTED,
+            STATE.COPY_SEGMENT_FINISHED,
+        ]
+        assert len(broker.metadata.remote_log(PARTITION)) == 1
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_4_7_a_copy_that_may_succeed_later_is_not_deleted_at_once() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        broker.tier.faults[COPY] = [UNREACHABLE]
+        await broker.manager.start()
+        broker.lead()
+        broker.append(2)
+        await until(lambda: broker.manager.tier_trouble != "")
+        assert broker.tier.asked(DELETE) == []
+        await until(lambda: broker.log.highest_remote_offset == 0)
+        assert len(broker.tier.segments) == 1
+        assert broker.manager.tier_trouble == ""
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_an_outage_leaves_one_unfinished_segment_and_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        broker.tier.is_down = True
+        await broker.manager.start()
+        broker.lead()
+        broker.append(5)
+        began = loop.time()
+        await until(lambda: loop.time() > began + 7200, seconds=8000)
+        assert broker.log.local_log_start_offset == 0
+        assert (await broker.consume(0))[1] == []
+        assert len(broker.metadata.remote_log(PARTITION)) == 1
+        assert len(broker.topic.events()) <= 3
+        broker.tier.is_down = False
+        await until(lambda: broker.log.highest_remote_offset == 3)
+        assert broker.tier.start_offsets() == [0, 1, 2, 3]
+        assert await broker.consume(0) == ([0, 1, 2, 3, 4], [0, 1, 2, 3])
+        await broker.manager.stop()
+
+    simulate(story)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert "unreachable" in told[0]
+    assert "works again" in told[1]
+
+
+def test_a_copy_that_failed_after_the_work_leaves_no_orphan() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        broker.tier.fails_after_the_work = True
+        broker.tier.faults[COPY] = [BROKEN, UNREACHABLE]
+        broker.tier.faults[DELETE] = [UNREACHABLE, BROKEN]
+        await broker.manager.start()
+        broker.lead()
+        broker.append(2)
+        await until(lambda: broker.log.highest_remote_offset == 0)
+        assert len(broker.tier.segments) == 1
+        assert len(broker.metadata.remote_log(PARTITION)) == 1
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_an_unconfirmed_end_of_a_copy_is_confirmed_and_not_copied_again() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        broker.tier.copies_held.clear()
+        await broker.manager.start()
+        broker.lead()
+        broker.append(2)
+        await until(lambda: broker.tier.asked(COPY) == [0])
+        broker.topic.loses_acknowledgements = 1
+        broker.tier.copies_held.set()
+        await until(lambda: broker.log.highest_remote_offset == 0)
+        assert broker.tier.asked(COPY) == [0]
+        assert broker.tier.asked(DELETE) == []
+        assert states_written(broker).count(STATE.COPY_SEGMENT_FINISHED) == 2
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_what_a_crash_left_unfinished_is_removed_before_anything_is_copied() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        broker = TieredBroker(loop, tier, topic)
+        tier.copies_held.clear()
+        await broker.manager.start()
+        broker.lead()
+        broker.append(2)
+        await until(lambda: tier.asked(COPY) == [0])
+        await broker.manager.stop()
+        broker.log.close(broker.environment.wall_clock_ms())
+        tier.copies_held.set()
+
+        again = TieredBroker(loop, tier, topic, broker.files)
+        await again.manager.start()
+        again.lead(1)
+        await until(lambda: again.log.highest_remote_offset == 0)
+        assert tier.asked(DELETE) == [0]
+        assert len(tier.segments) == 1
+        await again.manager.stop()
+
+    simulate(story)
+
+
+def test_4_7_too_much_custom_metadata_stops_the_partition_until_its_leader_changes() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        broker.tier.custom_metadata = bytes(256)
+        await broker.manager.start()
+        broker.lead()
+        broker.append(3)
+        await until(lambda: broker.tier.asked(DELETE) == [0])
+        began = loop.time()
+        await until(lambda: loop.time() > began + 120)
+        assert broker.tier.asked(COPY) == [0]
+        assert broker.tier.segments == {}
+        broker.tier.custom_metadata = b"little"
+        broker.lead(1)
+        await until(lambda: broker.log.highest_remote_offset == 1)
+        (first, _) = broker.metadata.remote_log(PARTITION).segments()
+        assert first.custom_metadata == b"little"
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_a_deposed_leader_does_not_finish_what_it_stored() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        broker.tier.copies_held.clear()
+        await broker.manager.start()
+        broker.lead()
+        broker.append(2)
+        await until(lambda: broker.tier.asked(COPY) == [0])
+        broker.manager.on_leadership_change([], [PARTITION])
+        broker.tier.copies_held.set()
+        began = loop.time()
+        await until(lambda: loop.time() > began + 60)
+        assert STATE.COPY_SEGMENT_FINISHED not in states_written(broker)
+        assert broker.log.highest_remote_offset == -1
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_a_follower_learns_from_the_metadata_what_it_may_delete() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        leader = TieredBroker(loop, tier, topic)
+        follower = TieredBroker(loop, tier, topic, config=on_broker(1))
+        for broker in (leader, follower):
+            await broker.manager.start()
+            broker.append(4)
+        leader.lead()
+        follower.manager.on_leadership_change([], [PARTITION])
+        await until(lambda: follower.log.highest_remote_offset == 2)
+        assert tier.asked(COPY) == [0, 1, 2]
+        assert (await follower.consume(0))[0] == [0, 1, 2, 3]
+        for broker in (leader, follower):
+            await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_the_metadata_topic_may_be_away_for_long() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        broker.topic.is_down = True
+        await broker.manager.start()
+        broker.lead()
+        broker.append(3)
+        began = loop.time()
+        await until(lambda: loop.time() > began + 3600, seconds=4000)
+        assert broker.tier.events == []
+        assert "not available" in broker.metadata.status
+        broker.topic.is_down = False
+        await until(lambda: broker.log.highest_remote_offset == 1)
+        assert broker.metadata.status == ""
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_a_copy_waits_for_its_quota() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        config = on_broker(0, copy_max_bytes_per_second=10)
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic(), config=config)
+        await broker.manager.start()
+        broker.lead()
+        broker.append(6)
+        size = broker.log.local.segments.first.size
+        began = loop.time()
+        await until(lambda: broker.log.highest_remote_offset == 4, seconds=3600)
+        assert loop.time() - began >= 3 * size / 10 - 12
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_a_throttled_read_is_empty_and_no_error() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.append(3)
+        await until(lambda: broker.log.local_log_start_offset == 2)
+        broker.manager.fetch_quota.bytes_per_second = 1
+        assert (await broker.read(0))[0] == [0]
+        assert (await broker.manager.read(broker.remote_read(0))).records == b""
+        await until(lambda: broker.manager.fetch_quota.throttle_seconds(loop.time()) <= 0)
+        assert (await broker.read(0))[0] == [0]
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_copy_disable_stops_copies_and_leaves_reads() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.append(3)
+        await until(lambda: broker.log.local_log_start_offset == 2)
+        copying = broker.log.config
+        broker.log.update_config(
+            replace(copying, remote_log_copy_disable=True, local_retention_bytes=-2)
+        )
+        broker.append(3)
+        began = loop.time()
+        await until(lambda: loop.time() > began + 60)
+        assert broker.tier.asked(COPY) == [0, 1]
+        assert await broker.consume(0) == ([0, 1, 2, 3, 4, 5], [0, 1])
+        broker.log.update_config(copying)
+        await until(lambda: broker.log.highest_remote_offset == 4)
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_the_removal_of_a_topic_is_marked_so_that_anyone_can_go_on() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.append(3)
+        await until(lambda: broker.log.highest_remote_offset == 1)
+        broker.manager.stop_partitions([PARTITION], delete=True)
+        remote = broker.metadata.remote_log(PARTITION)
+        await until(lambda: remote.partition_delete_state is not None)
+        assert len(remote.segments()) == 2
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_4_8_a_timestamp_is_looked_for_in_the_tier_and_then_locally() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        for timestamp in (1000, 2000, 3000, 4000):
+            broker.append(1, per_segment=2, timestamp=timestamp)
+        broker.append(1, per_segment=2, timestamp=9000)
+        await until(lambda: broker.log.local_log_start_offset == 4)
+        answers: dict[int, int] = {}
+        for timestamp in (1, 1500, 3000, 4000, 4001):
+            lookup = broker.log.offset_for_timestamp(timestamp)
+            assert isinstance(lookup, RemoteTimestampLookup)
+            found = await broker.manager.offset_for_timestamp(lookup)
+            assert found is not None
+            answers[timestamp] = found.offset
+        assert answers == {1: 0, 1500: 1, 3000: 2, 4000: 3, 4001: 4}
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_an_unreachable_tier_fails_the_read_and_not_the_broker() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.append(3)
+        await until(lambda: broker.log.local_log_start_offset == 2)
+        broker.tier.is_down = True
+        with pytest.raises(KafkaError) as failed:
+            await broker.read(0)
+        assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert failed.value.is_retriable
+        assert (await broker.read(2))[0] == [2]
+        broker.tier.is_down = False
+        assert (await broker.read(0))[0] == [0]
+        assert broker.tier.asked(INDEX)
+        assert broker.manager.statistics.remote_fetch_errors == {"orders": 1}
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_read_committed_of_a_log_without_transactions_has_an_empty_list() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.append(3)
+        await until(lambda: broker.log.local_log_start_offset == 2)
+        read = broker.remote_read(0)._replace(isolation=FetchIsolation.TXN_COMMITTED)
+        assert (await broker.manager.read(read)).aborted_transactions == []
+        await broker.manager.stop()
+
+    simulate(story)
