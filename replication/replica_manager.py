@@ -69,6 +69,18 @@ class ReplicaManagerConfig:
     replica_lag_time_max_ms: int = 30_000
     remote_fetch_max_wait_ms: int = 500
 
+_WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Refusals that don't say where the log starts (`ReplicaManager.appendToLocalLog`)."""
+
 
 class ReplicaManager:
     """Serves the partitions that have a replica on this broker."""
@@ -200,6 +212,9 @@ class ReplicaManager:
         result = PartitionAppendResult(
             topic_partition, error.code, error_message=error.message or None
         )
+        partition = self._partitions.get(topic_partition)
+        if partition is not None and error.code not in _WITHOUT_LOG_START:
+            result.log_start_offset = partition.log.log_start_offset
         if isinstance(error, RecordValidationError):
             result.record_errors = error.record_errors
         if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:

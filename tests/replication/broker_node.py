@@ -9,6 +9,7 @@ from tierlog.clients.record.builder import build_batch
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
 from tierlog.replication.controller import Controller
+from tierlog.replication.controller_config import ControllerConfig
 from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
 from tierlog.replication.hosted_partitions import topic_log_configs
 from tierlog.replication.remote_tier import RemoteTier
@@ -37,7 +38,8 @@ class BrokerNode:
     ) -> None:
         self.environment = SimulatedEnvironment(loop)
         self.log_manager = LogManager(files, [DATA], LogConfig())
-        self.controller: Controller = open_controller(loop, files)
+        config = ControllerConfig(NODE_ID, remote_storage_system_enabled=remote_tier is not None)
+        self.controller: Controller = open_controller(loop, files, config)
         self.controller.start(registration())
         self.log_manager.open_directories(CLUSTER_ID, NODE_ID, self.environment.random_uuid)
         configs = topic_log_configs(self.controller.image, LogConfig())

@@ -6,9 +6,9 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
-    CreatableTopicResult,
     CreateTopicsRequest,
 )
+from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tierlog.replication.broker_control import BrokerRegistration
 from tierlog.replication.cluster_image import Endpoint
 from tierlog.replication.controller import Controller
@@ -83,5 +83,8 @@ async def create(controller: Controller, *names: str, partitions: int = 1) -> No
     assert [result.error_code for result in response.topics] == [0] * len(names), response
 
 
-def outcome(result: CreatableTopicResult) -> tuple[int, str | None]:
-    return result.error_code, result.error_message
+async def delete(controller: Controller, topic: str) -> None:
+    """Delete a topic; it must work."""
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=1_000)
+    response = await controller.delete_topics(request)
+    assert response.responses[0].error_code == 0

@@ -8,7 +8,6 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.fetch_data import (
@@ -28,7 +27,7 @@ from tierlog.tests.replication.broker_node import (
     records_in,
     values_in,
 )
-from tierlog.tests.replication.node import create, creation
+from tierlog.tests.replication.node import create, creation, delete
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
@@ -178,17 +177,11 @@ def test_a_waiting_fetch_is_answered_when_its_topic_goes() -> None:
         await create(node.controller, "t")
         waiting = asyncio.ensure_future(fetch(node, FetchParams(max_wait_ms=60_000), 0))
         await asyncio.sleep(1)
-        await delete(node, "t")
+        await delete(node.controller, "t")
         (result,) = await waiting
         assert result.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     with_broker(story)
-
-
-async def delete(node: BrokerNode, topic: str) -> None:
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=1_000)
-    response = await node.controller.delete_topics(request)
-    assert response.responses[0].error_code == 0
 
 
 def test_the_first_batch_comes_whole_even_when_it_is_larger_than_every_limit() -> None:
@@ -377,7 +370,7 @@ def test_a_topic_made_again_under_its_name_starts_empty() -> None:
         await create(node.controller, "t")
         old = node.asked("t", 0)
         node.append("t", b"old")
-        await delete(node, "t")
+        await delete(node.controller, "t")
         await create(node.controller, "t")
         assert codes(node.fetch_now(old)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
         (result,) = node.fetch_now(node.asked("t", 0))
@@ -425,7 +418,7 @@ def test_a_listener_hears_of_leaderships_present_and_to_come() -> None:
         mine, other = Listening(), Listening()
         node.replicas.listen("t", mine)
         node.replicas.listen("u", other)
-        await delete(node, "t")
+        await delete(node.controller, "t")
         await create(node.controller, "u", partitions=2)
         assert mine.heard == [("elected", 0, 0), ("resigned", 0, -1)]
         assert other.heard == [("elected", 0, 0), ("elected", 1, 0)]

@@ -1,0 +1,268 @@
+"""A leader with two followers: who holds the high watermark back, and what acks=all waits for.
+
+The followers are played by their fetches: a fetch at offset N says that a follower holds N records.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.schema import Message
+from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
+from tierlog.replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
+from tierlog.replication.cluster_image import ClusterDelta, ClusterImage
+from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
+from tierlog.replication.metadata_records import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
+from tierlog.replication.offset_lookup import OffsetQuery
+from tierlog.replication.replica_manager import ReplicaManager, ReplicaManagerConfig
+from tierlog.storage.config import LogConfig
+from tierlog.storage.fetch_data import FetchIsolation
+from tierlog.storage.log_manager import LogManager
+from tierlog.tests.replication.broker_node import batch_of
+from tierlog.tests.simulation.disk import SimulatedDisk
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.files import SimulatedFiles
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+
+TOPIC_ID = Uuid(b"t" * 16)
+T0 = TopicPartition("t", 0)
+LEADER, SECOND, THIRD = 1, 2, 3
+
+
+class Leader:
+    """Broker 1 of three, and what its metadata says."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        environment = SimulatedEnvironment(loop)
+        files = SimulatedFiles(SimulatedDisk())
+        files.mkdirs("/data")
+        self.image = ClusterImage("cluster", LEADER)
+        log_manager = LogManager(files, ["/data"], LogConfig())
+        self.replicas = ReplicaManager(
+            ReplicaManagerConfig(LEADER), environment, log_manager, lambda: self.image
+        )
+        self.publish(
+            TopicRecord(name="t", topic_id=TOPIC_ID),
+            ConfigRecord(resource_type=2, resource_name="t", name="min.insync.replicas", value="2"),
+            PartitionRecord(
+                partition_id=0,
+                topic_id=TOPIC_ID,
+                replicas=[1, 2, 3],
+                isr=[1, 2, 3],
+                leader=LEADER,
+                leader_epoch=0,
+                partition_epoch=0,
+            ),
+        )
+
+    def publish(self, *records: Message) -> None:
+        delta = ClusterDelta(self.image)
+        delta.replay_all(records)
+        self.image = delta.apply(self.image.offset + len(records), 1)
+        self.replicas.publish(self.image, delta)
+
+    def change(self, isr: list[int] | None = None, leader: int = -2) -> None:
+        record = PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=isr, leader=leader)
+        self.publish(record)
+
+    @property
+    def high_watermark(self) -> int:
+        return self.replicas.partition(T0).log.high_watermark
+
+    def append(
+        self, *values: bytes, acks: int = -1, timeout_ms: int = 30_000
+    ) -> "list[PartitionAppendResult] | asyncio.Future[list[PartitionAppendResult]]":
+        entries = [AppendEntry(T0, batch_of(*values))]
+        return self.replicas.append_records(AppendRequest(entries, acks, timeout_ms))
+
+    def follow(self, broker_id: int, offset: int, epoch: int = 0) -> FetchPartitionResult:
+        """The follower says that it holds everything below `offset`, and takes what is there."""
+        asked = FetchPartition(TopicIdPartition(TOPIC_ID, "t", 0), offset, 1 << 20, epoch)
+        params = FetchParams(broker_id, max_wait_ms=0, isolation=FetchIsolation.LOG_END)
+        results = self.replicas.fetch(params, [asked])
+        assert isinstance(results, list)
+        return results[0]
+
+
+def with_leader(story: Callable[[Leader], Coroutine[object, object, None]]) -> None:
+    async def whole(loop: SimulatedLoop) -> None:
+        leader = Leader(loop)
+        await story(leader)
+        await leader.replicas.stop()
+
+    simulate(whole)
+
+
+async def settled(
+    outcome: "list[PartitionAppendResult] | asyncio.Future[list[PartitionAppendResult]]",
+) -> ErrorCode:
+    assert isinstance(outcome, asyncio.Future)
+    (result,) = await outcome
+    return result.error
+
+
+def test_the_high_watermark_is_the_end_of_the_slowest_in_sync_replica() -> None:
+    async def story(leader: Leader) -> None:
+        assert isinstance(leader.append(b"a", b"b", b"c", acks=1), list)
+        assert leader.high_watermark == 0
+        leader.follow(SECOND, 3)
+        assert leader.high_watermark == 0
+        leader.follow(THIRD, 1)
+        assert leader.high_watermark == 1
+        leader.follow(THIRD, 3)
+        assert leader.high_watermark == 3
+
+    with_leader(story)
+
+
+def test_acks_all_is_answered_when_every_in_sync_replica_has_the_records() -> None:
+    async def story(leader: Leader) -> None:
+        outcome = leader.append(b"a", b"b")
+        assert isinstance(outcome, asyncio.Future)
+        leader.follow(SECOND, 2)
+        leader.follow(THIRD, 1)
+        assert not outcome.done()
+        leader.follow(THIRD, 2)
+        assert await settled(outcome) is ErrorCode.NONE
+        assert leader.replicas.purgatory_sizes["Produce"] == 0
+
+    with_leader(story)
+
+
+def test_acks_all_times_out_though_the_records_may_survive() -> None:
+    async def story(leader: Leader) -> None:
+        outcome = leader.append(b"a", timeout_ms=1_000)
+        leader.follow(SECOND, 1)
+        assert await settled(outcome) is ErrorCode.REQUEST_TIMED_OUT
+        leader.follow(THIRD, 1)
+        assert leader.high_watermark == 1
+
+    with_leader(story)
+
+
+def test_with_too_few_in_sync_replicas_nothing_is_appended() -> None:
+    async def story(leader: Leader) -> None:
+        leader.change(isr=[LEADER])
+        outcome = leader.append(b"a")
+        assert isinstance(outcome, list)
+        assert outcome[0].error is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert leader.replicas.partition(T0).log.log_end_offset == 0
+        unsafe = leader.append(b"a", acks=1)
+        assert isinstance(unsafe, list)
+        assert unsafe[0].error is ErrorCode.NONE
+        # Under min ISR the high watermark stays where it is (KIP-966).
+        leader.follow(SECOND, 1)
+        leader.follow(THIRD, 1)
+        assert leader.high_watermark == 0
+
+    with_leader(story)
+
+
+def test_losing_the_replicas_after_the_append_is_told() -> None:
+    async def story(leader: Leader) -> None:
+        first = leader.append(b"a")
+        leader.follow(SECOND, 1)
+        leader.follow(THIRD, 1)
+        assert await settled(first) is ErrorCode.NONE
+        second = leader.append(b"b", b"c", timeout_ms=500)
+        leader.follow(SECOND, 2)
+        leader.follow(THIRD, 3)
+        leader.change(isr=[LEADER])
+        leader.follow(SECOND, 3)
+        # The high watermark can't pass the records while too few are in sync.
+        assert await settled(second) is ErrorCode.REQUEST_TIMED_OUT
+
+    with_leader(story)
+
+
+def test_a_caught_up_replica_outside_the_isr_holds_the_high_watermark_back() -> None:
+    async def story(leader: Leader) -> None:
+        leader.change(isr=[LEADER, SECOND])
+        leader.follow(THIRD, 0)
+        leader.append(b"a", acks=1)
+        leader.follow(SECOND, 1)
+        assert leader.high_watermark == 0
+        await asyncio.sleep(31)
+        leader.append(b"b", acks=1)
+        leader.follow(SECOND, 2)
+        # It has lagged for longer than replica.lag.time.max.ms: it doesn't count any more.
+        assert leader.high_watermark == 2
+
+    with_leader(story)
+
+
+def test_a_new_leader_elsewhere_answers_everyone_who_waits() -> None:
+    async def story(leader: Leader) -> None:
+        produce = leader.append(b"a")
+        leader.change(leader=SECOND)
+        assert await settled(produce) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        refused = leader.append(b"b")
+        assert isinstance(refused, list)
+        assert refused[0].error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert refused[0].current_leader == (SECOND, 1)
+        fetched = leader.follow(THIRD, 0, epoch=1)
+        assert fetched.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert fetched.current_leader == (SECOND, 1)
+
+    with_leader(story)
+
+
+def test_a_broker_without_a_replica_cannot_fetch_as_a_follower() -> None:
+    async def story(leader: Leader) -> None:
+        assert leader.follow(9, 0).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_leader(story)
+
+
+def test_a_consumer_sees_only_what_is_replicated_and_wakes_when_it_is() -> None:
+    async def story(leader: Leader) -> None:
+        leader.append(b"a", acks=1)
+        asked = FetchPartition(TopicIdPartition(TOPIC_ID, "t", 0), 0, 1 << 20)
+        outcome = leader.replicas.fetch(FetchParams(max_wait_ms=10_000), [asked])
+        assert isinstance(outcome, asyncio.Future)
+        await asyncio.sleep(0.1)
+        leader.follow(SECOND, 1)
+        leader.follow(THIRD, 1)
+        (result,) = await outcome
+        assert result.high_watermark == 1
+        assert result.records
+
+    with_leader(story)
+
+
+def test_a_new_leader_does_not_know_the_end_before_its_followers_have_fetched() -> None:
+    async def story(leader: Leader) -> None:
+        leader.append(b"a", acks=1)
+        leader.change(leader=LEADER)
+        query = [OffsetQuery(T0, -1)]
+        isolation = FetchIsolation.HIGH_WATERMARK
+        found = leader.replicas.list_offsets(query, isolation)
+        assert isinstance(found, list)
+        assert found[0].error is ErrorCode.OFFSET_NOT_AVAILABLE
+        leader.follow(SECOND, 1, epoch=1)
+        leader.follow(THIRD, 1, epoch=1)
+        found = leader.replicas.list_offsets(query, isolation)
+        assert isinstance(found, list)
+        assert (found[0].error, found[0].offset) == (ErrorCode.NONE, 1)
+
+    with_leader(story)
+
+
+def test_a_replica_that_moves_away_takes_its_log_along() -> None:
+    async def story(leader: Leader) -> None:
+        record = PartitionChangeRecord(
+            partition_id=0, topic_id=TOPIC_ID, replicas=[2, 3], isr=[2, 3], leader=SECOND
+        )
+        leader.publish(record)
+        refused = leader.append(b"a")
+        assert isinstance(refused, list)
+        assert refused[0].error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not leader.replicas.partitions
+
+    with_leader(story)
