@@ -68,15 +68,19 @@ class TopicDefaults:
         return None
 
     def chain(self, topic_property: str) -> list[Default]:
-        """All broker properties that give this default, as DescribeConfigs lists them."""
+        """The broker properties that give this default, as DescribeConfigs lists them.
+
+        The coarser synonyms are listed where they are stated, not with Kafka's own default.
+        """
         chain: list[Default] = []
+        strongest = TOPIC_CONFIGS[topic_property].server_synonym
         for name, _ in self.synonyms(topic_property):
             definition = TABLES.find(name)
             assert definition is not None
             stated = self._values.stated.get(name)
             if stated is not None:
                 chain.append(Default(name, stated.strip(), True))
-            if definition.default is not None:
+            if definition.default is not None and name == strongest:
                 chain.append(Default(name, definition.default, False))
         return chain
 

@@ -176,8 +176,7 @@ class RawClient:
 
     def send(self, request: Message, version: int) -> RequestHeader:
         """Send a request; the header that its answer belongs to."""
-        key = type(request).key
-        assert key is not None
+        key = type(request).api_key
         self._correlation_id += 1
         header = RequestHeader(key, version, self._correlation_id, "raw")
         self.send_frame(encode_request_header(header) + encode_bytes(request, version))

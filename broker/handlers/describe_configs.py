@@ -29,6 +29,7 @@ from ..config_values import TABLES
 from ..context import BrokerContext, RequestContext
 
 _UNKNOWN_TYPE = 0
+_TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 
 
 class _Entry(NamedTuple):
@@ -45,8 +46,23 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Describe each resource, or say why it cannot be."""
+    strange = [each for each in request.resources if each.resource_type not in _TYPES]
+    if strange:
+        # Kafka, too, refuses the whole request for it.
+        return DescribeConfigsResponse(
+            results=[_not_a_type(each, strange[0].resource_type) for each in request.resources]
+        )
     return DescribeConfigsResponse(
         results=[_result(broker, request, resource) for resource in request.resources]
+    )
+
+
+def _not_a_type(resource: DescribeConfigsResource, strange: int) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=f"There is no resource type {strange}",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )
 
 
@@ -61,11 +77,10 @@ def _result(
     keys = resource.configuration_keys
     try:
         entries = _entries(broker, resource, frozenset(keys) if keys else None)
+        result.configs = [_described(entry, request) for entry in entries]
     except KafkaError as error:
         result.error_code = error.code
         result.error_message = error.message or None
-        return result
-    result.configs = [_described(entry, request) for entry in entries]
     return result
 
 

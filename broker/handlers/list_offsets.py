@@ -25,11 +25,13 @@ _CONSUMER_REPLICA_ID = -1
 _FIRST_VERSION = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """The first version that knows each of the words."""
 
+_FIRST_WITH_LEADER_EPOCH = 4
+
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Later[list[OffsetResult]]:
-    """Look each partition up; one that is named twice is refused."""
+    """Look each partition up; one that is named twice is refused, once."""
     isolation = _isolation(request)
     named = Counter(
         (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
@@ -56,8 +58,8 @@ def handle(
             index += 1
     outcome = broker.replica_manager.list_offsets(queries, isolation)
     if isinstance(outcome, list):
-        return _response(request, refusals, outcome)
-    return Later(outcome, lambda results: _response(request, refusals, results))
+        return _response(context, request, refusals, outcome)
+    return Later(outcome, lambda results: _response(context, request, refusals, results))
 
 
 def _isolation(request: ListOffsetsRequest) -> FetchIsolation:
@@ -69,6 +71,7 @@ def _isolation(request: ListOffsetsRequest) -> FetchIsolation:
 
 
 def _response(
+    context: RequestContext,
     request: ListOffsetsRequest,
     refusals: dict[int, ListOffsetsPartitionResponse],
     results: Sequence[OffsetResult],
@@ -79,18 +82,25 @@ def _response(
     for topic in request.topics:
         partitions: list[ListOffsetsPartitionResponse] = []
         for _ in topic.partitions:
-            partitions.append(refusals.get(index) or _partition(next(found)))
+            partitions.append(refusals.get(index) or _partition(context, next(found)))
             index += 1
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=_each_once(partitions)))
     return ListOffsetsResponse(topics=topics)
 
 
-def _partition(result: OffsetResult) -> ListOffsetsPartitionResponse:
+def _each_once(
+    partitions: list[ListOffsetsPartitionResponse],
+) -> list[ListOffsetsPartitionResponse]:
+    return list({each.partition_index: each for each in partitions}.values())
+
+
+def _partition(context: RequestContext, result: OffsetResult) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(
         partition_index=result.topic_partition.partition, error_code=result.error
     )
     if not result.error:
         answer.timestamp = result.timestamp
         answer.offset = result.offset
-        answer.leader_epoch = result.leader_epoch
+        if context.api_version >= _FIRST_WITH_LEADER_EPOCH:
+            answer.leader_epoch = result.leader_epoch
     return answer

@@ -105,8 +105,7 @@ def _response(
     ]
     if request.include_topic_authorized_operations:
         for each in shown:
-            if not each.error_code:
-                each.topic_authorized_operations = TOPIC_OPERATIONS
+            each.topic_authorized_operations = TOPIC_OPERATIONS
     asked = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=_brokers(image, context.listener),

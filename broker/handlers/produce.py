@@ -29,7 +29,8 @@ from ..context import BrokerContext, Later, NoAnswer, RequestContext
 
 _BATCH_HEADER_BYTES = 61
 _LENGTH = slice(8, 12)
-_LENGTH_END = 12
+_LOG_OVERHEAD = 12
+_SMALLEST_RECORD = 14
 _MAGIC = 16
 _ATTRIBUTES_LOW = 22
 _CODEC_MASK = 0x07
@@ -84,30 +85,33 @@ def _topic_name(broker: BrokerContext, context: RequestContext, topic: TopicProd
 def _objection(
     version: int, topic: str, data: PartitionProduceData
 ) -> tuple[ErrorCode, str | None]:
-    """What is wrong with one partition's records before the log is asked."""
+    """What is wrong with one partition's records before the log is asked.
+
+    The order is that in which Kafka looks at them (`ByteBufferLogInputStream.nextBatchSize`, then
+    `ProduceRequest.validateRecords`), so that the codes are the same.
+    """
     if version >= 13 and not topic:
         return ErrorCode.UNKNOWN_TOPIC_ID, None
     records = data.records
-    if not isinstance(records, memoryview) or not records:
-        return (
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests with version {version} must have exactly one record batch per"
-            " partition",
-        )
-    if len(records) < _BATCH_HEADER_BYTES:
-        return ErrorCode.CORRUPT_MESSAGE, "The record batch is cut short"
+    size = len(records) if isinstance(records, memoryview) else 0
+    if size < _LOG_OVERHEAD:
+        return _refused(version, "must have exactly one record batch per partition")
+    assert isinstance(records, memoryview)
+    end = _LOG_OVERHEAD + int.from_bytes(records[_LENGTH], "big", signed=True)
+    if end < _LOG_OVERHEAD + _SMALLEST_RECORD:
+        return ErrorCode.CORRUPT_MESSAGE, "The size of the record batch is impossible"
+    if size > _MAGIC and records[_MAGIC] > 2:
+        return ErrorCode.CORRUPT_MESSAGE, f"There is no magic {records[_MAGIC]}"
+    if size < end:
+        return _refused(version, "must have exactly one record batch per partition")
     if records[_MAGIC] != 2:
-        return (
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests with version {version} are only allowed to contain record batches"
-            " with magic version 2",
+        return _refused(version, "are only allowed to contain record batches with magic version 2")
+    if size > end:
+        return _refused(
+            version, "are only allowed to contain exactly one record batch per partition"
         )
-    if _LENGTH_END + int.from_bytes(records[_LENGTH], "big", signed=True) < len(records):
-        return (
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests with version {version} are only allowed to contain exactly one"
-            " record batch per partition",
-        )
+    if size < _BATCH_HEADER_BYTES:
+        return ErrorCode.CORRUPT_MESSAGE, "The record batch is smaller than its own header"
     attributes = records[_ATTRIBUTES_LOW]
     if version < 7 and attributes & _CODEC_MASK == _ZSTD:
         return (
@@ -117,6 +121,10 @@ def _objection(
     if attributes & _TRANSACTIONAL:
         return ErrorCode.INVALID_TXN_STATE, "Transactions are not served"
     return ErrorCode.NONE, None
+
+
+def _refused(version: int, rule: str) -> tuple[ErrorCode, str]:
+    return ErrorCode.INVALID_RECORD, f"Produce requests with version {version} {rule}"
 
 
 def _all_refused(request: ProduceRequest) -> list[PartitionProduceResponse]:

@@ -5,9 +5,21 @@ random, ports, times, and how far the metadata log has come.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from types import TracebackType
+from typing import Self, TypeAlias, cast
 
 from tierlog.clients.kafka_uuid import ZERO_UUID
+from tierlog.clients.protocol.messages.create_topics import CreatableTopicConfigs
+from tierlog.clients.protocol.messages.delete_topics import DeletableTopicResult
+from tierlog.clients.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from tierlog.clients.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsTopicResponse,
+)
+from tierlog.clients.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderTopicResult,
+)
 from tierlog.clients.protocol.schema import Message, Struct
 
 from ..broker_process import RawClient
@@ -36,13 +48,62 @@ def plain(value: object, ignored: frozenset[str] = OUR_OWN) -> Plain:
             if name not in ignored
         }
     if isinstance(value, list):
-        return [plain(item, ignored) for item in value]
+        return [plain(item, ignored) for item in _comparable(cast("list[object]", value))]
     if isinstance(value, memoryview):
         return bytes(value)
     if isinstance(value, bytes) and len(value) == 16:
         return "no id" if value == ZERO_UUID else "an id"
     assert value is None or isinstance(value, bool | int | float | str | bytes)
     return value
+
+
+def _name(item: object) -> str:
+    named = cast("Struct", item)
+    fields = ("name", "topic", "partition_index", "partition")
+    return repr([getattr(named, field) for field in fields if hasattr(named, field)])
+
+
+def _comparable(items: list[object]) -> list[object]:
+    """Properties by name, for their order means nothing, and without the one that must differ.
+
+    Kafka keeps min.insync.replicas as a dynamic default of the cluster, for the sake of eligible
+    leader replicas (KIP-966), which we do not have.
+    """
+    properties = [
+        item
+        for item in items
+        if isinstance(item, DescribeConfigsResourceResult | CreatableTopicConfigs)
+    ]
+    if items and isinstance(items[0], IN_NO_ORDER):
+        return sorted(items, key=_name)
+    if not properties:
+        return items
+    named = {each.name: each for each in properties if each.name != "min.insync.replicas"}
+    return [named[name] for name in sorted(named)]
+
+
+def differences(kafka: Plain, ours: Plain, path: str = "") -> list[str]:
+    """Where two plain messages differ, one line each."""
+    if isinstance(kafka, dict) and isinstance(ours, dict):
+        return [
+            line
+            for name in {**kafka, **ours}
+            for line in differences(kafka.get(name), ours.get(name), f"{path}.{name}")
+        ]
+    if isinstance(kafka, list) and isinstance(ours, list) and len(kafka) == len(ours):
+        pairs = enumerate(zip(kafka, ours, strict=True))
+        return [line for n, (a, b) in pairs for line in differences(a, b, f"{path}[{n}]")]
+    return [] if kafka == ours else [f"{path}: Kafka {kafka!r:.300}, ours {ours!r:.300}"]
+
+
+IN_NO_ORDER = (
+    DeletableTopicResult,
+    ListOffsetsTopicResponse,
+    ListOffsetsPartitionResponse,
+    OffsetForLeaderTopicResult,
+    EpochEndOffset,
+)
+"""What Kafka answers in the order of a hash table."""
 
 
 class SideBySide:
@@ -52,7 +113,15 @@ class SideBySide:
         self.kafka = RawClient(kafka_port)
         self.ours = RawClient(our_port)
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.kafka.socket.close()
         self.ours.socket.close()
 
@@ -82,7 +151,8 @@ class SideBySide:
     ) -> Plain:
         """Assert that two answers are the same; what they say."""
         expected = plain(kafka, OUR_OWN | ignoring)
-        assert plain(ours, OUR_OWN | ignoring) == expected
+        found = differences(expected, plain(ours, OUR_OWN | ignoring))
+        assert not found, "Kafka's answer and ours differ:\n" + "\n".join(found)
         return expected
 
 

@@ -41,19 +41,23 @@ END = BATCHES * RECORDS_PER_BATCH
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SideBySide]:
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     settings = {"auto.create.topics.enable": "false", "node.id": "1"}
+    untiered = {**settings, "remote.log.storage.system.enable": "false"}
     kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
-    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
-        both = SideBySide(kafka.port, ours.port)
-        try:
+    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), untiered) as ours:
+        with SideBySide(kafka.port, ours.port) as both:
             topics = [CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=1)]
             both.same(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
             for client in (both.kafka, both.ours):
                 fill(client)
-            yield both
-        finally:
-            both.close()
+        yield kafka.port, ours.port
+
+
+@pytest.fixture
+def brokers(ports: tuple[int, int]) -> Iterator[SideBySide]:
+    with SideBySide(*ports) as both:
+        yield both
 
 
 def fill(client: RawClient) -> None:
