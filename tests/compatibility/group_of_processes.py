@@ -1,0 +1,184 @@
+"""A consumer group of real clients, each a process, watched through what it prints."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypedDict
+
+from ..waiting import wait_until
+
+TIMEOUT_S = 60
+
+
+class Options(TypedDict):
+    """What the test tells the member."""
+
+    client: str
+    bootstrap: str
+    topic: str
+    group: str
+    strategy: str
+    instance: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a member said, or what was done to it; `at` in nanoseconds of the machine's clock."""
+
+    at: int
+    member: str
+    event: str
+    partitions: tuple[int, ...] = ()
+    offset: int = -1
+
+
+class MemberProcess:
+    """One member, and everything it has said."""
+
+    def __init__(self, name: str, options: Options, directory: Path) -> None:
+        self.name = name
+        self.events: list[Event] = []
+        root = Path(__file__).parent.parent.parent
+        environment = {**os.environ, "PYTHONPATH": str(root / ".namespace")}
+        module = "tierlog.tests.compatibility.group_member"
+        self.errors = directory / f"{name}.err"
+        with self.errors.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, json.dumps(options)],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environment,
+            )
+        self._reader = threading.Thread(target=self._read, name=name)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                said = json.loads(line)
+                partitions = tuple(said["partitions"])
+                event = Event(said["at"], self.name, said["event"], partitions, said["offset"])
+                self.events.append(event)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def owned(self) -> set[int]:
+        """The partitions it has been given and not given up."""
+        owned: set[int] = set()
+        for event in list(self.events):
+            if event.event == "assigned":
+                owned.update(event.partitions)
+            elif event.event == "revoked":
+                owned.difference_update(event.partitions)
+            elif event.event in {"left", "killed"}:
+                owned.clear()
+        return owned
+
+    @property
+    def read(self) -> set[tuple[int, int]]:
+        """Partition and offset of every record it has read."""
+        events = list(self.events)
+        return {(each.partitions[0], each.offset) for each in events if each.event == "read"}
+
+    def leave(self) -> None:
+        """Leave the group as clients do when they are closed."""
+        self._process.terminate()
+        self._end()
+        assert self._process.returncode == 0, self.errors.read_text()
+
+    def kill(self) -> None:
+        """Die without a word to the group."""
+        self.events.append(Event(time.time_ns(), self.name, "killed"))
+        self._process.kill()
+        self._end()
+
+    def _end(self) -> None:
+        self._process.wait(TIMEOUT_S)
+        self._reader.join(TIMEOUT_S)
+
+
+class GroupOfProcesses:
+    """Members of one group; those that still run at the end are killed."""
+
+    def __init__(self, options: Options, directory: Path) -> None:
+        self._options = options
+        self._directory = directory
+        self.members: list[MemberProcess] = []
+
+    def start(self, name: str, *, instance: str | None = None) -> MemberProcess:
+        options: Options = {**self._options, "instance": instance}
+        member = MemberProcess(name, options, self._directory)
+        self.members.append(member)
+        return member
+
+    def wait_for_shares(self, *shares: int) -> None:
+        """Wait until the running members own so many partitions each, and all of them together."""
+        expected = sorted(shares)
+
+        def shared() -> bool:
+            owned = [member.owned for member in self.members if member.is_running]
+            together = set[int]().union(*owned)
+            return sorted(map(len, owned)) == expected and len(together) == sum(expected)
+
+        wait_until(shared, TIMEOUT_S, lambda: f"shares of {expected}: {self.describe()}")
+
+    def wait_until_read(self, count: int) -> None:
+        """Wait until so many different records have been read by anyone."""
+
+        def enough() -> bool:
+            return len(self.read) >= count
+
+        wait_until(enough, TIMEOUT_S, lambda: f"{count} records read: {self.describe()}")
+
+    @property
+    def read(self) -> set[tuple[int, int]]:
+        return set[tuple[int, int]]().union(*(member.read for member in self.members))
+
+    def check_ownership(self) -> None:
+        """From the members' own words: no partition had two owners at any time."""
+        owners: dict[int, str] = {}
+        events = [event for member in self.members for event in member.events]
+        for event in sorted(events, key=lambda event: event.at):
+            if event.event == "assigned":
+                for partition in event.partitions:
+                    owner = owners.get(partition, event.member)
+                    assert owner == event.member, f"{partition} is {owner}'s: {self.describe()}"
+                    owners[partition] = event.member
+            elif event.event == "revoked":
+                for partition in event.partitions:
+                    owners.pop(partition, None)
+            elif event.event in {"left", "killed"}:
+                owners = {part: name for part, name in owners.items() if name != event.member}
+
+    def describe(self) -> str:
+        lines = [
+            f"{member.name}: owns {sorted(member.owned)}, read {len(member.read)}, "
+            f"{'runs' if member.is_running else 'ended'}, "
+            f"said {[each.event for each in member.events if each.event != 'read'][-12:]} "
+            f"{member.errors.read_text()[-2000:]}"
+            for member in self.members
+        ]
+        return "\n".join(lines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for member in self.members:
+            if member.is_running:
+                member.kill()
