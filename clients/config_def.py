@@ -75,9 +75,7 @@ def _typed(definition: ConfigDef, text: str) -> ConfigValue:
     kind = definition.type
     if kind is ConfigType.BOOLEAN:
         if text.lower() not in ("true", "false"):
-            raise invalid(
-                definition.name, text, "Expected value to be either true or false"
-            )
+            raise invalid(definition.name, text, "Expected value to be either true or false")
         return text.lower() == "true"
     if kind in _WIDTHS:
         return _integer(definition, text)
@@ -85,9 +83,7 @@ def _typed(definition: ConfigDef, text: str) -> ConfigValue:
         try:
             return float(text)
         except ValueError:
-            raise invalid(
-                definition.name, text, "Not a number of type DOUBLE"
-            ) from None
+            raise invalid(definition.name, text, "Not a number of type DOUBLE") from None
     if kind is ConfigType.LIST:
         return [item.strip() for item in text.split(",")] if text else []
     return text
@@ -97,9 +93,7 @@ def _integer(definition: ConfigDef, text: str) -> int:
     noun = _NOUNS[definition.type]
     digits = text[1:] if text[:1] in ("-", "+") else text
     if not (digits.isascii() and digits.isdigit()):
-        raise invalid(
-            definition.name, text, f"Not a number of type {definition.type.name}"
-        )
+        raise invalid(definition.name, text, f"Not a number of type {definition.type.name}")
     # Bounded before int() is asked: a megabyte of digits is refused, not multiplied out.
     limit = 1 << (_WIDTHS[definition.type] - 1)
     value = int(text) if len(digits.lstrip("0")) <= 20 else limit
