@@ -160,14 +160,21 @@ class ModelBroker:
         self.node_id = node_id
         self.host = f"broker{node_id}"
 
+        self.connections: list[_Connection] = []
+        self._server: asyncio.AbstractServer | None = None
+
     async def start(self) -> None:
         with on_host(self.host):
-            await asyncio.get_running_loop().create_server(
+            self._server = await asyncio.get_running_loop().create_server(
                 lambda: _Connection(self), "0.0.0.0", PORT
             )
 
     def crash(self) -> None:
-        self.cluster.network.crash(self.host)
+        """Hang up on everyone and listen no more."""
+        assert self._server is not None
+        self._server.close()
+        for connection in self.connections:
+            connection.transport.abort()
 
     def answer(self, request: Message) -> Message:
         self.cluster.requests.append(request)
@@ -330,6 +337,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        self._broker.connections.append(self)
 
     def data_received(self, data: bytes) -> None:
         for request in self._frames.feed(memoryview(data)):
