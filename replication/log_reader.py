@@ -88,9 +88,16 @@ class LogReader:
             diverging = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)
             if diverging is not None:
                 outcome.must_answer = True
-                result = FetchPartitionResult(topic_id_partition, diverging_epoch=diverging)
-                result.records = EMPTY_RECORDS
-                outcome.results.append(result)
+                outcome.results.append(
+                    FetchPartitionResult(
+                        topic_id_partition,
+                        high_watermark=log.high_watermark,
+                        last_stable_offset=log.last_stable_offset,
+                        log_start_offset=log.log_start_offset,
+                        records=EMPTY_RECORDS,
+                        diverging_epoch=diverging,
+                    )
+                )
                 return 0
         found = log.read(asked.fetch_offset, max_bytes, params.isolation, may_exceed)
         if params.is_from_follower:

@@ -56,7 +56,10 @@ def handle(
             wanted.append(found)
         else:
             unknown[index] = PartitionData(
-                partition_index=partition.key.partition, error_code=found, high_watermark=-1
+                partition_index=partition.key.partition,
+                error_code=found,
+                high_watermark=-1,
+                records=b"",
             )
     if not wanted:
         return _response(broker, context, fetch, _merge(unknown, ()))
@@ -104,6 +107,8 @@ def _resolve(
         topic = image.topics_by_name.get(key.topic)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if key.partition not in topic.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     asked = partition.wanted
     return FetchPartition(
         TopicIdPartition(topic.topic_id, topic.name, key.partition),

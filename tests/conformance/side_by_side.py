@@ -21,6 +21,7 @@ from tierlog.clients.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from tierlog.clients.protocol.schema import Message, Struct
+from tierlog.clients.record.batch import batches
 
 from ..broker_process import RawClient
 
@@ -50,7 +51,8 @@ def plain(value: object, ignored: frozenset[str] = OUR_OWN) -> Plain:
     if isinstance(value, list):
         return [plain(item, ignored) for item in _comparable(cast("list[object]", value))]
     if isinstance(value, memoryview):
-        return bytes(value)
+        # Kafka cuts off in the middle of a batch; we send whole ones only.
+        return b"".join(bytes(batch.view) for batch in batches(value))
     if isinstance(value, bytes) and len(value) == 16:
         return "no id" if value == ZERO_UUID else "an id"
     assert value is None or isinstance(value, bool | int | float | str | bytes)
@@ -93,6 +95,8 @@ def differences(kafka: Plain, ours: Plain, path: str = "") -> list[str]:
     if isinstance(kafka, list) and isinstance(ours, list) and len(kafka) == len(ours):
         pairs = enumerate(zip(kafka, ours, strict=True))
         return [line for n, (a, b) in pairs for line in differences(a, b, f"{path}[{n}]")]
+    if isinstance(kafka, bytes) and isinstance(ours, bytes) and kafka != ours:
+        return [f"{path}: Kafka {len(kafka)} bytes, ours {len(ours)}"]
     return [] if kafka == ours else [f"{path}: Kafka {kafka!r:.300}, ours {ours!r:.300}"]
 
 

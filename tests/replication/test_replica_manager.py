@@ -278,7 +278,7 @@ def test_a_fetcher_whose_log_diverges_is_told_where() -> None:
             assert (result.error, result.diverging_epoch) == (ErrorCode.NONE, diverging)
             if diverging:
                 assert values_in(result) == []
-                assert result.high_watermark == -1
+                assert result.high_watermark == 3
         asked = node.asked("t", 1)
         asked.last_fetched_epoch = 5
         assert codes(node.fetch_now(asked)) == [ErrorCode.OFFSET_OUT_OF_RANGE]
