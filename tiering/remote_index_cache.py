@@ -126,8 +126,13 @@ class RemoteIndexCache:
 
     async def _load(self, stem: str, segment: RemoteLogSegmentMetadata) -> RemoteIndexes:
         self._bytes -= self._found_on_disk.pop(stem, 0)
-        for index_type in _TYPES:
-            await self._ensure(self._path(stem, index_type), index_type, segment)
+        try:
+            for index_type in _TYPES:
+                await self._ensure(self._path(stem, index_type), index_type, segment)
+        except BaseException:
+            # What was fetched so far stays for the next try, and counts.
+            self._register(stem)
+            raise
         entry = self._open(stem, segment)
         self._entries[stem] = entry
         self._bytes += entry.nbytes
@@ -170,6 +175,13 @@ class RemoteIndexCache:
             TransactionIndex(self._files, paths[2], base),
             sum(sizes),
         )
+
+    def _register(self, stem: str) -> None:
+        paths = [self._path(stem, index_type) for index_type in _TYPES]
+        size = sum(self._files.size(path) for path in paths if self._files.exists(path))
+        if size:
+            self._found_on_disk[stem] = size
+            self._bytes += size
 
     def _path(self, stem: str, index_type: IndexType) -> str:
         return f"{self._directory}/{stem}.{index_type.value}"

@@ -102,12 +102,12 @@ class RemoteLogReader:
     async def _read_from(
         self, read: RemoteRead, remote: RemoteLog, log: TieredLog
     ) -> RemoteFetchResult:
-        segment = remote.segment_for(read.leader_epoch, read.offset)
-        if segment is None:
+        first = remote.segment_for(read.leader_epoch, read.offset)
+        if first is None:
             raise _out_of_range(read)
         history = log.leader_epochs.entries
         wanted = Wanted(read.offset, read.max_bytes, read.min_one_message, history)
-        for segment, offset in _segments_from(remote, history, segment, read.offset):
+        for segment, offset in _segments_from(remote, history, first, read.offset):
             choice, records = await self._search(segment, wanted._replace(offset=offset))
             if choice.outcome is Outcome.TOO_LARGE:
                 return RemoteFetchResult(b"", _none_or_empty(read), first_entry_incomplete=True)

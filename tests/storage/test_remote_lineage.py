@@ -7,7 +7,9 @@ import pytest
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote_lineage import (
+    LogBounds,
     OffsetAndEpoch,
+    copied_up_to,
     epoch_of_offset,
     epochs_in_range,
     highest_remote_offset,
@@ -156,3 +158,48 @@ def test_epochs_without_records_are_left_out() -> None:
         (3, 5),
         (4, 9),
     ]
+
+
+def delete(log: RemoteLog, each: RemoteLogSegmentMetadata) -> None:
+    log.apply_update(
+        RemoteLogSegmentMetadataUpdate(
+            segment_id=each.segment_id,
+            event_timestamp_ms=2,
+            state=RemoteLogSegmentState.DELETE_SEGMENT_STARTED,
+            broker_id=0,
+        )
+    )
+
+
+def test_copied_reaches_to_the_first_hole_however_much_lies_behind_it() -> None:
+    first, second, third = (
+        segment(number, number * 10, number * 10 + 9, [(0, number * 10)]) for number in range(3)
+    )
+    log = remote_log(first, second, third)
+    everything_local = LogBounds(0, 0, 100)
+    assert copied_up_to(log, [(0, 0)], everything_local) == 29
+    delete(log, second)
+    assert copied_up_to(log, [(0, 0)], everything_local) == 9
+    assert copied_up_to(log, [(0, 0)], LogBounds(0, 20, 100)) == 29
+
+
+@pytest.mark.parametrize(
+    ("bounds", "copied"),
+    [
+        (LogBounds(0, 0, 100), 29),
+        (LogBounds(15, 15, 100), 29),
+        (LogBounds(30, 30, 100), 29),
+        (LogBounds(50, 50, 100), 29),
+        (LogBounds(0, 0, 25), 24),
+    ],
+    ids=["all", "start inside", "all expired", "start above", "log end inside"],
+)
+def test_what_lies_below_the_log_start_needs_no_copy(bounds: LogBounds, copied: int) -> None:
+    log = remote_log(segment(1, 0, 9, [(0, 0)]), segment(2, 10, 29, [(0, 10)]))
+    assert copied_up_to(log, [(0, bounds.log_start_offset)], bounds) == copied
+
+
+def test_nothing_copied_is_minus_one() -> None:
+    assert copied_up_to(remote_log(), [(0, 0)], LogBounds(0, 0, 100)) == -1
+    assert copied_up_to(remote_log(), [(0, 7)], LogBounds(7, 7, 100)) == -1
+    assert copied_up_to(remote_log(), [], LogBounds(0, 0, 0)) == -1

@@ -1,0 +1,135 @@
+"""The chunk cache: exact bytes, one load each, ahead of the reader, within its bound."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.tiering.memory_tier import FETCH, UNREACHABLE, MemoryTier, StoredSegment
+from tierlog.tests.tiering.segments import segment_metadata
+from tierlog.tiering.chunk_cache import ChunkCache
+from tierlog.tiering.remote_storage import RemoteStorageError
+
+
+def stored(tier: MemoryTier, number: int, size: int) -> RemoteLogSegmentMetadata:
+    metadata = segment_metadata(number, size=size)
+    log = bytes((number + position) % 251 for position in range(size))
+    tier.segments[metadata.id] = StoredSegment(metadata, log, {})
+    return metadata
+
+
+@given(
+    size=st.integers(1, 300),
+    chunk=st.integers(1, 64),
+    ranges=st.lists(st.tuples(st.integers(0, 310), st.integers(0, 120)), max_size=8),
+)
+def test_any_range_is_read_exactly(size: int, chunk: int, ranges: list[tuple[int, int]]) -> None:
+    async def story(_: SimulatedLoop) -> None:
+        tier = MemoryTier()
+        metadata = stored(tier, 1, size)
+        cache = ChunkCache(tier, 8 * chunk, chunk)
+        log = tier.segments[metadata.id].log
+        for position, length in ranges:
+            expected = log[position : position + length]
+            assert await cache.read(metadata, position, length) == expected
+            assert cache.nbytes <= 8 * chunk
+        await cache.stop()
+
+    simulate(story)
+
+
+def test_a_sequential_reader_waits_once_and_each_chunk_is_fetched_once() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier = MemoryTier()
+        metadata = stored(tier, 1, 100)
+        cache = ChunkCache(tier, 100, 10)
+        tier.latency_seconds = 1
+        began = loop.time()
+        for position in range(0, 100, 10):
+            await cache.read(metadata, position, 10)
+            await asyncio.sleep(1)
+        assert loop.time() - began < 12
+        assert len(tier.asked(FETCH)) == 10
+        await cache.stop()
+
+    simulate(story)
+
+
+def test_a_cancelled_reader_leaves_the_chunk_for_its_retry() -> None:
+    async def story(_: SimulatedLoop) -> None:
+        tier = MemoryTier()
+        metadata = stored(tier, 1, 10)
+        cache = ChunkCache(tier, 100, 10)
+        tier.latency_seconds = 5
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await cache.read(metadata, 0, 10)
+        await asyncio.sleep(5)
+        assert cache.nbytes == 10
+        await cache.read(metadata, 0, 10)
+        assert len(tier.asked(FETCH)) == 1
+        await cache.stop()
+
+    simulate(story)
+
+
+def test_a_failed_load_is_not_kept() -> None:
+    async def story(_: SimulatedLoop) -> None:
+        tier = MemoryTier()
+        metadata = stored(tier, 1, 10)
+        cache = ChunkCache(tier, 100, 10)
+        tier.faults[FETCH] = [UNREACHABLE]
+        with pytest.raises(RemoteStorageError):
+            await cache.read(metadata, 0, 10)
+        assert len(await cache.read(metadata, 0, 10)) == 10
+        await cache.stop()
+
+    simulate(story)
+
+
+def test_many_readers_of_a_slow_tier_do_not_fill_the_memory() -> None:
+    async def story(_: SimulatedLoop) -> None:
+        tier = MemoryTier()
+        segments = [stored(tier, number, 10) for number in range(50)]
+        cache = ChunkCache(tier, 40, 10)
+        tier.latency_seconds = 1
+        under_way = 0
+
+        async def watch() -> None:
+            nonlocal under_way
+            for _ in range(100):
+                under_way = max(under_way, len(tier.events) - finished())
+                assert cache.nbytes <= 40
+                await asyncio.sleep(0.1)
+
+        reads = [asyncio.ensure_future(cache.read(each, 0, 10)) for each in segments]
+
+        def finished() -> int:
+            return sum(read.done() for read in reads)
+
+        await watch()
+        await asyncio.gather(*reads)
+        assert under_way <= 2
+        await cache.stop()
+
+    simulate(story)
+
+
+def test_the_last_used_chunk_stays() -> None:
+    async def story(_: SimulatedLoop) -> None:
+        tier = MemoryTier()
+        first, second, third = (stored(tier, number, 10) for number in (1, 2, 3))
+        cache = ChunkCache(tier, 40, 10)
+        for each in (first, second, first, third, first):
+            await cache.read(each, 0, 10)
+        assert len(tier.asked(FETCH)) == 3
+        await cache.read(second, 0, 10)
+        assert len(tier.asked(FETCH)) == 4
+        cache.forget(second.id)
+        await cache.read(second, 0, 10)
+        assert len(tier.asked(FETCH)) == 5
+        await cache.stop()
+
+    simulate(story)

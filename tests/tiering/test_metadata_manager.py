@@ -1,0 +1,223 @@
+"""The topic-based metadata manager: what is published comes back, and is not believed before."""
+
+import asyncio
+import logging
+
+import pytest
+
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.storage.remote_segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
+from tierlog.tests.tiering.segments import segment_metadata
+from tierlog.tests.tiering.tiered_broker import until
+from tierlog.tiering.config import MetadataManagerConfig
+from tierlog.tiering.metadata_events import metadata_partition
+from tierlog.tiering.metadata_manager import TopicBasedRemoteLogMetadataManager
+
+FIRST = TopicIdPartition(Uuid(b"topic id number1"), "orders", 0)
+PARTITIONS = 5
+
+
+def in_partition(number: int, count: int = 1) -> list[TopicIdPartition]:
+    """User partitions whose events lie in one metadata partition."""
+    found = [
+        partition
+        for index in range(500)
+        if metadata_partition(partition := FIRST._replace(partition=index), PARTITIONS) == number
+    ]
+    return found[:count]
+
+
+def manager(
+    loop: SimulatedLoop, topic: SharedTopic, consume_wait_ms: int = 120_000
+) -> TopicBasedRemoteLogMetadataManager:
+    config = MetadataManagerConfig(topic_partitions=PARTITIONS, consume_wait_ms=consume_wait_ms)
+    return TopicBasedRemoteLogMetadataManager(
+        config, MemoryMetadataTopic(topic), SimulatedEnvironment(loop)
+    )
+
+
+def started(partition: TopicIdPartition, number: int = 1) -> RemoteLogSegmentMetadata:
+    return segment_metadata(number, partition=partition)
+
+
+def finished(partition: TopicIdPartition, number: int = 1) -> RemoteLogSegmentMetadataUpdate:
+    return RemoteLogSegmentMetadataUpdate(
+        segment_id=started(partition, number).segment_id,
+        event_timestamp_ms=1,
+        state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
+        broker_id=1,
+    )
+
+
+def test_a_publication_returns_when_this_broker_knows_it() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        metadata = manager(loop, SharedTopic(PARTITIONS))
+        await metadata.start()
+        await metadata.publish(started(FIRST))
+        assert len(metadata.remote_log(FIRST)) == 1
+        await metadata.publish(finished(FIRST))
+        assert metadata.remote_log(FIRST).segment_for(0, 50) is not None
+        await metadata.stop()
+
+    simulate(story)
+
+
+def test_brokers_see_one_anothers_events() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        one, two = manager(loop, topic), manager(loop, topic)
+        for each in (one, two):
+            await each.start()
+            each.assign([FIRST])
+        await one.publish(started(FIRST))
+        await two.publish(finished(FIRST))
+        await until(lambda: one.remote_log(FIRST).segment_for(0, 50) is not None)
+        for each in (one, two):
+            await each.stop()
+
+    simulate(story)
+
+
+def test_a_partition_is_ready_only_when_its_past_is_read() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        number = metadata_partition(FIRST, PARTITIONS)
+        topic.write_event(number, started(FIRST))
+        topic.write_event(number, finished(FIRST))
+        topic.holds_back_reads = True
+        metadata = manager(loop, topic)
+        assert not metadata.is_ready(FIRST)
+        await metadata.start()
+        metadata.assign([FIRST])
+        await asyncio.sleep(60)
+        assert not metadata.is_ready(FIRST)
+        topic.holds_back_reads = False
+        await until(lambda: metadata.is_ready(FIRST))
+        assert metadata.remote_log(FIRST).segment_for(0, 50) is not None
+        await metadata.stop()
+
+    simulate(story)
+
+
+def test_a_partition_assigned_later_finds_its_past(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        early, late = in_partition(3, count=2)
+        (elsewhere,) = in_partition(4)
+        for partition in (early, late, elsewhere):
+            number = metadata_partition(partition, PARTITIONS)
+            topic.write_event(number, started(partition))
+            topic.write_event(number, finished(partition))
+        metadata = manager(loop, topic)
+        await metadata.start()
+        metadata.assign([early])
+        await until(lambda: metadata.is_ready(early))
+        assert metadata.is_ready(late)
+        assert not metadata.is_ready(elsewhere)
+        metadata.assign([late, elsewhere])
+        assert metadata.remote_log(late).segment_for(0, 5) is not None
+        await until(lambda: metadata.is_ready(elsewhere))
+        assert metadata.remote_log(elsewhere).segment_for(0, 5) is not None
+        await metadata.stop()
+
+    simulate(story)
+    assert caplog.records == []
+
+
+def test_an_event_that_does_not_come_back_in_time_is_an_error() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        metadata = manager(loop, topic, consume_wait_ms=5000)
+        await metadata.start()
+        topic.holds_back_reads = True
+        began = loop.time()
+        with pytest.raises(KafkaError) as late:
+            await metadata.publish(started(FIRST))
+        assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert loop.time() - began == pytest.approx(5, abs=0.1)
+        topic.holds_back_reads = False
+        await metadata.publish(started(FIRST))
+        assert len(metadata.remote_log(FIRST)) == 1
+        assert len(topic.events()) == 2
+        await metadata.stop()
+
+    simulate(story)
+
+
+def test_it_tries_for_ever_with_longer_and_longer_waits(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        topic.is_down = True
+        client = MemoryMetadataTopic(topic)
+        config = MetadataManagerConfig(topic_partitions=PARTITIONS)
+        metadata = TopicBasedRemoteLogMetadataManager(config, client, SimulatedEnvironment(loop))
+        await metadata.start()
+        assert client.opened == 0
+        metadata.assign([FIRST])
+        await asyncio.sleep(6 * 3600)
+        assert 2000 < client.opened < 3000
+        topic.is_down = False
+        await metadata.publish(started(FIRST))
+        assert metadata.status == ""
+        await metadata.stop()
+        assert client.is_closed
+
+    simulate(story)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_what_somebody_else_wrote_is_skipped_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        number = metadata_partition(FIRST, PARTITIONS)
+        topic.write(number, b"hello")
+        topic.write_event(number, finished(FIRST, 9))
+        metadata = manager(loop, topic)
+        await metadata.start()
+        await metadata.publish(started(FIRST))
+        assert len(metadata.remote_log(FIRST)) == 1
+        await metadata.stop()
+
+    simulate(story)
+    assert any("Offset 0" in record.getMessage() for record in caplog.records)
+
+
+def test_the_topic_is_believed_where_the_configuration_differs() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        metadata = manager(loop, SharedTopic(3))
+        await metadata.start()
+        for number in range(9):
+            await metadata.publish(started(FIRST._replace(partition=number)))
+        assert metadata.is_ready(FIRST)
+        await metadata.stop()
+
+    simulate(story)
+
+
+def test_a_topic_whose_beginning_was_deleted_becomes_ready() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        number = metadata_partition(FIRST, PARTITIONS)
+        topic.write_event(number, started(FIRST))
+        topic.start_offsets[number] = 1
+        metadata = manager(loop, topic)
+        await metadata.start()
+        metadata.assign([FIRST])
+        await until(lambda: metadata.is_ready(FIRST))
+        assert len(metadata.remote_log(FIRST)) == 0
+        await metadata.stop()
+
+    simulate(story)
