@@ -273,12 +273,17 @@ def coordinator_is_up(client: RawClient) -> bool:
     return client.ask(producer, 4, InitProducerIdResponse).error_code == ErrorCode.NONE
 
 
+def topic_ids(twins: Twins) -> None:
+    """Let each side know its own id of the topic."""
+    for side in twins.sides:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
+        side.topic_id = side.client.ask(request, 12, MetadataResponse).topics[0].topic_id
+
+
 @pytest.fixture
 def twins(ports: tuple[int, int]) -> Iterator[Twins]:
     both = Twins(*ports)
-    for side in both.sides:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
-        side.topic_id = side.client.ask(request, 12, MetadataResponse).topics[0].topic_id
+    topic_ids(both)
     yield both
     # Whoever is still in the group leaves, so that the next story begins with an empty one.
     for side in both.sides:
