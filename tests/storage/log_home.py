@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.record.batch import Record, batches
+from tierlog.clients.record.batch import Record, RecordBatch, batches
 from tierlog.clients.record.builder import build_batch, build_control_batch
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
 from tierlog.clients.topic_partition import TopicPartition
@@ -90,6 +90,19 @@ def append(log: UnifiedLog, batch: memoryview, epoch: int = 0) -> LogAppendInfo:
     info = log.append_as_leader(batch, epoch, NOW_MS)
     log.update_high_watermark(log.log_end_offset)
     return info
+
+
+def filled(home: LogHome, count: int = 10) -> UnifiedLog:
+    """Batches of two records until there are `count`."""
+    log = home.open()
+    for _ in range(count):
+        append(log, plain(2))
+    return log
+
+
+def only_batch(view: memoryview) -> RecordBatch:
+    """The header of a batch as it is now, with the offset that the log gave it."""
+    return RecordBatch(view)
 
 
 def end_transaction(

@@ -72,6 +72,7 @@ def test_the_first_open_transaction_holds_back_the_last_stable_offset() -> None:
     apply(state, idempotent(0, producer=2, txn=True))
     assert state.first_unstable_offset == 3
     first = apply(state, marker(ControlRecordType.ABORT, producer=1))
+    assert first is not None
     assert first == CompletedTxn(1, 3, 5, is_aborted=True)
     assert state.last_stable_offset_after(first) == 4
     # The marker is not replicated yet: a consumer must not see past the transaction.
