@@ -34,20 +34,19 @@ def fold(image: ClusterImage, *records: Message) -> ClusterImage:
 
 
 def topic(name: str, topic_id: Uuid, partitions: int = 1) -> list[Message]:
-    records: list[Message] = [TopicRecord(name=name, topic_id=topic_id)]
-    for partition in range(partitions):
-        records.append(
-            PartitionRecord(
-                partition_id=partition,
-                topic_id=topic_id,
-                replicas=[1, 2],
-                isr=[1, 2],
-                leader=1,
-                leader_epoch=0,
-                partition_epoch=0,
-            )
+    partition_records = [
+        PartitionRecord(
+            partition_id=partition,
+            topic_id=topic_id,
+            replicas=[1, 2],
+            isr=[1, 2],
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
         )
-    return records
+        for partition in range(partitions)
+    ]
+    return [TopicRecord(name=name, topic_id=topic_id), *partition_records]
 
 
 def config(name: str, value: str | None, resource: str = "a") -> ConfigRecord:

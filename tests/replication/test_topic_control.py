@@ -113,6 +113,7 @@ def created(image: ClusterImage, *topics: CreatableTopic) -> dict[str, tuple[int
 INVALID_NAME = ErrorCode.INVALID_TOPIC_EXCEPTION
 INVALID_ASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT
 LONG = "x" * 250
+NOBODY: list[int] = []
 
 
 @pytest.mark.parametrize(
@@ -417,7 +418,7 @@ def test_deleting_a_topic_takes_its_configuration_along() -> None:
         (
             "t",
             4,
-            [[]],
+            [NOBODY],
             INVALID_ASSIGNMENT,
             "The manual partition assignment includes an empty replica list.",
         ),

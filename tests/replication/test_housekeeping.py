@@ -1,0 +1,86 @@
+"""What is done for the logs by the clock."""
+
+import asyncio
+import errno
+
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
+from tierlog.storage.checkpoint import HIGH_WATERMARK_FILE, read_offset_checkpoint
+from tierlog.tests.replication.broker_node import BrokerNode
+from tierlog.tests.replication.node import DATA, LoopExecutor, create, creation
+from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
+from tierlog.tests.simulation.files import SimulatedFiles
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+
+T0 = TopicPartition("t", 0)
+
+
+def housekeeping(node: BrokerNode) -> Housekeeping:
+    return Housekeeping(HousekeepingConfig(), node.log_manager, node.environment, LoopExecutor())
+
+
+def test_high_watermarks_are_on_the_disk_every_five_seconds() -> None:
+    files = SimulatedFiles(SimulatedDisk())
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, files)
+        keeping = housekeeping(node)
+        keeping.start()
+        await create(node.controller, "t")
+        node.append("t", b"a", b"b")
+        await asyncio.sleep(5.1)
+        assert read_offset_checkpoint(files, f"{DATA}/{HIGH_WATERMARK_FILE}") == {T0: 2}
+        await keeping.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_old_segments_go_and_their_files_after_the_delay() -> None:
+    files = SimulatedFiles(SimulatedDisk())
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, files)
+        keeping = housekeeping(node)
+        keeping.start()
+        configs = {"retention.ms": "60000", "file.delete.delay.ms": "20000"}
+        await node.controller.create_topics(creation("t", configs=configs))
+        node.append("t", b"old")
+        log = node.replicas.partition(T0).log
+        log.roll(node.environment.wall_clock_ms())
+        node.append("t", b"new")
+        await asyncio.sleep(400)
+        # The records carry timestamps of 1970, so retention took the closed and the open segment.
+        assert log.log_start_offset == 2
+        names = files.listdir(f"{DATA}/t-0")
+        assert not [name for name in names if name.endswith(".deleted")]
+        await keeping.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_closed_segments_are_flushed_and_a_failing_disk_goes_offline() -> None:
+    disk = SimulatedDisk()
+    files = SimulatedFiles(disk)
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, files)
+        keeping = housekeeping(node)
+        keeping.start()
+        await create(node.controller, "t")
+        log = node.replicas.partition(T0).log
+        node.append("t", b"a")
+        log.roll(node.environment.wall_clock_ms())
+        await asyncio.sleep(4)
+        assert log.recovery_point == 1
+        node.append("t", b"b")
+        log.roll(node.environment.wall_clock_ms())
+        disk.faults.append(Fault(Kind.FLUSH, errno.EIO))
+        await asyncio.sleep(4)
+        assert not log.log_dir.is_online
+        assert not node.replicas.partition(T0).is_leader
+        await keeping.stop()
+        await node.replicas.stop()
+
+    simulate(story)
