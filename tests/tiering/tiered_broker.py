@@ -51,7 +51,9 @@ class TieredBroker:
         self.tier = tier
         self.topic = topic
         self.files = files or SimulatedFiles(SimulatedDisk())
-        self.environment = SimulatedEnvironment(loop, f"broker-{config.broker_id}")
+        # Told apart by when it started: a restarted process draws other ids.
+        name = f"broker-{config.broker_id} of {loop.time()}"
+        self.environment = SimulatedEnvironment(loop, name)
         self.log = self.open_log()
         self.config = config
         self.epoch = 0
