@@ -43,6 +43,7 @@ from .protocol.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from .protocol.messages.metadata import MetadataRequest, MetadataResponse
+from .refusal import raise_for
 from .topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -281,6 +282,4 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 
 
 def _raise_for(error_code: int, message: str | None, subject: str) -> None:
-    if error_code:
-        code = ErrorCode(error_code)
-        raise KafkaError(code, message or f"{subject}: {code.name}.")
+    raise_for(error_code, message or f"The broker refused {subject}.")

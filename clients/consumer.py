@@ -204,8 +204,14 @@ class Consumer:
 
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record, looked up where it is not known. Raises `KafkaError`."""
-        position = self._position(partition)
-        await self._find_positions()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._config.default_api_timeout_ms / 1000
+        while (position := self._position(partition)).is_sought:
+            await self._is_prepared(deadline)
+            if loop.time() >= deadline:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT, f"The position in {partition} was not found."
+                )
         assert position.offset is not None
         return position.offset
 
@@ -302,16 +308,19 @@ class Consumer:
 
         The work goes on when a poll's time is over: a rebalance may take longer than many polls.
         """
-        if self._preparing is None:
+        preparing = self._preparing
+        if preparing is None:
             if not self._needs_preparation():
                 return True
-            self._preparing = self._tasks.start(self._prepare(), "consumer preparation")
+            preparing = self._tasks.start(self._prepare(), "consumer preparation")
+            self._preparing = preparing
         remaining = deadline - asyncio.get_running_loop().time()
-        done, _ = await asyncio.wait({self._preparing}, timeout=max(remaining, 0))
+        done, _ = await asyncio.wait({preparing}, timeout=max(remaining, 0))
         if not done:
             return False
-        failure = self._preparing.result()
-        self._preparing = None
+        if self._preparing is preparing:
+            self._preparing = None
+        failure = preparing.result()
         if failure is not None:
             raise failure
         return not self._needs_preparation()

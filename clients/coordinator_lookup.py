@@ -14,6 +14,7 @@ from .errors import ErrorCode, KafkaError
 from .network import Address, NetworkClient
 from .protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from .protocol.schema import NEWEST, Message
+from .refusal import raise_for, refusal
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)
@@ -26,7 +27,6 @@ _MOVED = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.BROKER_NOT_AVAILABLE,
     )
 )
 
@@ -66,7 +66,7 @@ class GroupCoordinatorClient:
     def raise_for(self, error_code: int, message: str) -> None:
         """Raise the `KafkaError` of a response's error code, if it has one."""
         if error_code:
-            error = KafkaError(ErrorCode(error_code), message)
+            error = refusal(error_code, message)
             self.note(error)
             raise error
 
@@ -98,8 +98,7 @@ class GroupCoordinatorClient:
             FindCoordinatorResponse,
             version_max=_ONE_KEY_VERSION_MAX,
         )
-        if response.error_code:
-            message = response.error_message or f"No coordinator of {self._group_id} was found."
-            raise KafkaError(ErrorCode(response.error_code), message)
+        message = response.error_message or f"No coordinator of {self._group_id} was found."
+        raise_for(response.error_code, message)
         self._network.add_node(response.node_id, Address(response.host, response.port))
         return response.node_id

@@ -27,6 +27,7 @@ from .protocol.messages.fetch import (
     PartitionData,
 )
 from .protocol.schema import NEWEST
+from .refusal import raise_for, refusal
 from .task_owner import TaskOwner
 from .topic_partition import TopicPartition
 
@@ -160,8 +161,7 @@ class Fetcher:
                 timeout_ms=self._network.request_timeout_ms + self._config.fetch_max_wait_ms,
                 version_max=NEWEST if by_id else _LAST_VERSION_BY_NAME,
             )
-            if response.error_code:
-                raise KafkaError(ErrorCode(response.error_code), "The fetch was refused.")
+            raise_for(response.error_code, "The fetch was refused.")
             self._on_response(offsets, response)
         except KafkaError as error:
             for partition in offsets:
@@ -208,9 +208,8 @@ class Fetcher:
                 if position is None or asked is None or position.offset != asked:
                     continue
                 if data.error_code:
-                    code = ErrorCode(data.error_code)
-                    refusal = KafkaError(code, f"{partition} cannot be read at offset {asked}.")
-                    self._on_failure(partition, refusal)
+                    message = f"{partition} cannot be read at offset {asked}."
+                    self._on_failure(partition, refusal(data.error_code, message))
                 else:
                     self._on_data(partition, position, asked, data)
 

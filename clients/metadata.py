@@ -21,6 +21,7 @@ from .protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from .refusal import raise_for, refusal
 from .topic_partition import TopicPartition
 
 NO_LEADER = -1
@@ -115,8 +116,7 @@ class Metadata:
                 ),
                 MetadataResponse,
             )
-            if response.error_code:
-                raise KafkaError(ErrorCode(response.error_code), "Metadata was refused.")
+            raise_for(response.error_code, "Metadata was refused.")
             self.apply(response)
 
     async def partition_count(self, topic: str, timeout_ms: int) -> int:
@@ -160,9 +160,9 @@ class Metadata:
     def _apply_topic(self, name: str, topic: MetadataResponseTopic) -> None:
         known = self.topics.get(name)
         if topic.error_code:
-            code = ErrorCode(topic.error_code)
-            self._topic_errors[name] = KafkaError(code, f"Topic {name}: {code.name}.")
-            if known is not None and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._topic_errors[name] = refusal(topic.error_code, f"Nobody serves topic {name}.")
+            is_gone = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if known is not None and is_gone:
                 del self.topics[name]
                 self.topic_names.pop(known.topic_id, None)
             return

@@ -23,6 +23,7 @@ from .environment import Environment
 from .errors import ErrorCode, KafkaError
 from .protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from .protocol.schema import NEWEST, Message, VersionRange, version_range
+from .refusal import raise_for
 
 R = TypeVar("R", bound=Message)
 
@@ -146,7 +147,7 @@ class NetworkClient:
         """Send a request to a node, connecting first where needed, and wait for its response.
 
         Raises `KafkaError`: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, UNSUPPORTED_VERSION where the
-        two sides have no version in common, BROKER_NOT_AVAILABLE for an unknown node.
+        two sides have no version in common.
         """
         timeout = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         deadline = asyncio.get_running_loop().time() + timeout
@@ -171,7 +172,7 @@ class NetworkClient:
 
         Raises the last node's `KafkaError` when none answers.
         """
-        failure = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "No broker is known.")
+        failure = KafkaError(ErrorCode.NETWORK_EXCEPTION, "No broker is known.")
         for node_id in self._by_preference():
             try:
                 return await self.request(node_id, message, response_class, version_max=version_max)
@@ -196,7 +197,7 @@ class NetworkClient:
     def _node(self, node_id: int) -> _Node:
         node = self._nodes.get(node_id) or self._bootstrap.get(node_id)
         if node is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Node {node_id} is not known.")
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"Node {node_id} is not known.")
         return node
 
     def _by_preference(self) -> list[int]:
@@ -264,8 +265,7 @@ class NetworkClient:
             response = await channel.request(request, newest, ApiVersionsResponse, timeout)
             if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
                 response = await channel.request(request, 0, ApiVersionsResponse, timeout)
-            if response.error_code:
-                raise KafkaError(ErrorCode(response.error_code), "ApiVersions was refused.")
+            raise_for(response.error_code, "ApiVersions was refused.")
         except BaseException:
             channel.close()
             raise
@@ -274,9 +274,7 @@ class NetworkClient:
         }
 
 
-_OF_THE_CONNECTION = frozenset(
-    (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.BROKER_NOT_AVAILABLE)
-)
+_OF_THE_CONNECTION = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
 """Errors after which another node may still answer."""
 
 

@@ -19,6 +19,7 @@ from .protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from .refusal import refusal
 from .topic_partition import TopicPartition
 
 EARLIEST_TIMESTAMP = -2
@@ -131,5 +132,4 @@ class OffsetLookup:
 
 
 def _refusal(partition: TopicPartition, answer: ListOffsetsPartitionResponse) -> KafkaError:
-    code = ErrorCode(answer.error_code)
-    return KafkaError(code, f"The offset of {partition} cannot be told: {code.name}.")
+    return refusal(answer.error_code, f"The offset of {partition} cannot be told.")

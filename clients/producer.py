@@ -82,12 +82,18 @@ class Producer:
         self._is_running = True
         self._tasks.start(self._sender.run(self._tasks), "producer sender")
 
-    async def stop(self) -> None:
-        """Send what is there, within the delivery timeout, and close the connections."""
+    async def stop(self, timeout_ms: int | None = None) -> None:
+        """Send what is there, and close the connections.
+
+        What is not acknowledged after `timeout_ms` (the delivery timeout, if not given) is given
+        up; its futures say so.
+        """
         if not self._is_running:
             return
+        if timeout_ms is None:
+            timeout_ms = self._config.delivery_timeout_ms
         try:
-            await self.flush()
+            await self.flush(timeout_ms)
         finally:
             self._is_running = False
             closed = KafkaError(ErrorCode.NETWORK_EXCEPTION, "The producer was closed.")
@@ -139,8 +145,8 @@ class Producer:
             raise _no_room(self._config.buffer_memory)
         return self._enqueue(topic, partition, record)
 
-    async def flush(self) -> None:
-        """Wait until every record sent so far is acknowledged or given up."""
+    async def flush(self, timeout_ms: int | None = None) -> None:
+        """Wait until every record sent so far is acknowledged or given up, or time is over."""
         self._accumulator.begin_flush()
         self._sender.wake()
         try:
@@ -148,7 +154,9 @@ class Producer:
                 entry.future for entries in self._unassigned.values() for entry in entries
             }
             if waiting:
-                await asyncio.wait(waiting)
+                await asyncio.wait(
+                    waiting, timeout=None if timeout_ms is None else timeout_ms / 1000
+                )
         finally:
             self._accumulator.end_flush()
 

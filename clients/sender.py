@@ -30,6 +30,7 @@ from .protocol.messages.produce import (
 )
 from .protocol.schema import NEWEST
 from .record.compression import CompressionType
+from .refusal import raise_for, refusal
 from .task_owner import TaskOwner
 from .topic_partition import TopicPartition
 
@@ -178,8 +179,7 @@ class Sender:
                 InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF),
                 InitProducerIdResponse,
             )
-            if response.error_code:
-                raise KafkaError(ErrorCode(response.error_code), "No producer id was given.")
+            raise_for(response.error_code, "No producer id was given.")
             self._accumulator.forget_sequences()
             self._identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
         except KafkaError as error:
@@ -266,9 +266,7 @@ class Sender:
             if answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self._acknowledge(batch, answer.base_offset, answer.log_append_time_ms)
             else:
-                self._on_failure(
-                    batch, KafkaError(ErrorCode(answer.error_code), answer.error_message or "")
-                )
+                self._on_failure(batch, refusal(answer.error_code, answer.error_message or ""))
 
     def _acknowledge(self, batch: ProducerBatch, base_offset: int, append_time_ms: int) -> None:
         if self._accumulator.finish(batch):

@@ -12,6 +12,7 @@ from tierlog.clients.consumer import Consumer, ConsumerOptions, OffsetReset
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.fetcher import FetchConfig
 from tierlog.clients.protocol.messages.fetch import FetchRequest
+from tierlog.clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
@@ -167,6 +168,54 @@ def test_a_short_poll_gets_what_a_long_preparation_brings() -> None:
         assert polls > 3
 
     with_a_consumer(story, auto_offset_reset="earliest")
+
+
+def test_polls_go_on_quietly_while_no_broker_answers() -> None:
+    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        fill(partition, 3)
+        cluster.brokers[0].crash()
+        consumer.assign([T0])
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        assert await consumer.poll(5000) == []
+        assert loop.time() - started == pytest.approx(5, abs=0.1)
+        await cluster.start()
+        assert len(await read(consumer, 3)) == 3
+
+    with_a_consumer(story, auto_offset_reset="earliest")
+
+
+def test_an_error_that_came_between_polls_is_raised_by_the_next_one() -> None:
+    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+        def control(_: ModelBroker, request: Message) -> Message | None:
+            if isinstance(request, MetadataRequest):
+                return MetadataResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return None
+
+        cluster.control = control
+        consumer.assign([T0])
+        assert await consumer.poll(0) == []
+        await asyncio.sleep(10)
+        with pytest.raises(KafkaError) as refusal:
+            await consumer.poll(0)
+        assert refusal.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    with_a_consumer(story)
+
+
+def test_a_position_is_found_or_the_time_is_over() -> None:
+    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        fill(partition, 3)
+        consumer.assign([T0])
+        assert await consumer.position(T0) == 3
+        consumer.assign([T1])
+        with pytest.raises(KafkaError) as refusal:
+            await consumer.position(T1)
+        assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+    with_a_consumer(story, default_api_timeout_ms=3000)
 
 
 def test_offsets_are_told_without_reading() -> None:

@@ -196,10 +196,10 @@ def test_when_no_broker_answers_the_last_failure_is_told() -> None:
     with_a_client(story, broker_count=2)
 
 
-def test_a_node_that_metadata_does_not_name_is_not_available() -> None:
+def test_a_node_that_metadata_does_not_name_cannot_be_reached() -> None:
     async def story(_: ModelCluster, client: NetworkClient) -> None:
         code = await code_of(client.request(7, METADATA, MetadataResponse))
-        assert code is ErrorCode.BROKER_NOT_AVAILABLE
+        assert code is ErrorCode.NETWORK_EXCEPTION
 
     with_a_client(story)
 

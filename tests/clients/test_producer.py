@@ -293,6 +293,22 @@ def test_stop_sends_what_is_left_and_refuses_what_comes_after() -> None:
     with_a_producer(story, linger_ms=60_000)
 
 
+def test_a_broker_that_is_gone_delays_stop_no_longer_than_it_may() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        cluster.create_topic("t", 1)
+        await producer.send("t", b"x")
+        cluster.brokers[0].crash()
+        lost = producer.send_nowait("t", b"y")
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await producer.stop(timeout_ms=1500)
+        assert loop.time() - started == pytest.approx(1.5, abs=0.1)
+        with pytest.raises(KafkaError, match="producer was closed"):
+            await lost
+
+    with_a_producer(story)
+
+
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=15, deadline=None)
 def test_whatever_breaks_every_record_arrives_once_and_in_order(seed: int) -> None:
