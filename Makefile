@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 DATA ?= $(CURDIR)/data
 ADDRESS ?= 127.0.0.1:9092
 WORKERS ?= 2
+SEED ?= 0-99
 SERVE_ARGS ?=
 
 # The first interpreter that is new enough, unless PYTHON says which.
@@ -25,6 +26,7 @@ help:
 	@echo 'make setup    .venv with tierlog in it, and nothing that only tests need'
 	@echo 'make check    format, lint, types, import contracts and unit tests: the quick loop'
 	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
+	@echo 'make simulate whole brokers in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
 	@echo 'make bench    measure against Apache Kafka, which it fetches (needs Java and Maven)'
 	@echo 'make clean    remove .venv and the caches; ./data stays'
@@ -69,6 +71,10 @@ check: lint
 .PHONY: test
 test: lint
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile
+
+.PHONY: simulate
+simulate: setup-test
+	$(BIN)/pytest -q -n $(WORKERS) tests/simulation/test_broker.py --seeds $(SEED)
 
 .PHONY: format
 format: setup-test

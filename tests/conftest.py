@@ -16,6 +16,17 @@ SKIP_REASON = re.compile(SKIP_PREFIX + r"([^'\")]+)")
 TESTS = Path(__file__).parent
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seeds", default="0-4", help="simulations to run: 7, or 0-99")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A simulation runs once for each seed; one that failed is run again with `--seeds N`."""
+    if "simulation_seed" in metafunc.fixturenames:
+        first, _, last = str(metafunc.config.getoption("--seeds")).partition("-")
+        metafunc.parametrize("simulation_seed", range(int(first), int(last or first) + 1))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         relative = item.path.relative_to(TESTS)

@@ -1,9 +1,9 @@
 """A network in memory: hosts, connections between them, and what can happen to both.
 
-A process runs on the host that `on_host` named when its tasks were made: tasks inherit it. To
-listen on or connect to a loopback address means that host. Latency and the size of the pieces in
-which bytes arrive are drawn from the loop's seed. A partition loses nothing: what is on its way
-waits until it heals, as TCP would send it again; who does not want to wait needs a timeout.
+A process is what was begun inside `on_host`: tasks, timers and callbacks inherit it. To listen on
+or connect to a loopback address means its own host. Latency and the size of the pieces in which
+bytes arrive are drawn from the loop's seed. A partition loses nothing: what is on its way waits
+until it heals, as TCP would send it again; who does not want to wait needs a timeout.
 """
 
 import asyncio
@@ -12,27 +12,43 @@ import contextvars
 import errno
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, TypeVar, cast
 
 from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.transport import Address, End, SimulatedTransport
 
+T = TypeVar("T")
 LOOPBACK = frozenset({None, "", "0.0.0.0", "::", "127.0.0.1", "::1", "localhost"})
-_host: contextvars.ContextVar[str] = contextvars.ContextVar("host", default="localhost")
 # Two arrivals of one connection are never at the same time: their order is certain.
 _APART_S = 1e-6
 
 
+@dataclass(eq=False, slots=True)
+class Process:
+    """What runs on a host until it is killed."""
+
+    host: str
+    is_alive: bool = True
+    # In the order in which they began, so that every run kills them in the same order.
+    tasks: dict[asyncio.Task[Any], None] = field(default_factory=dict[asyncio.Task[Any], None])
+
+
+_ELSEWHERE = Process("localhost")
+_process: contextvars.ContextVar[Process] = contextvars.ContextVar("process", default=_ELSEWHERE)
+
+
 @contextlib.contextmanager
-def on_host(name: str) -> Generator[None, None, None]:
-    """Tasks, servers and connections made inside belong to this host."""
-    token = _host.set(name)
+def on_host(name: str) -> Generator[Process, None, None]:
+    """Tasks, servers and connections made inside belong to a new process on this host."""
+    process = Process(name)
+    token = _process.set(process)
     try:
-        yield
+        yield process
     finally:
-        _host.reset(token)
+        _process.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +74,7 @@ class SimulatedNetwork:
         self._healed = asyncio.Event()
         self._next_port = 32_768
         loop.network = self
+        loop.set_task_factory(_begin_task)
 
     @property
     def window_bytes(self) -> int:
@@ -82,7 +99,7 @@ class SimulatedNetwork:
         self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int
     ) -> "SimulatedServer":
         """Listen; OSError (EADDRINUSE) where someone listens already."""
-        name = _host.get() if host is None or host in LOOPBACK else host
+        name = _process.get().host if host is None or host in LOOPBACK else host
         address = Address(name, port or self.free_port())
         if address in self._servers:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), str(address))
@@ -94,14 +111,15 @@ class SimulatedNetwork:
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[SimulatedTransport, asyncio.BaseProtocol]:
         """Connect; waits while the hosts are parted, ConnectionRefusedError if nobody listens."""
-        source = _host.get()
+        process = _process.get()
+        source = process.host
         target = Address(source if host in LOOPBACK else host, port)
         await asyncio.sleep(self._latency_s())
         while self._are_parted(source, target.host):
             await self._healed.wait()
             await asyncio.sleep(self._latency_s())
         server = self._servers.get(target)
-        if server is None:
+        if server is None or not process.is_alive:
             code = errno.ECONNREFUSED
             raise ConnectionRefusedError(code, os.strerror(code), f"{target.host}:{target.port}")
         protocol = factory()
@@ -167,17 +185,35 @@ class SimulatedNetwork:
             end.lose(ConnectionResetError("The connection was cut."))
             end.peer.lose(ConnectionResetError("The connection was cut."))
 
-    def crash(self, host: str) -> None:
-        """The process on a host is gone: its ends are told nothing, their peers get a reset.
+    def kill(self, process: Process) -> None:
+        """End a process: its peers get a reset, nothing that it still does reaches anyone.
 
-        Its tasks are the caller's to cancel.
+        Its tasks are cancelled so that they end; what they do in their clean-up, nobody sees.
         """
-        for end in self.connections(host):
-            if end.peer.end.local.host != host:
+        process.is_alive = False
+        for end in self.connections():
+            if end.end.context.get(_process, _ELSEWHERE) is process:
                 self.carry(end, partial(end.peer.lose, ConnectionResetError("gone")))
-            end.vanish()
-        for address in [address for address in self._servers if address.host == host]:
-            self._servers.pop(address).is_open = False
+                end.vanish()
+        for address, server in list(self._servers.items()):
+            if server.context.get(_process, _ELSEWHERE) is process:
+                server.is_open = False
+                del self._servers[address]
+        for task in list(process.tasks):
+            task.cancel()
+
+
+def _begin_task(
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, T] | Generator[Any, None, T],
+    **options: Any,  # noqa: ANN401  # whatever asyncio hands on: a name, a context
+) -> asyncio.Task[T]:
+    """A task that its process knows."""
+    task: asyncio.Task[T] = asyncio.Task(cast("Coroutine[Any, Any, T]", work), loop=loop, **options)
+    tasks = _process.get().tasks
+    tasks[task] = None
+    task.add_done_callback(tasks.pop)
+    return task
 
 
 class _Name:

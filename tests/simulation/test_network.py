@@ -278,14 +278,29 @@ def test_a_cut_resets_both_ends() -> None:
     on_a_network(body)
 
 
-def test_a_crashed_host_is_told_nothing_and_its_peers_get_a_reset() -> None:
+def test_a_killed_process_is_told_nothing_and_its_peers_get_a_reset() -> None:
     async def body(network: SimulatedNetwork) -> None:
-        near, far = await connected(network)
-        network.crash("b")
+        loop = asyncio.get_running_loop()
+        made: list[Recorder] = []
+
+        def accept() -> Recorder:
+            made.append(Recorder())
+            return made[-1]
+
+        with on_host("b") as process:
+            await loop.create_server(accept, "b", 9092)
+            waiting = loop.create_task(asyncio.Event().wait())
+        _, near = await loop.create_connection(Recorder, "b", 9092)
+        await asyncio.sleep(0)
+        network.kill(process)
         assert isinstance(await near.lost, ConnectionResetError)
-        assert not far.lost.done()
+        assert not made[0].lost.done()
+        assert waiting.cancelled()
         with pytest.raises(ConnectionRefusedError):
-            await asyncio.get_running_loop().create_connection(Recorder, "b", 9092)
+            await loop.create_connection(Recorder, "b", 9092)
+        with on_host("b"):
+            await loop.create_server(Recorder, "b", 9092)
+        await loop.create_connection(Recorder, "b", 9092)
 
     on_a_network(body)
 
