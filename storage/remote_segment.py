@@ -222,10 +222,12 @@ RemoteLogMetadata = (
 def is_valid_segment_transition(
     current: RemoteLogSegmentState | None, target: RemoteLogSegmentState
 ) -> bool:
+    """Whether a segment in `current` (None: not announced yet) may enter `target`."""
     return target in SEGMENT_TRANSITIONS[current]
 
 
 def is_valid_partition_delete_transition(
     current: RemotePartitionDeleteState | None, target: RemotePartitionDeleteState
 ) -> bool:
+    """Whether the removal of a partition may go from `current` (None: not begun) to `target`."""
     return target in PARTITION_DELETE_TRANSITIONS[current]

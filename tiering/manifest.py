@@ -48,6 +48,7 @@ def _msgpack() -> _Msgpack:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
+    """The content of the manifest object."""
     metadata = manifest.metadata
     partition = metadata.topic_id_partition
     content = {
@@ -70,7 +71,6 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 def decode_manifest(content: bytes) -> Manifest:
     """Raises RemoteStorageError for anything that `encode_manifest` did not write."""
-
     try:
         fields = cast("dict[str, object]", _msgpack().unpackb(content))
         if fields["version"] != VERSION:
