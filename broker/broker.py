@@ -15,10 +15,14 @@ Everything that the broker asks of the outside is in `World`, so that a simulati
 network, a disk and a clock of its own.
 """
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment, SystemEnvironment
 from ..clients.errors import KafkaError
@@ -26,12 +30,14 @@ from ..clients.kafka_uuid import uuid_to_string
 from ..replication.broker_control import BrokerRegistration
 from ..replication.cluster_image import Endpoint as RegisteredEndpoint
 from ..replication.controller import Controller
+from ..replication.housekeeping import Housekeeping
 from ..replication.metadata_log import open_metadata_log
 from ..replication.replica_manager import ReplicaManager
 from ..storage.config import LogConfig
 from ..storage.files import Files, OsFiles
-from ..storage.log_dir import LogDirError, MetaProperties
+from ..storage.log_dir import LogDir, LogDirError, MetaProperties
 from ..storage.log_manager import LogManager
+from ..tiering.blocking_pool import BlockingPool, ThreadedPool
 from .apis import Apis
 from .config import BrokerConfig
 from .context import BrokerContext
@@ -46,6 +52,7 @@ from .metrics import Metrics
 from .settings import (
     connection_limits,
     controller_config,
+    housekeeping_config,
     replica_manager_config,
     socket_options,
 )
@@ -53,6 +60,11 @@ from .socket_listener import SocketNetwork
 from .socket_server import SocketServer
 from .topic_defaults import TopicDefaults
 from .transport import Network
+
+if TYPE_CHECKING:
+    from ..tiering.remote_log_manager import RemoteLogManager
+
+_LOG = logging.getLogger(__name__)
 
 _PLAINTEXT = 0
 _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
@@ -62,6 +74,10 @@ class StartError(Exception):
     """The broker cannot start, and a person must decide: a plain sentence says why."""
 
 
+def _threads(threads: int) -> BlockingPool:
+    return ThreadedPool(threads, "remote-storage")
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """What a broker asks of the outside. None for the network: sockets."""
@@ -69,6 +85,7 @@ class World:
     environment: Environment = field(default_factory=SystemEnvironment)
     files: Files = field(default_factory=OsFiles)
     network: Network | None = None
+    blocking_pool: Callable[[int], BlockingPool] = _threads
 
 
 class Broker:
@@ -81,6 +98,9 @@ class Broker:
         self._world = world or World()
         # What was started, to be stopped in reverse.
         self._started = AsyncExitStack()
+        self._remote: RemoteLogManager | None = None
+        self.on_fatal: Callable[[str], None] = _LOG.critical
+        """Told, in a sentence, why the broker cannot go on. Whoever runs it should stop it."""
 
     async def start(self) -> None:
         """Come up, or leave nothing behind. Raises StartError with a plain sentence."""
@@ -111,6 +131,10 @@ class Broker:
         context = self._build()
         apis.append(Apis(context))
         server.open()
+        if self._remote is not None:
+            # It is a client of this broker: it comes up after the listeners, and goes before them.
+            self._started.push_async_callback(self._remote.stop)
+            await self._remote.start()
 
     async def _bind(self, server: SocketServer) -> None:
         try:
@@ -125,8 +149,13 @@ class Broker:
         topic_defaults = TopicDefaults(config.values)
         log_config = topic_defaults.log_config()
         log_manager, controller = self._open_storage(log_config)
+        self._remote = self._make_remote_tier(log_manager)
         replica_manager = ReplicaManager(
-            replica_manager_config(config), environment, log_manager, lambda: controller.image
+            replica_manager_config(config),
+            environment,
+            log_manager,
+            lambda: controller.image,
+            self._remote,
         )
         self._started.push_async_callback(replica_manager.stop)
         groups = group_config(config)
@@ -135,10 +164,9 @@ class Broker:
         )
         self._started.callback(coordinator.stop)
         coordinator.start()
-        # The coordinator hears of its topic's size before it hears which partitions it leads.
-        controller.subscribe(coordinator.publish)
         replica_manager.listen(OFFSETS_TOPIC, coordinator)
         controller.subscribe(replica_manager.publish)
+        controller.subscribe(coordinator.publish)
         return BrokerContext(
             config=config,
             environment=environment,
@@ -157,6 +185,28 @@ class Broker:
             bytes_out=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesOutPerSec"),
             fetch_max_bytes=config.values.integer("fetch.max.bytes"),
         )
+
+    def _make_remote_tier(self, log_manager: LogManager) -> "RemoteLogManager | None":
+        location = self.config.remote_storage
+        if location is None:
+            return None
+        from .remote_tier import make_remote_log_manager, own_address
+
+        world = self._world
+        pool = world.blocking_pool(self.config.remote_log_manager.threads)
+        return make_remote_log_manager(
+            self.config,
+            location,
+            (world.environment, world.files, pool),
+            log_manager,
+            lambda: own_address(self.listeners.bound[0]),
+        )
+
+    def _log_dir_failed(self, log_manager: LogManager, log_dir: LogDir) -> None:
+        reason = "" if log_dir.failure is None else f": {log_dir.failure.strerror}"
+        _LOG.error("The log directory %s is offline from now on%s", log_dir.path, reason)
+        if not log_manager.online_directories:
+            self.on_fatal("Every log directory is offline.")
 
     def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller]:
         """Lock the directories, replay the metadata log, load the logs."""
@@ -197,9 +247,15 @@ class Broker:
             flusher,
         )
         controller.start(self._registration(meta))
+        log_manager.on_log_dir_failure(partial(self._log_dir_failed, log_manager))
         log_manager.start(now_ms, self._topic_configs(controller, log_config))
         self._started.callback(lambda: log_manager.shutdown(environment.wall_clock_ms()))
         self._started.push_async_callback(controller.stop)
+        housekeeping = Housekeeping(
+            housekeeping_config(config.values), log_manager, environment, flusher, _housework_failed
+        )
+        self._started.push_async_callback(housekeeping.stop)
+        housekeeping.start()
         return log_manager, controller
 
     def _registration(self, meta: Sequence[MetaProperties]) -> BrokerRegistration:
@@ -221,3 +277,7 @@ class Broker:
             for name in image.topics_by_name
             if (overrides := image.topic_config(name))
         }
+
+
+def _housework_failed(task: asyncio.Task[object], failure: BaseException) -> None:
+    _LOG.error("%s failed for a reason of our own", task.get_name(), exc_info=failure)

@@ -109,6 +109,13 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _on_signal, stop)
+    fatal: list[str] = []
+
+    def give_up(sentence: str) -> None:
+        fatal.append(sentence)
+        stop.set()
+
+    broker.on_fatal = give_up
     await broker.start()
     # What is alive now stays: it need not be looked at by every collection to come.
     gc.collect()
@@ -122,7 +129,7 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
             await broker.stop()
     except TimeoutError:
         return _give_up(f"Did not stop within {_STOP_TIMEOUT_S:.0f} seconds; leaving.")
-    return 0
+    return _give_up(fatal[0]) if fatal else 0
 
 
 def _on_signal(stop: asyncio.Event) -> None:

@@ -27,6 +27,7 @@ from typing import NamedTuple
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID, Uuid
 from ..clients.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+from ..clients.protocol.primitives import size_of
 from ..clients.protocol.schema import Chunk
 
 INITIAL_EPOCH = 0
@@ -80,9 +81,7 @@ class SessionPartition:
 
 
 def _size(records: Chunk | None) -> int:
-    if records is None:
-        return 0
-    return len(records) if isinstance(records, bytes | bytearray) else records.nbytes
+    return 0 if records is None else size_of(records)
 
 
 class FetchSession:

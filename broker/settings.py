@@ -6,6 +6,7 @@ which.
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..replication.controller_config import ControllerConfig
+from ..replication.housekeeping import HousekeepingConfig
 from ..replication.replica_manager import ReplicaManagerConfig
 from ..storage.config import LogConfig
 from .config import BrokerConfig
@@ -73,4 +74,24 @@ def replica_manager_config(config: BrokerConfig) -> ReplicaManagerConfig:
         node_id=config.node_id,
         replica_lag_time_max_ms=values.integer("replica.lag.time.max.ms"),
         remote_fetch_max_wait_ms=values.integer("remote.fetch.max.wait.ms"),
+    )
+
+
+def housekeeping_config(values: ConfigValues) -> HousekeepingConfig:
+    """How often the logs are looked after."""
+    return HousekeepingConfig(
+        initial_task_delay_ms=values.integer("log.initial.task.delay.ms"),
+        retention_check_interval_ms=values.integer("log.retention.check.interval.ms"),
+        high_watermark_checkpoint_interval_ms=values.integer(
+            "replica.high.watermark.checkpoint.interval.ms"
+        ),
+        flush_offset_checkpoint_interval_ms=values.integer(
+            "log.flush.offset.checkpoint.interval.ms"
+        ),
+        flush_start_offset_checkpoint_interval_ms=values.integer(
+            "log.flush.start.offset.checkpoint.interval.ms"
+        ),
+        producer_id_expiration_check_interval_ms=values.integer(
+            "producer.id.expiration.check.interval.ms"
+        ),
     )

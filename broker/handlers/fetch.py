@@ -20,6 +20,7 @@ from ...clients.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from ...clients.protocol.primitives import size_of
 from ...clients.topic_partition import TopicIdPartition
 from ...replication.cluster_image import ClusterImage
 from ...replication.fetch_data import (
@@ -176,7 +177,7 @@ def _response(
     for _, answer in pairs:
         records = answer.records
         if records is not None:
-            sent += len(records) if isinstance(records, bytes) else records.nbytes
+            sent += size_of(records)
     broker.bytes_out.add(sent)
     if context.api_version >= 16:
         leaders = {
