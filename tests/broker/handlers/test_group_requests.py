@@ -1,0 +1,268 @@
+"""The group APIs over a connection, in the versions where their answers have another shape."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from tierlog.clients.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from tierlog.clients.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tierlog.clients.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from tierlog.clients.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from tierlog.clients.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from tierlog.clients.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from tierlog.clients.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from tierlog.clients.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from tierlog.clients.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+
+from ...broker_process import BrokerThread, RawClient
+
+TOPIC = "topic"
+UNKNOWN_ID = Uuid(b"\x01" * 16)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerThread]:
+    with BrokerThread(tmp_path_factory.mktemp("data")) as thread:
+        with RawClient(thread.port) as client:
+            topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+            client.ask(CreateTopicsRequest(topics=[topic]), 7, CreateTopicsResponse)
+            client.ask(FindCoordinatorRequest(key="group"), 2, FindCoordinatorResponse)
+        yield thread
+
+
+@pytest.fixture
+def client(broker: BrokerThread) -> Iterator[RawClient]:
+    with RawClient(broker.port) as connection:
+        yield connection
+
+
+def test_the_first_search_for_a_coordinator_makes_the_topic_and_finds_it(tmp_path: Path) -> None:
+    with BrokerThread(tmp_path) as fresh, RawClient(fresh.port) as client:
+        found = client.ask(FindCoordinatorRequest(key="group"), 2, FindCoordinatorResponse)
+        assert (found.error_code, found.node_id, found.port) == (0, 0, fresh.port)
+        again = client.ask(
+            FindCoordinatorRequest(coordinator_keys=["group", "other"]), 6, FindCoordinatorResponse
+        )
+        assert [each.key for each in again.coordinators] == ["group", "other"]
+        assert {each.port for each in again.coordinators} == {fresh.port}
+
+
+@pytest.mark.parametrize(
+    ("key_type", "words"), [(1, "Transactions"), (2, "Share groups"), (9, "Coordinators")]
+)
+def test_coordinators_that_are_not_served_are_refused_in_words(
+    client: RawClient, key_type: int, words: str
+) -> None:
+    request = FindCoordinatorRequest(key="tx", key_type=key_type)
+    one = client.ask(request, 3, FindCoordinatorResponse)
+    assert one.error_code == ErrorCode.INVALID_REQUEST
+    assert one.error_message is not None
+    assert one.error_message.startswith(words)
+    request = FindCoordinatorRequest(coordinator_keys=["tx"], key_type=key_type)
+    several = client.ask(request, 6, FindCoordinatorResponse).coordinators
+    assert [each.error_code for each in several] == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_idempotent_producers_get_ids_and_transactional_ones_a_clear_no(
+    client: RawClient, version: int
+) -> None:
+    request = InitProducerIdRequest(transactional_id=None)
+    answers = [client.ask(request, version, InitProducerIdResponse) for _ in range(3)]
+    assert len({answer.producer_id for answer in answers}) == 3
+    assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(0, 0)}
+    for transactional_id, error in (
+        ("tx", ErrorCode.UNSUPPORTED_VERSION),
+        ("", ErrorCode.INVALID_REQUEST),
+    ):
+        request = InitProducerIdRequest(transactional_id=transactional_id)
+        refused = client.ask(request, version, InitProducerIdResponse)
+        assert (refused.error_code, refused.producer_id) == (error, -1)
+
+
+def joined(client: RawClient, group_id: str, version: int) -> JoinGroupResponse:
+    """The one member of a group, through both of its joins where it takes two."""
+    request = JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000 if version else -1,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"metadata")],
+    )
+    answer = client.ask(request, version, JoinGroupResponse)
+    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        assert version >= 4
+        request.member_id = answer.member_id
+        answer = client.ask(request, version, JoinGroupResponse)
+    assert answer.error_code == ErrorCode.NONE
+    return answer
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(
+    client: RawClient, version: int
+) -> None:
+    group_id = f"group-{version}"
+    member = joined(client, group_id, version)
+    assert member.leader == member.member_id
+    assert [(each.member_id, each.metadata) for each in member.members] == [
+        (member.member_id, b"metadata")
+    ]
+    assignment = SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"mine")
+    sync = SyncGroupRequest(
+        group_id=group_id,
+        generation_id=member.generation_id,
+        member_id=member.member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[assignment],
+    )
+    synced = client.ask(sync, min(version, 5), SyncGroupResponse)
+    assert (synced.error_code, synced.assignment) == (0, b"mine")
+    heartbeat = HeartbeatRequest(
+        group_id=group_id, generation_id=member.generation_id, member_id=member.member_id
+    )
+    assert client.ask(heartbeat, min(version, 4), HeartbeatResponse).error_code == 0
+    leave = LeaveGroupRequest(group_id=group_id)
+    if version < 3:
+        leave.member_id = member.member_id
+    else:
+        leave.members = [MemberIdentity(member_id=member.member_id)]
+    left = client.ask(leave, min(version, 5), LeaveGroupResponse)
+    assert left.error_code == 0
+    assert [each.error_code for each in left.members] == ([] if version < 3 else [0])
+
+
+def test_from_version_5_a_sync_must_name_its_protocol(client: RawClient) -> None:
+    request = SyncGroupRequest(group_id="group", member_id="anna", protocol_type="consumer")
+    answer = client.ask(request, 5, SyncGroupResponse)
+    assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def commit_of(topic_id: Uuid, name: str = TOPIC) -> OffsetCommitRequest:
+    partitions = [
+        OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=42, committed_metadata="why"
+        )
+        for partition in (0, 7)
+    ]
+    topic = OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions)
+    return OffsetCommitRequest(group_id="committed", topics=[topic])
+
+
+def id_of_topic(client: RawClient) -> Uuid:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
+    return client.ask(request, 12, MetadataResponse).topics[0].topic_id
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_offsets_are_committed_and_unknown_partitions_refused(
+    client: RawClient, version: int
+) -> None:
+    answer = client.ask(commit_of(id_of_topic(client)), version, OffsetCommitResponse)
+    errors = {each.partition_index: each.error_code for each in answer.topics[0].partitions}
+    assert errors == {0: 0, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    nowhere = client.ask(commit_of(UNKNOWN_ID, "nowhere"), version, OffsetCommitResponse)
+    by_id = version >= 10
+    missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert {each.error_code for each in nowhere.topics[0].partitions} == {missing}
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_offsets_of_one_group_are_fetched(client: RawClient, version: int) -> None:
+    client.ask(commit_of(id_of_topic(client)), 9, OffsetCommitResponse)
+    topics = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0, 1])]
+    request = OffsetFetchRequest(group_id="committed", topics=topics)
+    answer = client.ask(request, version, OffsetFetchResponse)
+    found = [(each.committed_offset, each.metadata) for each in answer.topics[0].partitions]
+    assert found == [(42, "why"), (-1, "")]
+    if version >= 2:
+        request.topics = None
+        every = client.ask(request, version, OffsetFetchResponse)
+        assert [each.partition_index for each in every.topics[0].partitions] == [0]
+
+
+@pytest.mark.parametrize("version", range(8, 11))
+def test_offsets_of_several_groups_are_fetched(client: RawClient, version: int) -> None:
+    topic_id = id_of_topic(client)
+    client.ask(commit_of(topic_id), 10, OffsetCommitResponse)
+    topics = [
+        OffsetFetchRequestTopics(name=TOPIC, topic_id=topic_id, partition_indexes=[0]),
+        OffsetFetchRequestTopics(name="nowhere", topic_id=UNKNOWN_ID, partition_indexes=[0]),
+    ]
+    groups = [
+        OffsetFetchRequestGroup(group_id="committed", topics=topics),
+        OffsetFetchRequestGroup(group_id="committed", topics=None),
+        OffsetFetchRequestGroup(group_id="nobody's", topics=None),
+    ]
+    answer = client.ask(OffsetFetchRequest(groups=groups), version, OffsetFetchResponse)
+    named, every, nobody = answer.groups
+    found = [each.partitions[0] for each in named.topics]
+    assert [each.committed_offset for each in found] == [42, -1]
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.NONE
+    assert [each.error_code for each in found] == [0, unknown]
+    assert [each.partitions[0].committed_offset for each in every.topics] == [42]
+    if version >= 10:
+        assert every.topics[0].topic_id == topic_id
+    assert nobody.topics == []
+
+
+@pytest.mark.parametrize("version", range(1, 9))
+def test_without_a_coordinator_a_fetch_says_so_where_its_version_can(
+    tmp_path: Path, version: int
+) -> None:
+    with BrokerThread(tmp_path) as fresh, RawClient(fresh.port) as client:
+        request = OffsetFetchRequest()
+        if version < 8:
+            request.group_id = "group"
+            request.topics = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0, 1])]
+        else:
+            request.groups = [OffsetFetchRequestGroup(group_id="group", topics=None)]
+        answer = client.ask(request, version, OffsetFetchResponse)
+        codes = [answer.error_code] if version >= 2 else []
+        codes += [each.error_code for each in answer.groups]
+        codes += [each.error_code for topic in answer.topics for each in topic.partitions]
+        told = [code for code in codes if code]
+        assert set(told) == {ErrorCode.NOT_COORDINATOR}
+        assert len(told) == (2 if version == 1 else 1)
