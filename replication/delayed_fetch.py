@@ -14,10 +14,8 @@ says what they hold.
 from collections.abc import Callable, Sequence
 
 from ..clients.errors import KafkaError
-from ..storage.fetch_data import FetchIsolation
-from ..storage.unified_log import UnifiedLog
 from .fetch_data import FetchParams, FetchPartition
-from .log_reader import LogReader
+from .log_reader import LogReader, visible_end
 from .purgatory import DelayedOperation
 
 
@@ -72,12 +70,3 @@ class DelayedFetch(DelayedOperation):
             if diverging is not None:
                 return min_bytes
         return 0
-
-
-def visible_end(log: UnifiedLog, isolation: FetchIsolation) -> int:
-    """The offset that a reader under `isolation` may not reach (F1)."""
-    if isolation is FetchIsolation.HIGH_WATERMARK:
-        return log.high_watermark
-    if isolation is FetchIsolation.TXN_COMMITTED:
-        return log.last_stable_offset
-    return log.log_end_offset

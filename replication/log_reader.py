@@ -13,7 +13,14 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID
 from ..clients.topic_partition import TopicPartition
 from ..storage.fetch_data import EMPTY_RECORDS, FetchIsolation, RemoteRead
-from .fetch_data import CurrentLeader, FetchParams, FetchPartition, FetchPartitionResult
+from ..storage.unified_log import UnifiedLog
+from .fetch_data import (
+    CurrentLeader,
+    EpochEndOffset,
+    FetchParams,
+    FetchPartition,
+    FetchPartitionResult,
+)
 from .partition import Partition
 
 _NAMES_THE_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -83,52 +90,46 @@ class LogReader:
         """Append one partition's result; how many bytes of the limit it takes."""
         partition = self.partition_for(asked)
         log = partition.leader_log(asked.current_leader_epoch)
-        topic_id_partition = asked.topic_id_partition
+        offset, isolation = asked.fetch_offset, params.isolation
         if asked.last_fetched_epoch >= 0:
-            diverging = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)
+            diverging = partition.diverging_epoch(asked.last_fetched_epoch, offset)
             if diverging is not None:
                 outcome.must_answer = True
-                outcome.results.append(
-                    FetchPartitionResult(
-                        topic_id_partition,
-                        high_watermark=log.high_watermark,
-                        last_stable_offset=log.last_stable_offset,
-                        log_start_offset=log.log_start_offset,
-                        records=EMPTY_RECORDS,
-                        diverging_epoch=diverging,
-                    )
-                )
+                outcome.results.append(_without_records(asked, log, isolation, diverging))
                 return 0
-        found = log.read(asked.fetch_offset, max_bytes, params.isolation, may_exceed)
+        if offset == visible_end(log, isolation) and not params.is_from_follower:
+            # Caught up, as most partitions of most fetches are: no need to ask the segments.
+            outcome.results.append(_without_records(asked, log, isolation, None))
+            return 0
+        found = log.read(offset, max_bytes, isolation, may_exceed)
         if params.is_from_follower:
             if isinstance(found, RemoteRead):
                 raise KafkaError(
                     ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
-                    f"Offset {asked.fetch_offset} of {partition.topic_partition} is only in the "
-                    f"remote tier; the local log starts at {log.local_log_start_offset}.",
+                    f"Offset {offset} of {partition.topic_partition} is only in the remote "
+                    f"tier; the local log starts at {log.local_log_start_offset}.",
                 )
             self._on_follower_fetch(partition, params.replica_id, asked)
-        result = FetchPartitionResult(
-            topic_id_partition,
-            ErrorCode.NONE,
-            found.high_watermark,
-            found.last_stable_offset,
-            found.log_start_offset,
-        )
-        outcome.results.append(result)
         if isinstance(found, RemoteRead):
-            result.records = EMPTY_RECORDS
-            if params.isolation is FetchIsolation.TXN_COMMITTED:
-                result.aborted_transactions = ()
+            outcome.results.append(_without_records(asked, log, isolation, None))
             if found.max_bytes <= 0 and not found.min_one_message:
                 return 0
             pending = PendingRemoteRead(len(outcome.results) - 1, partition, found)
             outcome.remote.append(pending)
             return max(found.max_bytes, 1)
-        result.records = found.records
-        result.aborted_transactions = found.aborted_transactions
         nbytes = found.nbytes
         outcome.readable_bytes += nbytes
+        outcome.results.append(
+            FetchPartitionResult(
+                asked.topic_id_partition,
+                ErrorCode.NONE,
+                found.high_watermark,
+                found.last_stable_offset,
+                found.log_start_offset,
+                found.records,
+                found.aborted_transactions,
+            )
+        )
         return nbytes
 
     def partition_for(self, asked: FetchPartition) -> Partition:
@@ -149,3 +150,31 @@ class LogReader:
         if error.code in _NAMES_THE_LEADER:
             result.current_leader = self._leader_of(asked.topic_id_partition.topic_partition)
         return result
+
+
+def _without_records(
+    asked: FetchPartition,
+    log: UnifiedLog,
+    isolation: FetchIsolation,
+    diverging: EpochEndOffset | None,
+) -> FetchPartitionResult:
+    """The log's bounds and no bytes."""
+    return FetchPartitionResult(
+        asked.topic_id_partition,
+        ErrorCode.NONE,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.log_start_offset,
+        EMPTY_RECORDS,
+        () if isolation is FetchIsolation.TXN_COMMITTED else None,
+        diverging,
+    )
+
+
+def visible_end(log: UnifiedLog, isolation: FetchIsolation) -> int:
+    """The offset that a reader under `isolation` may not reach (F1)."""
+    if isolation is FetchIsolation.HIGH_WATERMARK:
+        return log.high_watermark
+    if isolation is FetchIsolation.TXN_COMMITTED:
+        return log.last_stable_offset
+    return log.log_end_offset

@@ -25,8 +25,8 @@ from ..storage.log_offsets import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
-from .delayed_fetch import visible_end
 from .fetch_data import NO_EPOCH, CurrentLeader
+from .log_reader import visible_end
 from .partition import Partition
 from .remote_tier import RemoteTier
 

@@ -69,6 +69,7 @@ class ReplicaManagerConfig:
     replica_lag_time_max_ms: int = 30_000
     remote_fetch_max_wait_ms: int = 500
 
+
 _WITHOUT_LOG_START = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
