@@ -35,7 +35,8 @@ class Index:
         self.base_offset = base_offset
         self._max_size = max_size - max_size % self.entry.size
         self._mapped: MappedFile | None = None
-        self._writable = False
+        self.is_writable = False
+        """The file has its preallocated size and takes entries."""
         self.entries: int = 0
         """Valid entries. Only meaningful once the file was looked at: see `_load`."""
         self._is_loaded = False
@@ -63,7 +64,7 @@ class Index:
             self._mapped = self._files.map(self.path, self._max_size)
         if self._mapped.capacity < self._max_size:
             self._mapped.resize(self._max_size)
-        self._writable = True
+        self.is_writable = True
         return self._mapped
 
     @property
@@ -86,7 +87,7 @@ class Index:
     # -- Storing ------------------------------------------------------------------------------
 
     def _append(self, content: bytes) -> None:
-        mapped = self._mapped if self._writable else self._make_writable()
+        mapped = self._mapped if self.is_writable else self._make_writable()
         assert mapped is not None
         assert self.entries < self.max_entries, f"Appended to the full index {self.path}."
         mapped.write_at(self.entries * self.entry.size, content)
@@ -119,7 +120,7 @@ class Index:
     def resize(self, max_size: int) -> None:
         """Give a reopened index its room to grow again, without touching its file yet."""
         self._max_size = max_size - max_size % self.entry.size
-        self._writable = False
+        self.is_writable = False
 
     def trim(self) -> None:
         """Cut the file to its valid entries: its segment takes no more appends."""
@@ -128,7 +129,7 @@ class Index:
             # An index without entries still has a file: its absence would mean a rebuild.
             self._mapped = self._files.map(self.path, 0)
         self._mapped.resize(self.entries * self.entry.size)
-        self._writable = False
+        self.is_writable = False
 
     # -- The file -----------------------------------------------------------------------------
 
@@ -146,7 +147,7 @@ class Index:
             self._mapped.close()
             self._mapped = None
         self._is_loaded = False
-        self._writable = False
+        self.is_writable = False
 
     def delete(self) -> None:
         self.close()

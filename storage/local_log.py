@@ -211,6 +211,10 @@ class LocalLog:
         sync_directory = partial(self._files.sync_dir, self.directory)
         return FlushTask(sync_directory, segments, closed, up_to)
 
+    def note_rebuilt(self, segments: list[LogSegment]) -> None:
+        """Say that the indexes of these segments are new: the next flush makes them durable."""
+        self._closed_since_flush += segments
+
     def complete_flush(self, task: FlushTask) -> None:
         """Say that `task` has run. A truncation meanwhile may have taken its offsets back."""
         reached = min(task.offset, self.log_end_offset)
@@ -267,12 +271,22 @@ class LocalLog:
         return len(self._pending_deletes)
 
     def close(self) -> None:
-        """Complete the indexes and let go of all files."""
-        for segment in self.segments:
-            segment.close()
+        """Complete the indexes, make everything durable, and let go of all files.
+
+        A log that was not written since it was opened is not touched.
+        """
+        active = self.active_segment
+        if self.recovery_point < self.log_end_offset or active.needs_closing:
+            active.become_inactive()
+            self._closed_since_flush.append(active)
+        task = self.prepare_flush(self.log_end_offset)
+        if task is not None:
+            task.run()
+            self.complete_flush(task)
         for _, segment in self._pending_deletes:
             segment.delete()
         self._pending_deletes.clear()
+        self.release()
 
     def release(self) -> None:
         """Let go of all files as they are (the log is being deleted, or its disk failed)."""

@@ -83,6 +83,7 @@ class _Loading:
             self._files, directory, request.producer_expiration_ms
         )
         self._recovering: ProducerStateManager | None = None
+        self._rebuilt: list[LogSegment] = []
 
     def load(self) -> UnifiedLog:
         request, directory = self._request, self._request.directory
@@ -110,6 +111,7 @@ class _Loading:
         local.recovery_point = (
             end_offset if request.had_clean_shutdown else min(request.recovery_point, end_offset)
         )
+        local.note_rebuilt(self._rebuilt)
         first = self._segments.first.base_offset
         log_start_offset = request.log_start_offset
         if not request.config.remote_storage_enable:
@@ -253,6 +255,7 @@ class _Loading:
                 first, last = completed.first_offset, completed.last_offset
                 segment.txn_index.append(AbortedTxn(completed.producer_id, first, last, stable))
             valid_bytes = position + batch.size_in_bytes
+        self._rebuilt.append(segment)
         return segment.end_rebuild(valid_bytes)
 
     def _producers_at(self, offset: int) -> ProducerStateManager:

@@ -327,6 +327,13 @@ class LogSegment:
         if known.timestamp >= 0:
             self.time_index.maybe_append(known.timestamp, known.offset, may_fill=True)
 
+    @property
+    def needs_closing(self) -> bool:
+        """Whether an index has room for more entries in its file, or has no file yet."""
+        if self.offset_index.is_writable or self.time_index.is_writable:
+            return True
+        return self.size > 0 and not self.time_index.file_exists
+
     def become_inactive(self) -> None:
         """The segment takes no more appends: its indexes are completed and cut."""
         self._close_time_index()
@@ -348,11 +355,6 @@ class LogSegment:
         """fsync the indexes of a closed segment: below the recovery point nobody checks them."""
         self.offset_index.flush()
         self.time_index.flush()
-
-    def close(self) -> None:
-        """Complete the indexes and let go of all files."""
-        self.become_inactive()
-        self.release()
 
     def release(self) -> None:
         """Let go of all files as they are."""

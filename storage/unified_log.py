@@ -468,7 +468,6 @@ class UnifiedLog:
     def close(self, now_ms: int) -> None:
         """Make everything durable and let go; the next start need not recover this log."""
         self._now_ms = now_ms
-        self.flush()
         self.producers.take_snapshot()
         self.local.close()
 

@@ -109,7 +109,8 @@ def end_transaction(
     log: UnifiedLog, kind: ControlRecordType, *, producer: int = 7, epoch: int = 0
 ) -> LogAppendInfo:
     batch = marker(kind, producer=producer, epoch=epoch)
-    info = log.append_as_leader(batch, 0, NOW_MS, AppendOrigin.COORDINATOR)
+    leader_epoch = max(log.leader_epochs.latest_epoch, 0)
+    info = log.append_as_leader(batch, leader_epoch, NOW_MS, AppendOrigin.COORDINATOR)
     log.update_high_watermark(log.log_end_offset)
     return info
 

@@ -1,0 +1,273 @@
+"""Opening a log again: after a clean stop, after a crash, after damage (L3, L5)."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tierlog.clients.record.control import ControlRecordType
+from tierlog.storage.checkpoint import write_epoch_checkpoint
+from tierlog.storage.files import OsFiles
+from tierlog.storage.unified_log import UnifiedLog
+from tierlog.tests.storage.log_home import (
+    NOW_MS,
+    TIERED,
+    LogHome,
+    append,
+    end_transaction,
+    everything,
+    idempotent,
+    indexes,
+    plain,
+    producer_states,
+)
+
+
+def lived_in(home: LogHome, count: int = 20) -> UnifiedLog:
+    """Several segments, epochs, producers, aborted and committed transactions."""
+    log = home.open()
+    for step in range(count):
+        append(log, idempotent(2 * step, 2), step // 8)
+        append(log, idempotent(3 * step, 3, producer=8, txn=True), step // 8)
+        if step % 4 == 3:
+            kind = ControlRecordType.ABORT if step % 8 == 3 else ControlRecordType.COMMIT
+            end_transaction(log, kind, producer=8)
+    return log
+
+
+def producers(log: UnifiedLog) -> dict[int, object]:
+    """What a log knows of its producers. Of their five batches a snapshot carries the last."""
+    return {
+        producer: (*state[:5], log.producers.entries[producer].last_sequence)
+        for producer, state in producer_states(log).items()
+    }
+
+
+def picture(log: UnifiedLog) -> dict[str, object]:
+    """All that a log says of itself."""
+    return {
+        "bytes": everything(log),
+        "indexes": indexes(log),
+        "epochs": log.leader_epochs.entries,
+        "end": log.log_end_offset,
+        "start": log.log_start_offset,
+        "unstable": log.producers.first_unstable_offset,
+        "producers": producers(log),
+    }
+
+
+def test_a_log_that_was_closed_is_found_as_it_was(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    before = picture(log)
+    log.close(NOW_MS)
+    again = home.open()
+    assert picture(again) == before
+    assert again.recovery_point == again.log_end_offset
+
+
+def test_a_log_that_was_killed_is_found_as_it_was(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    before = picture(log)
+    log.release()
+    again = home.open(clean=False)
+    again.update_high_watermark(again.log_end_offset)
+    found = picture(again)
+    # The time index of the segment that was active has got its closing entry.
+    assert {**found, "indexes": 0} == {**before, "indexes": 0}
+    assert again.recovery_point == 0
+
+
+def test_rebuilt_indexes_are_the_originals(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    log.close(NOW_MS)
+    before = indexes(home.open())
+    for path in home.path.iterdir():
+        if path.name.endswith(("index", ".snapshot")):
+            path.unlink()
+    for clean in (True, False):
+        again = home.open(clean=clean)
+        assert indexes(again) == before
+        again.close(NOW_MS)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x55
+    path.write_bytes(content)
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-150] + bytes(150))
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\x7f" * 99)
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, zero, garbage])
+@pytest.mark.parametrize("where", [0, 2, -1])
+def test_damage_cuts_the_log_there_and_takes_all_later_segments(
+    tmp_path: Path, damage: Callable[[Path], None], where: int
+) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    before, bases = everything(log), log.local.segments.base_offsets
+    log.close(NOW_MS)
+    damage(home.path / home.names(".log")[where])
+    again = home.open(clean=False)
+    found = everything(again)
+    assert before.startswith(found)
+    assert len(found) < len(before) or damage is garbage
+    assert again.local.segments.base_offsets == bases[: bases.index(bases[where]) + 1]
+    assert all(entry.start_offset < again.log_end_offset for entry in again.leader_epochs.entries)
+    info = append(again, plain())
+    assert everything(again).startswith(found)
+    assert info.first_offset == again.log_end_offset - 1
+
+
+def test_below_the_recovery_point_nothing_is_read_again(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    bases = log.local.segments.base_offsets
+    log.close(NOW_MS)
+    flip(home.path / home.names(".log")[0])
+    assert home.open(clean=False, recovery_point=bases[2]).local.segments.base_offsets == bases
+
+
+def test_a_lost_segment_end_is_a_gap_and_ends_the_log(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = home.open()
+    append(log, plain(2))
+    append(log, plain(2))
+    log.roll(NOW_MS)
+    append(log, plain(2))
+    log.release()
+    path = home.path / home.names(".log")[0]
+    path.write_bytes(path.read_bytes()[: len(plain(2))])
+    again = home.open(clean=False)
+    assert (again.log_end_offset, again.local.segments.base_offsets) == (2, [0])
+
+
+@settings(deadline=None, max_examples=40)
+@given(cut=st.integers(0, 5000), flipped=st.integers(0, 5000) | st.none())
+def test_whatever_survives_is_a_prefix_and_its_state_is_its_fold(
+    tmp_path_factory: pytest.TempPathFactory, cut: int, flipped: int | None
+) -> None:
+    home = LogHome(tmp_path_factory.mktemp("log"))
+    log = lived_in(home, 10)
+    before = everything(log)
+    log.release()
+    position = 0
+    for name in home.names(".log"):
+        path = home.path / name
+        content = bytearray(path.read_bytes())
+        if flipped is not None and position <= flipped < position + len(content):
+            content[flipped - position] ^= 0xFF
+        path.write_bytes(content[: max(0, cut - position)])
+        position += len(content)
+    again = home.open(clean=False)
+    found = everything(again)
+    assert before.startswith(found)
+    other = home.path.parent / "folded"
+    other.mkdir()
+    folded = LogHome(other).open()
+    folded.append_as_follower(memoryview(found), NOW_MS)
+    # A snapshot does not carry the ended transactions that wait for the high watermark.
+    folded.update_high_watermark(folded.log_end_offset)
+    again.update_high_watermark(again.log_end_offset)
+    assert producers(again) == producers(folded)
+    assert again.producers.first_unstable_offset == folded.producers.first_unstable_offset
+    assert again.leader_epochs.entries == folded.leader_epochs.entries
+    assert again.log_end_offset == folded.log_end_offset
+    again.close(NOW_MS)
+    folded.release()
+
+
+def test_left_over_files_of_unfinished_work_go(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    before = picture(log)
+    log.close(NOW_MS)
+    for name in (
+        f"{0:020d}.log.deleted",
+        f"{0:020d}.index.cleaned",
+        f"{10**6:020d}.index",
+        f"{10**6:020d}.timeindex",
+    ):
+        (home.path / name).write_bytes(b"x")
+    assert picture(home.open()) == before
+    assert home.names(".deleted") == home.names(".cleaned") == []
+    assert not (home.path / f"{10**6:020d}.index").exists()
+
+
+def test_a_finished_cleaning_takes_the_place_of_what_it_cleaned(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = home.open()
+    for _ in range(3):
+        append(log, plain(2))
+        log.roll(NOW_MS)
+    before = everything(log)
+    log.close(NOW_MS)
+    logs = [home.path / name for name in home.names(".log")]
+    swap = home.path / f"{0:020d}.log.swap"
+    swap.write_bytes(logs[0].read_bytes() + logs[1].read_bytes())
+    again = home.open()
+    assert everything(again) == before
+    assert again.local.segments.base_offsets == [0, 4, 6]
+
+
+def test_a_swap_beside_unfinished_cleaning_is_given_up(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    before = picture(log)
+    log.close(NOW_MS)
+    (home.path / f"{0:020d}.log.cleaned").write_bytes(b"x")
+    (home.path / f"{5:020d}.log.swap").write_bytes(b"x")
+    assert picture(home.open()) == before
+    assert home.names(".swap") == []
+
+
+def test_the_epoch_history_is_cut_to_the_log(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    end = log.log_end_offset
+    log.close(NOW_MS)
+    path = str(home.path / "leader-epoch-checkpoint")
+    write_epoch_checkpoint(OsFiles(), path, [(0, 0), (1, 20), (9, end), (10, end + 5)])
+    assert home.open(log_start=30).leader_epochs.entries == ((1, 30),)
+
+
+def test_a_log_start_beyond_the_end_begins_an_empty_log(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    lived_in(home).close(NOW_MS)
+    log = home.open(log_start=10**6)
+    assert (log.log_start_offset, log.log_end_offset, everything(log)) == (10**6, 10**6, b"")
+
+
+def test_a_tiered_log_still_starts_where_the_checkpoint_says(tmp_path: Path) -> None:
+    home = LogHome(tmp_path, TIERED)
+    log = home.open()
+    log.truncate_fully_and_start_at(100, log_start_offset=40)
+    log.leader_epochs.assign(3, 40)
+    append(log, plain(2), 3)
+    log.close(NOW_MS)
+    again = home.open(log_start=40)
+    assert (again.log_start_offset, again.local_log_start_offset) == (40, 100)
+    assert again.leader_epochs.entries == ((3, 40),)
+    home.config = home.config.__class__()
+    assert home.open(log_start=40).log_start_offset == 100
+
+
+def test_a_fresh_log_has_one_empty_file(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = home.open()
+    assert [path.name for path in home.path.iterdir()] == [f"{0:020d}.log"]
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 0, 0)

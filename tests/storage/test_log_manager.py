@@ -1,0 +1,341 @@
+"""Log directories and all the logs in them: start, stop, failure, housekeeping."""
+
+import errno
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.storage.config import LogConfig
+from tierlog.storage.files import OsFiles
+from tierlog.storage.log_dir import LogDir, LogDirError, MetaProperties
+from tierlog.storage.log_file import deleted_directory_name, parse_partition_directory
+from tierlog.storage.log_manager import LogManager
+from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
+from tierlog.tests.simulation.files import SimulatedFiles
+from tierlog.tests.storage.log_home import NOW_MS, SMALL, TIERED, append, everything, plain
+
+ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 3)
+ID, OTHER_ID = Uuid(bytes(range(16))), Uuid(bytes(range(1, 17)))
+
+
+def manager(*paths: Path, config: LogConfig = SMALL) -> LogManager:
+    return LogManager(OsFiles(), [str(path) for path in paths], config)
+
+
+def started(*paths: Path, config: LogConfig = SMALL) -> LogManager:
+    logs = manager(*paths, config=config)
+    logs.open_directories("cluster", 1, lambda: ID)
+    logs.start(NOW_MS)
+    return logs
+
+
+def test_logs_are_found_again_after_a_clean_stop(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    for name in (ORDERS, BILLS):
+        log = logs.get_or_create_log(name, ID, SMALL, NOW_MS)
+        for _ in range(20):
+            append(log, plain(2))
+    content = everything(log)
+    log.update_high_watermark(30)
+    logs.shutdown(NOW_MS, broker_epoch=5)
+    assert (tmp_path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":5}'
+    again = started(tmp_path)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    found = again.get_log(BILLS)
+    assert found is not None
+    assert (found.topic_id, found.high_watermark, everything(found)) == (ID, 30, content)
+    assert {log.topic_partition for log in again.all_logs()} == {ORDERS, BILLS}
+    again.shutdown(NOW_MS)
+
+
+def test_logs_are_found_again_after_a_kill(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS)
+    for _ in range(20):
+        append(log, plain(2))
+    log.flush(10)
+    logs.checkpoint_recovery_points()
+    logs.log_dirs[0].release()
+    again = started(tmp_path)
+    found = again.get_log(ORDERS)
+    assert found is not None
+    assert (found.log_end_offset, found.recovery_point) == (40, 10)
+
+
+def test_topics_keep_their_own_configuration_over_a_restart(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS)
+    logs.shutdown(NOW_MS)
+    again = manager(tmp_path)
+    own = replace(SMALL, retention_ms=5)
+    again.start(NOW_MS, {"orders": own})
+    found = again.get_log(ORDERS)
+    assert found is not None
+    assert found.config == own
+
+
+def test_a_tiered_log_keeps_its_start_over_a_restart(tmp_path: Path) -> None:
+    logs = started(tmp_path, config=TIERED)
+    log = logs.get_or_create_log(ORDERS, ID, replace(TIERED, local_retention_ms=0), NOW_MS)
+    for _ in range(30):
+        append(log, plain(2))
+    log.maybe_increment_log_start_offset(4)
+    log.update_highest_remote_offset(49)
+    assert logs.cleanup_logs(NOW_MS + 1) > 0
+    local_start = log.local_log_start_offset
+    assert local_start > 4
+    logs.checkpoint_log_start_offsets()
+    logs.log_dirs[0].release()
+    found = started(tmp_path, config=TIERED).get_log(ORDERS)
+    assert found is not None
+    assert (found.log_start_offset, found.local_log_start_offset) == (4, local_start)
+
+
+def test_a_log_belongs_to_one_topic_id(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create_log(ORDERS, ZERO_UUID, SMALL, NOW_MS)
+    assert logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS) is log
+    assert log.topic_id == ID
+    with pytest.raises(KafkaError) as caught:
+        logs.get_or_create_log(ORDERS, OTHER_ID, SMALL, NOW_MS)
+    assert caught.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_a_deleted_log_is_gone_at_once_and_its_files_later(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS), plain())
+    logs.delete_log(ORDERS, NOW_MS)
+    logs.delete_log(ORDERS, NOW_MS)
+    assert logs.get_log(ORDERS) is None
+    (doomed,) = [path for path in tmp_path.iterdir() if path.name.endswith("-delete")]
+    assert doomed.name.startswith("orders-0.")
+    fresh = logs.get_or_create_log(ORDERS, OTHER_ID, SMALL, NOW_MS)
+    assert fresh.log_end_offset == 0
+    logs.delete_pending(NOW_MS + SMALL.file_delete_delay_ms - 1)
+    assert doomed.exists()
+    logs.delete_pending(NOW_MS + SMALL.file_delete_delay_ms)
+    assert not doomed.exists()
+
+
+def test_a_deletion_that_was_interrupted_is_finished(tmp_path: Path) -> None:
+    doomed = tmp_path / deleted_directory_name(ORDERS, "abc")
+    (doomed / "sub").mkdir(parents=True)
+    logs = started(tmp_path)
+    assert logs.all_logs() == []
+    logs.delete_pending(NOW_MS)
+    assert not doomed.exists()
+
+
+def test_new_logs_go_where_there_are_fewest(tmp_path: Path) -> None:
+    logs = started(tmp_path / "a", tmp_path / "b")
+    for partition in range(6):
+        logs.get_or_create_log(TopicPartition("t", partition), ID, SMALL, NOW_MS)
+    assert len(list((tmp_path / "a").glob("t-*"))) == len(list((tmp_path / "b").glob("t-*"))) == 3
+
+
+def test_one_partition_in_two_directories_stops_the_start(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "orders-0").mkdir(parents=True)
+    with pytest.raises(LogDirError, match="orders-0"):
+        started(tmp_path / "a", tmp_path / "b")
+
+
+def test_directories_that_are_no_logs_are_left_alone(tmp_path: Path) -> None:
+    for name in ("__cluster_metadata-0", "remote-log-index-cache", "lost+found", "-0"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file-0").write_bytes(b"")
+    assert started(tmp_path).all_logs() == []
+    assert (tmp_path / "__cluster_metadata-0").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("orders-0", ORDERS),
+        ("a-b.c_d-12", TopicPartition("a-b.c_d", 12)),
+        ("orders", None),
+        ("orders-x", None),
+        ("orders-0.abc-delete", None),
+        ("orders-0.abc-stray", None),
+    ],
+)
+def test_directory_names(name: str, expected: TopicPartition | None) -> None:
+    assert parse_partition_directory(name) == expected
+
+
+def test_a_doomed_directory_never_has_too_long_a_name() -> None:
+    name = deleted_directory_name(TopicPartition("t" * 249, 7), "f" * 32)
+    assert len(name) == 255
+    assert name.endswith("-7." + "f" * 32 + "-delete")
+
+
+def test_a_damaged_checkpoint_costs_a_longer_recovery_only(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    append(logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS), plain(3))
+    logs.shutdown(NOW_MS)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (tmp_path / name).write_bytes(b"damaged")
+    found = started(tmp_path).get_log(ORDERS)
+    assert found is not None
+    assert (found.log_end_offset, found.high_watermark) == (3, 0)
+
+
+def test_a_log_whose_topic_cannot_be_told_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "partition.metadata").write_bytes(b"damaged")
+    with pytest.raises(LogDirError, match=r"partition\.metadata"):
+        started(tmp_path)
+
+
+def test_housekeeping_flushes_what_rolled_and_what_is_due(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create_log(ORDERS, ID, replace(SMALL, flush_ms=100), NOW_MS)
+    append(log, plain(2))
+    logs.flush_dirty_logs(NOW_MS)
+    assert log.recovery_point == 0
+    log.roll(NOW_MS)
+    append(log, plain(2))
+    logs.flush_dirty_logs(NOW_MS)
+    assert log.recovery_point == 2
+    logs.flush_dirty_logs(NOW_MS + 100)
+    assert log.recovery_point == 4
+    assert logs.flush_tasks(NOW_MS + 100) == []
+
+
+def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS)
+    append(log, plain())
+    logs.remove_expired_producers(NOW_MS + 10**9)
+    assert log.producers.entries == {}
+
+
+# -- Whose directory it is --------------------------------------------------------------------
+
+
+def test_a_directory_is_tied_to_its_cluster_and_node(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    assert logs.stored_cluster_id() is None
+    (meta,) = logs.open_directories("cluster", 1, lambda: ID)
+    assert meta == MetaProperties("cluster", 1, ID)
+    logs.log_dirs[0].release()
+    again = manager(tmp_path)
+    assert again.stored_cluster_id() == "cluster"
+    assert again.open_directories("cluster", 1, lambda: OTHER_ID) == [meta]
+    again.log_dirs[0].release()
+    for cluster, node in (("other", 1), ("cluster", 2)):
+        stranger = manager(tmp_path)
+        with pytest.raises(LogDirError, match="belongs to node 1 of cluster cluster"):
+            stranger.open_directories(cluster, node, lambda: ID)
+        stranger.log_dirs[0].release()
+
+
+def test_kafka_s_own_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text(
+        "#\n#Sat Nov 21 18:10:36 UTC 2026\nnode.id=1\ndirectory.id=Jpt5Wxe8mcRtGg6xfipm9g\n"
+        "version=1\ncluster.id=hwedaIyvQmiNOu6Kj7CaDQ\n"
+    )
+    meta = LogDir(OsFiles(), str(tmp_path)).read_meta_properties()
+    assert meta is not None
+    assert (meta.cluster_id, meta.node_id) == ("hwedaIyvQmiNOu6Kj7CaDQ", 1)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "version=0\n", "version=1\nnode.id=1\n", "version=1\nnode.id=x\ncluster.id=c"]
+)
+def test_a_damaged_file_stops_the_start(tmp_path: Path, content: str) -> None:
+    (tmp_path / "meta.properties").write_text(content)
+    with pytest.raises(LogDirError):
+        LogDir(OsFiles(), str(tmp_path)).read_meta_properties()
+
+
+def test_a_directory_has_one_process(tmp_path: Path) -> None:
+    manager(tmp_path).open_directories("c", 1, lambda: ID)
+    held = LogDir(OsFiles(), str(tmp_path))
+    held.acquire()
+    with pytest.raises(LogDirError, match="in use"):
+        LogDir(OsFiles(), str(tmp_path)).acquire()
+    held.release()
+
+
+@pytest.mark.parametrize(
+    ("content", "epoch"),
+    [('{"version":0,"brokerEpoch":11}', 11), ("{}", -1), ("[]", -1), ("x", -1), (None, -1)],
+)
+def test_the_marker_tells_the_broker_epoch(tmp_path: Path, content: str | None, epoch: int) -> None:
+    if content is not None:
+        (tmp_path / ".kafka_cleanshutdown").write_text(content)
+    assert LogDir(OsFiles(), str(tmp_path)).clean_shutdown_broker_epoch() == epoch
+
+
+# -- Failure ----------------------------------------------------------------------------------
+
+
+def two_disks() -> tuple[SimulatedDisk, LogManager, list[LogDir]]:
+    disk = SimulatedDisk()
+    logs = LogManager(SimulatedFiles(disk), ["/a", "/b"], SMALL)
+    failed: list[LogDir] = []
+    logs.on_log_dir_failure(failed.append)
+    logs.start(NOW_MS)
+    for name in (ORDERS, BILLS):
+        append(logs.get_or_create_log(name, ID, SMALL, NOW_MS), plain())
+    return disk, logs, failed
+
+
+def test_one_failed_disk_leaves_the_other_working() -> None:
+    disk, logs, failed = two_disks()
+    orders, bills = logs.get_log(ORDERS), logs.get_log(BILLS)
+    assert orders is not None
+    assert bills is not None
+    disk.faults.append(Fault(Kind.WRITE, errno.EIO, ".log"))
+    with pytest.raises(KafkaError):
+        append(orders, plain())
+    assert failed == [orders.log_dir]
+    assert logs.online_directories == [bills.log_dir]
+    assert append(bills, plain()).first_offset == 1
+    logs.cleanup_logs(NOW_MS)
+    logs.delete_pending(NOW_MS)
+    logs.flush_dirty_logs(NOW_MS)
+    fresh = logs.get_or_create_log(TopicPartition("new", 0), ID, SMALL, NOW_MS)
+    assert fresh.log_dir is bills.log_dir
+    with pytest.raises(KafkaError):
+        logs.delete_log(ORDERS, NOW_MS)
+    logs.shutdown(NOW_MS)
+    assert not orders.log_dir.has_clean_shutdown_marker()
+    assert bills.log_dir.has_clean_shutdown_marker()
+
+
+def test_a_failed_fsync_is_never_tried_again() -> None:
+    disk, logs, failed = two_disks()
+    log = logs.get_log(ORDERS)
+    assert log is not None
+    disk.faults.append(Fault(Kind.FLUSH, errno.EIO, ".log"))
+    with pytest.raises(KafkaError) as caught:
+        log.flush()
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (log.recovery_point, len(failed)) == (0, 1)
+    with pytest.raises(KafkaError):
+        log.flush()
+
+
+def test_without_any_disk_nothing_can_be_made() -> None:
+    _, logs, _ = two_disks()
+    for log_dir in logs.log_dirs:
+        log_dir.fail(OSError(errno.EIO, "gone"))
+    with pytest.raises(KafkaError) as caught:
+        logs.get_or_create_log(TopicPartition("new", 0), ID, SMALL, NOW_MS)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_disk_that_fails_at_the_start_is_offline_and_the_other_serves() -> None:
+    disk, logs, _ = two_disks()
+    logs.shutdown(NOW_MS)
+    again = LogManager(SimulatedFiles(disk), ["/a", "/b"], SMALL)
+    disk.faults.append(Fault(Kind.SYNC_DIRECTORY, errno.EIO, "/a"))
+    again.start(NOW_MS)
+    assert [log_dir.path for log_dir in again.online_directories] == ["/b"]
+    assert len(again.all_logs()) == 1
