@@ -117,20 +117,28 @@ class TimerKey(NamedTuple):
 
 
 class SetTimer(NamedTuple):
+    """Let a timer run out `delay_ms` from now, instead of when it was set to before."""
+
     key: TimerKey
     delay_ms: int
 
 
 class CancelTimer(NamedTuple):
+    """Let a timer never run out."""
+
     key: TimerKey
 
 
 class CompleteJoin(NamedTuple):
+    """Answer a JoinGroup."""
+
     waiter: Waiter
     result: JoinResult
 
 
 class CompleteSync(NamedTuple):
+    """Answer a SyncGroup."""
+
     waiter: Waiter
     result: SyncResult
 

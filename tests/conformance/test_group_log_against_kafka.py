@@ -11,19 +11,10 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tierlog.clients.protocol.messages.leave_group import MemberIdentity
 
-from ..broker_process import BrokerProcess, RawClient
-from ..waiting import wait_until
-from .test_groups_against_kafka import (
-    Twins,
-    committing,
-    coordinator_is_up,
-    leaving,
-    syncing,
-    topic_ids,
-)
+from ..broker_process import BrokerProcess
+from .twins import Twins, committing, leaving, prepare, syncing, topic_ids
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -54,11 +45,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
     kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=SETTINGS, heap="512m")
     with kafka, BrokerProcess.on(directory, SETTINGS) as ours:
         for port in (kafka.port, ours.port):
-            with RawClient(port) as client:
-                topic = CreatableTopic(name="known", num_partitions=2, replication_factor=1)
-                request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
-                client.receive(client.send(request, 7))
-                wait_until(lambda client=client: coordinator_is_up(client), 60, "no coordinator")
+            prepare(port)
         twins = Twins(kafka.port, ours.port)
         topic_ids(twins)
         live(twins)
