@@ -109,6 +109,7 @@ def in_their_words(batch: RecordBatch) -> dict[str, object]:
 
 def assert_understood(data: bytes, answer: Answer) -> None:
     """Kafka sees in every batch what we see."""
+    assert "batches" in answer, answer
     for batch, understood in zip(batches(data), answer["batches"], strict=True):
         described = {name: value for name, value in understood.items() if name != "rebuilt"}
         assert described == in_their_words(batch)
@@ -117,6 +118,7 @@ def assert_understood(data: bytes, answer: Answer) -> None:
 def assert_same(data: bytes, answer: Answer) -> None:
     """Kafka sees in every batch what we see, and writes it as we do."""
     assert_understood(data, answer)
+    assert "batches" in answer, answer
     for batch, understood in zip(batches(data), answer["batches"], strict=True):
         rebuilt = bytes.fromhex(understood["rebuilt"])
         # Under LogAppendTime the records' own times are anything: Kafka's builder writes zeros.
