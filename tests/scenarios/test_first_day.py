@@ -61,6 +61,7 @@ def assert_reads_everything(node: TierlogNode, client: ForeignClient, group: str
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")  # kafka-python's
 @pytest.mark.parametrize("name", CLIENTS)
 def test_old_segments_live_in_the_tier_and_are_read_back_byte_for_byte(
     name: str, tmp_path: Path
