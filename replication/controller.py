@@ -17,7 +17,7 @@ Rules it keeps:
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from enum import Enum
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
+from ..clients.protocol.schema import Message
 from ..clients.task_owner import TaskOwner
 from .broker_control import (
     PRODUCER_ID_BLOCK_SIZE,
@@ -187,13 +188,16 @@ class Controller:
 
         Blocks on the disk. Raises KafkaError when the log can't be read or written.
         """
-        self._metadata_log.become_leader(self._environment.wall_clock_ms())
-        self._replay()
-        if self.image.offset < 0:
-            self._write_now(lambda image: Decision(bootstrap_records(), None))
-        self._write_now(
-            lambda image: register_broker(image, registration, self._metadata_log.end_offset)
-        )
+        log, now_ms = self._metadata_log, self._environment.wall_clock_ms()
+        log.become_leader(now_ms)
+        image = self._replay()
+        if image.offset < 0:
+            image = self._stage(image, bootstrap_records())
+        registered = register_broker(image, registration, log.end_offset)
+        image = self._stage(image, registered.records)
+        # One flush for all: nobody has been told of anything yet.
+        log.flush()
+        self._publish(image, ClusterDelta.between(self.image, image))
         self._apply(ControllerEvent.ELECTED)
         self._worker = self._tasks.start(self._work(), "controller")
 
@@ -210,23 +214,20 @@ class Controller:
     def _apply(self, event: ControllerEvent) -> None:
         self._state = TRANSITIONS[self._state, event]
 
-    def _replay(self) -> None:
+    def _replay(self) -> ClusterImage:
         delta = ClusterDelta(self.image)
         offset = epoch = -1
         for committed in self._metadata_log.replay():
             delta.replay_all(committed.records)
             offset, epoch = committed.last_offset, committed.epoch
-        if offset >= 0:
-            self._publish(delta.apply(offset, epoch), delta)
+        return delta.apply(offset, epoch)
 
-    def _write_now(self, decide: Callable[[ClusterImage], Decision[object]]) -> None:
-        """Decide, write and flush at once: only at the start, when there is nobody to wait."""
-        records = decide(self.image).records
-        delta = ClusterDelta(self.image)
+    def _stage(self, image: ClusterImage, records: Sequence[Message]) -> ClusterImage:
+        """Write records, not yet to the disk; the image once they count."""
+        delta = ClusterDelta(image)
         delta.replay_all(records)
         offset = self._metadata_log.append(records, self._environment.wall_clock_ms())
-        self._metadata_log.flush()
-        self._publish(delta.apply(offset, self._metadata_log.epoch), delta)
+        return delta.apply(offset, self._metadata_log.epoch)
 
     def _publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         self.image = image
@@ -274,9 +275,10 @@ class Controller:
             for write in writes:
                 write.fail(_not_controller())
             self._fail_queued()
-            if not isinstance(error, (OSError, KafkaError)):
+            is_disk = isinstance(error, (OSError, KafkaError))
+            _log.error("The controller decides nothing any more: %s", error, exc_info=not is_disk)
+            if not is_disk:
                 raise
-            _log.error("The metadata log cannot be written, nothing is decided any more: %s", error)
 
     def _decide(self, writes: list[_Write[object]]) -> list[_Decided]:
         """Write what is decided. Raises KafkaError(KAFKA_STORAGE_ERROR)."""

@@ -133,13 +133,10 @@ class MetadataLog:
         return self._log.high_watermark
 
     def become_leader(self, now_ms: int) -> None:
-        """Begin the next epoch. On return its first record is on the disk, and all before it."""
+        """Begin the next epoch: the epoch is on the disk, its first record awaits `flush`."""
         self._state = self._state.elected(self._node_id)
         write_quorum_state(self._files, self._state_path, self._state)
-        self._log.leader_epochs.assign(self._state.leader_epoch, self._log.log_end_offset)
         self._append(self._leader_change(now_ms), now_ms)
-        self._log.flush()
-        self.commit()
 
     def _leader_change(self, now_ms: int) -> bytearray:
         voters = [Voter(voter_id=voter) for voter in self._state.voters]
@@ -177,17 +174,14 @@ class MetadataLog:
         self._log.update_high_watermark(task.offset)
 
     def flush(self) -> None:
-        """Put everything on the disk now, and let it count."""
+        """Put everything on the disk now. With one voter it counts from then on."""
         self._log.flush()
-        self.commit()
-
-    def commit(self) -> None:
-        """Everything is on the disk: with one voter it counts."""
         self._log.update_high_watermark(self._log.log_end_offset)
 
     def replay(self) -> Iterator[CommittedRecords]:
-        """Every change of state that counts, oldest first.
+        """Every change of state in the log, oldest first: for its leader, before it serves.
 
+        What a former life has left behind counts, too, once the new leader has flushed.
         Raises KafkaError(INVALID_RECORD, CORRUPT_MESSAGE) for a log that can't be understood.
         """
         bracket: list[Message] | None = None
@@ -212,8 +206,8 @@ class MetadataLog:
 
     def _batches(self) -> Iterator[RecordBatch]:
         offset = self._log.log_start_offset
-        while offset < self._log.high_watermark:
-            found = self._log.read(offset, _READ_BYTES, FetchIsolation.HIGH_WATERMARK, True)
+        while offset < self._log.log_end_offset:
+            found = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, True)
             assert not isinstance(found, RemoteRead), "the metadata log is never tiered"
             records = found.records
             content = records.read() if isinstance(records, FileRegion) else records

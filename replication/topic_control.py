@@ -231,6 +231,9 @@ def delete_topics(
             if by_name[state.name or ""] > 1 and state.topic_id == ZERO_UUID:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             topic = _topic_to_delete(config, image, state)
+            if state.name is None and by_name[topic.name] and by_id[topic.topic_id] == 1:
+                # Answered where it is named.
+                continue
             _check_named_once(topic, by_name, by_id)
         except KafkaError as error:
             result = DeletableTopicResult(

@@ -181,6 +181,22 @@ def test_losing_the_replicas_after_the_append_is_told() -> None:
     with_leader(story)
 
 
+def test_records_that_too_few_replicas_hold_after_the_append_are_told_apart() -> None:
+    async def story(leader: Leader) -> None:
+        leader.append(b"a", acks=1)
+        leader.follow(SECOND, 1)
+        leader.follow(THIRD, 1)
+        partition = leader.replicas.partition(T0)
+        assert partition.check_replicated(1) is ErrorCode.NONE
+        assert partition.check_replicated(2) is None
+        leader.change(isr=[LEADER])
+        assert partition.check_replicated(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        leader.change(leader=SECOND)
+        assert partition.check_replicated(1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_leader(story)
+
+
 def test_a_caught_up_replica_outside_the_isr_holds_the_high_watermark_back() -> None:
     async def story(leader: Leader) -> None:
         leader.change(isr=[LEADER, SECOND])
