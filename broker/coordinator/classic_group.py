@@ -8,7 +8,6 @@ KIP-394 for MEMBER_ID_REQUIRED, KIP-814 for skipping the assignment.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ...clients.errors import ErrorCode
 from .group_actions import (
@@ -332,10 +331,10 @@ class ClassicGroup(RebalancingGroup):
             answer = self._generation_for(member.member_id)
             if sequel.supports_skipping_assignment:
                 leads = self.members.leader_id == member.member_id
-                self._answer_join(member, replace(answer, skip_assignment=leads))
+                self._answer_join(member, answer._replace(skip_assignment=leads))
             else:
                 # Named as the leader it would assign again, so it hears the leader's old id.
-                self._answer_join(member, replace(answer, leader=sequel.old_leader, members=()))
+                self._answer_join(member, answer._replace(leader=sequel.old_leader, members=()))
             return
         failed = JoinResult(
             NO_MEMBER_ID,

@@ -5,7 +5,6 @@ number that the coordinator can turn back into its future; an action that names 
 it. A write to the log carries a *sequel*, which the coordinator hands back with the outcome.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -26,8 +25,7 @@ class GroupProtocol(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
+class JoinRequest(NamedTuple):
     """A JoinGroup request, with what its version implies spelled out."""
 
     group_id: str
@@ -55,8 +53,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinResult:
+class JoinResult(NamedTuple):
     """The answer to a JoinGroup."""
 
     member_id: str
@@ -69,8 +66,7 @@ class JoinResult:
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SyncRequest:
+class SyncRequest(NamedTuple):
     """A SyncGroup request."""
 
     group_id: str
@@ -82,8 +78,7 @@ class SyncRequest:
     assignments: dict[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class SyncResult:
+class SyncResult(NamedTuple):
     """The answer to a SyncGroup."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -143,8 +138,7 @@ class CompleteSync(NamedTuple):
     result: SyncResult
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSnapshot:
+class MemberSnapshot(NamedTuple):
     """A member as it is written to the log."""
 
     member_id: str
@@ -157,8 +151,7 @@ class MemberSnapshot:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSnapshot:
+class GroupSnapshot(NamedTuple):
     """A group as it is written to the log."""
 
     group_id: str
@@ -170,16 +163,14 @@ class GroupSnapshot:
     members: tuple[MemberSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AssignmentSequel:
+class AssignmentSequel(NamedTuple):
     """After the leader's assignment was written: who gets what in this generation."""
 
     generation: int
     assignments: dict[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacementSequel:
+class ReplacementSequel(NamedTuple):
     """After a static member's new id was written: what to go back to if that failed."""
 
     instance_id: str

@@ -1,12 +1,11 @@
 """What an operator can set about groups and committed offsets, with Kafka's names and defaults."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..config import BrokerConfig
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCoordinatorConfig:
+class GroupCoordinatorConfig(NamedTuple):
     """Each field is the broker property of the same words; see Kafka's GroupCoordinatorConfig."""
 
     group_min_session_timeout_ms: int = 6_000

@@ -6,8 +6,8 @@ done is in the log, so folding the log anywhere else gives the same groups and o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from ...clients.errors import ErrorCode
 from ...clients.record.batch import RecordBatch
@@ -56,16 +56,14 @@ SHARD_ERRORS: dict[ShardState, ErrorCode] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedCommit:
+class PreparedCommit(NamedTuple):
     """A commit that may be written: an error a partition, and what to write for the others."""
 
     errors: list[ErrorCode]
     entries: list[OffsetEntry]
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
+class Forgotten(NamedTuple):
     """What is to be deleted: its tombstones, and what they say."""
 
     records: list[GroupRecord]

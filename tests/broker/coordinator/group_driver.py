@@ -8,8 +8,6 @@
 Writes succeed at once unless `hold_writes` is set. Answers are kept by waiter.
 """
 
-from dataclasses import replace
-
 from tierlog.broker.coordinator.classic_group import ClassicGroup
 from tierlog.broker.coordinator.group_actions import (
     Action,
@@ -58,7 +56,7 @@ def join_request(member_id: str = "", name: str = "anna") -> JoinRequest:
 def static_request(name: str, new_member_id: str, member_id: str = "") -> JoinRequest:
     """A join of a static member whose instance id is `name`."""
     request = join_request(member_id, name)
-    return replace(request, instance_id=name, new_member_id=new_member_id)
+    return request._replace(instance_id=name, new_member_id=new_member_id)
 
 
 class GroupDriver:
@@ -102,7 +100,7 @@ class GroupDriver:
         return self.send_sync(self.sync_request(name, assignments))
 
     def sync_static(self, instance_id: str, member_id: str) -> Waiter:
-        return self.send_sync(replace(self.sync_request(member_id), instance_id=instance_id))
+        return self.send_sync(self.sync_request(member_id)._replace(instance_id=instance_id))
 
     def sync_request(
         self, member_id: str, assignments: dict[str, bytes] | None = None

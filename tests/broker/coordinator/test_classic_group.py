@@ -1,7 +1,5 @@
 """Joining, syncing, heartbeating, leaving and committing in a classic group (G1-G11)."""
 
-from dataclasses import replace
-
 import pytest
 
 from tierlog.broker.coordinator.group_actions import (
@@ -38,7 +36,7 @@ def test_a_member_without_an_id_is_sent_away_with_one_and_then_admitted() -> Non
 
 def test_before_kip_394_a_member_without_an_id_is_admitted_at_once() -> None:
     driver = GroupDriver()
-    waiter = driver.send_join(replace(join_request(name="anna"), requires_known_member_id=False))
+    waiter = driver.send_join(join_request(name="anna")._replace(requires_known_member_id=False))
     driver.pass_time(3_000)
     assert driver.joins[waiter].member_id == "anna"
 
@@ -142,7 +140,7 @@ def test_the_protocol_is_the_favourite_of_most_among_those_that_all_support() ->
     }
     for name, supported in favourites.items():
         driver.send_join(join_request(name=name))
-        driver.send_join(replace(join_request(name, name), protocols=supported))
+        driver.send_join(join_request(name, name)._replace(protocols=supported))
     driver.pass_time(6_000)
     assert driver.group.protocol_name == "roundrobin"
 
@@ -160,7 +158,7 @@ def test_who_shares_no_protocol_with_the_group_is_refused(
 ) -> None:
     driver = GroupDriver()
     driver.stable("anna")
-    request = replace(join_request(name="lena"), protocol_type=protocol_type, protocols=protocols)
+    request = join_request(name="lena")._replace(protocol_type=protocol_type, protocols=protocols)
     assert driver.joins[driver.send_join(request)].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert driver.is_in(GroupState.STABLE)
 
@@ -171,7 +169,7 @@ def test_an_empty_group_takes_anyone_who_names_a_protocol(
 ) -> None:
     driver = GroupDriver()
     protocols = tuple(GroupProtocol(name, b"") for name in names)
-    request = replace(join_request(), protocol_type=protocol_type, protocols=protocols)
+    request = join_request()._replace(protocol_type=protocol_type, protocols=protocols)
     assert driver.joins[driver.send_join(request)].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -200,7 +198,7 @@ def test_requests_of_another_generation_are_refused() -> None:
     driver.stable("anna")
     assert driver.heartbeat("anna", generation=7) is ErrorCode.ILLEGAL_GENERATION
     assert driver.commit("anna", generation=0) is ErrorCode.ILLEGAL_GENERATION
-    late = driver.send_sync(replace(driver.sync_request("anna"), generation=0))
+    late = driver.send_sync(driver.sync_request("anna")._replace(generation=0))
     assert driver.syncs[late].error is ErrorCode.ILLEGAL_GENERATION
 
 
@@ -209,12 +207,12 @@ def test_a_sync_names_the_groups_protocol_or_none() -> None:
     driver.stable("anna")
     request = driver.sync_request("anna")
     for wrong in (
-        replace(request, protocol_type="connect"),
-        replace(request, protocol_name="sticky"),
+        request._replace(protocol_type="connect"),
+        request._replace(protocol_name="sticky"),
     ):
         answer = driver.syncs[driver.send_sync(wrong)]
         assert answer == SyncResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    unsaid = replace(request, protocol_type=None, protocol_name=None)
+    unsaid = request._replace(protocol_type=None, protocol_name=None)
     assert driver.syncs[driver.send_sync(unsaid)].assignment == b"anna"
 
 

@@ -1,7 +1,6 @@
 """The coordinator in virtual time over a log in memory: waiting, loading, moving, forgetting."""
 
 import asyncio
-from dataclasses import replace
 from typing import TypeVar, cast
 
 import pytest
@@ -76,7 +75,7 @@ class Broker:
         first = self.coordinator.join_group(request)
         assert isinstance(first, JoinResult)
         assert first.error is ErrorCode.MEMBER_ID_REQUIRED
-        return await later(self.coordinator.join_group(replace(request, member_id=name)))
+        return await later(self.coordinator.join_group(request._replace(member_id=name)))
 
     async def sync(self, name: str, joined: JoinResult) -> SyncResult:
         everyone = {member.member_id: member.member_id.encode() for member in joined.members}
@@ -338,11 +337,11 @@ def test_joins_with_impossible_wishes_are_refused(
         await broker.elect()
         request = join_request("anna")
         if "group_id" in changes:
-            request = replace(request, group_id="")
+            request = request._replace(group_id="")
         else:
             session_timeout_ms = changes["session_timeout_ms"]
             assert isinstance(session_timeout_ms, int)
-            request = replace(request, session_timeout_ms=session_timeout_ms)
+            request = request._replace(session_timeout_ms=session_timeout_ms)
         assert broker.coordinator.join_group(request) == JoinResult("", error)
 
     simulate(story)
@@ -352,7 +351,7 @@ def test_a_refused_founder_leaves_no_group_behind() -> None:
     async def story(loop: SimulatedLoop) -> None:
         broker = Broker(loop)
         await broker.elect()
-        refused = broker.coordinator.join_group(replace(join_request("anna"), protocols=()))
+        refused = broker.coordinator.join_group(join_request("anna")._replace(protocols=()))
         assert isinstance(refused, JoinResult)
         assert refused.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert written(broker.log) == []

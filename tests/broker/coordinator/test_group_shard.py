@@ -1,7 +1,5 @@
 """Whatever was answered as done is in the log: folding the log anywhere gives the same state."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, strategies as st
 
@@ -66,7 +64,7 @@ class Replica:
 
     def found(self, group_id: str) -> None:
         """Someone without an id asks to join: the group is there from then on."""
-        request = replace(join_request(), group_id=group_id)
+        request = join_request()._replace(group_id=group_id)
         self.carry_out(self.shard.join(request, 1, self.now_ms))
 
     def sweep(self) -> None:

@@ -1,7 +1,6 @@
 """The tables say something about every event in every state, and the group does just that."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -55,14 +54,14 @@ AFTER: dict[GroupEvent, tuple[GroupState, ...]] = {
 
 
 def changed(request: JoinRequest) -> JoinRequest:
-    return replace(request, protocols=(GroupProtocol("range", b"changed"),))
+    return request._replace(protocols=(GroupProtocol("range", b"changed"),))
 
 
 def as_it_was(driver: GroupDriver, name: str) -> JoinRequest:
     """A rejoin with the metadata that the group knows."""
     member = driver.group.members.by_id.get(name)
     request = join_request(name, name)
-    return request if member is None else replace(request, protocols=member.protocols)
+    return request if member is None else request._replace(protocols=member.protocols)
 
 
 def group_in(state: GroupState) -> GroupDriver:
@@ -124,7 +123,7 @@ def _commit(driver: GroupDriver) -> ErrorCode:
 
 STIMULI: dict[GroupEvent, Callable[[GroupDriver], ErrorCode | None]] = {
     GroupEvent.JOIN_NEW: lambda group: _answer(
-        group, replace(join_request(name="nina"), requires_known_member_id=False)
+        group, join_request(name="nina")._replace(requires_known_member_id=False)
     ),
     GroupEvent.JOIN_REPLACING: lambda group: _answer(group, static_request("sam", "sam-2")),
     GroupEvent.REJOIN_CHANGED: lambda group: _answer(group, changed(join_request("anna", "anna"))),

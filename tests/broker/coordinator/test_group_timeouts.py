@@ -1,7 +1,5 @@
 """The group's clocks: initial delay, session, rebalance and sync timeouts (G4, G9; KIP-134)."""
 
-from dataclasses import replace
-
 from tierlog.broker.coordinator.group_actions import JoinResult, TimerKey, TimerKind
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
 from tierlog.broker.coordinator.group_state import GroupState
@@ -35,12 +33,12 @@ def test_a_newcomer_prolongs_the_wait_by_the_same_delay_again() -> None:
 def test_the_wait_ends_with_the_rebalance_timeout_however_many_come() -> None:
     driver = GroupDriver()
     driver.send_join(join_request(name="anna"))
-    waiter = driver.send_join(replace(join_request("anna"), rebalance_timeout_ms=7_000))
+    waiter = driver.send_join(join_request("anna")._replace(rebalance_timeout_ms=7_000))
     for number in range(8):
         driver.pass_time(1_000)
         name = f"member-{number}"
         driver.send_join(join_request(name=name))
-        driver.send_join(replace(join_request(name, name), rebalance_timeout_ms=7_000))
+        driver.send_join(join_request(name, name)._replace(rebalance_timeout_ms=7_000))
         if driver.now_ms - 1_000_000 < 7_000:
             assert waiter not in driver.joins
     assert driver.joins[waiter].generation == 1
@@ -151,7 +149,7 @@ def test_a_new_member_that_is_parked_for_too_long_is_taken_for_lost() -> None:
     driver = GroupDriver(config)
     driver.stable("anna")
     driver.send_join(join_request(name="lena"))
-    lena = driver.send_join(replace(join_request("lena"), rebalance_timeout_ms=900_000))
+    lena = driver.send_join(join_request("lena")._replace(rebalance_timeout_ms=900_000))
     for _ in range(31):
         driver.pass_time(9_990)
         driver.heartbeat("anna")

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -34,7 +33,7 @@ def consumer_group(*topics: str, metadata: bytes | None = None) -> GroupDriver:
     driver = GroupDriver()
     chosen = subscription(topics) if metadata is None else metadata
     driver.send_join(join_request(name="anna"))
-    request = replace(join_request("anna"), protocols=(GroupProtocol("range", chosen),))
+    request = join_request("anna")._replace(protocols=(GroupProtocol("range", chosen),))
     driver.send_join(request)
     driver.pass_time(3_000)
     driver.sync("anna", {})
@@ -76,11 +75,11 @@ def test_while_a_group_rebalances_nothing_goes() -> None:
 
 def test_a_group_of_another_kind_keeps_everything_while_it_lives() -> None:
     driver = GroupDriver()
-    request = replace(join_request(name="anna"), protocol_type="connect")
-    driver.send_join(replace(request, requires_known_member_id=False))
+    request = join_request(name="anna")._replace(protocol_type="connect")
+    driver.send_join(request._replace(requires_known_member_id=False))
     driver.pass_time(3_000)
     driver.sync_static("", "")
-    unsaid = replace(driver.sync_request("anna"), protocol_type="connect")
+    unsaid = driver.sync_request("anna")._replace(protocol_type="connect")
     driver.send_sync(unsaid)
     assert is_expired(driver, "t", committed(0)) is None
 

@@ -1,7 +1,5 @@
 """Members that keep their place over a restart (group.instance.id: KIP-345, KIP-814)."""
 
-from dataclasses import replace
-
 import pytest
 
 from tierlog.broker.coordinator.group_actions import (
@@ -63,7 +61,7 @@ def test_a_leader_comes_back_and_is_told_not_to_assign_again() -> None:
 
 def test_an_older_leader_comes_back_as_a_follower_of_its_old_id() -> None:
     driver = two_static_members()
-    request = replace(static_request("sam", "sam-2"), supports_skipping_assignment=False)
+    request = static_request("sam", "sam-2")._replace(supports_skipping_assignment=False)
     answer = driver.joins[driver.send_join(request)]
     assert (answer.leader, answer.members, answer.skip_assignment) == ("sam-1", (), False)
 
@@ -102,11 +100,11 @@ def test_a_twin_that_is_parked_is_fenced_by_the_newer_one() -> None:
 def test_coming_back_with_another_favourite_protocol_rebalances() -> None:
     driver = GroupDriver()
     both = (GroupProtocol("range", b"r"), GroupProtocol("sticky", b"s"))
-    driver.send_join(replace(static_request("sam", "sam-1"), protocols=both))
+    driver.send_join(static_request("sam", "sam-1")._replace(protocols=both))
     driver.pass_time(3_000)
     driver.sync_static("sam", "sam-1")
     assert driver.group.protocol_name == "range"
-    turned = replace(static_request("sam", "sam-2"), protocols=both[::-1])
+    turned = static_request("sam", "sam-2")._replace(protocols=both[::-1])
     sam = driver.send_join(turned)
     assert driver.joins[sam].generation == 2
     assert driver.joins[sam].protocol_name == "sticky"
@@ -127,7 +125,7 @@ def test_a_static_member_that_misses_a_rebalance_keeps_its_place() -> None:
     driver = GroupDriver()
     session_ms = 1_000_000
     for name in ("sam", "tom"):
-        request = replace(static_request(name, f"{name}-1"), session_timeout_ms=session_ms)
+        request = static_request(name, f"{name}-1")._replace(session_timeout_ms=session_ms)
         driver.send_join(request)
     driver.pass_time(6_000)
     driver.sync_static("tom", "tom-1")
@@ -140,7 +138,7 @@ def test_a_static_member_that_misses_a_rebalance_keeps_its_place() -> None:
 
 def test_when_nobody_rejoins_static_members_wait_for_their_sessions() -> None:
     driver = GroupDriver()
-    request = replace(static_request("sam", "sam-1"), session_timeout_ms=100_000)
+    request = static_request("sam", "sam-1")._replace(session_timeout_ms=100_000)
     driver.send_join(request)
     driver.join("anna")
     driver.pass_time(6_000)
