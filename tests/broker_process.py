@@ -140,8 +140,20 @@ class BrokerProcess:
         """End it without a chance to write anything."""
         self.stop(signal.SIGKILL)
 
+    def close(self) -> None:
+        """Stop it if it runs, and let go of its files."""
+        if self.process.poll() is None:
+            self.stop()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self._log_file.close()
+
     def __enter__(self) -> Self:
-        return self.wait_until_ready()
+        try:
+            return self.wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(
         self,
@@ -149,11 +161,7 @@ class BrokerProcess:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self.process.poll() is None:
-            self.stop()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-        self._log_file.close()
+        self.close()
 
 
 class RawClient:

@@ -1,0 +1,154 @@
+"""`tierlog serve` as a person meets it: one plain line for everything, and exit codes."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tierlog import __version__
+from tierlog.clients.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from tierlog.clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+from ..broker_process import BrokerProcess, RawClient
+
+ROOT = Path(__file__).parent.parent.parent
+
+READY = re.compile(
+    rf"tierlog {re.escape(__version__)} ready on 127\.0\.0\.1:\d+ in \d+\.\d\d s, "
+    r"remote tier file:///\S+"
+)
+
+
+def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "tierlog.broker", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        env={"PYTHONPATH": str(ROOT / ".namespace"), "PATH": ""},
+        timeout=60,
+        check=False,
+    )
+
+
+def refusal(directory: Path, *arguments: str) -> str:
+    """The one line that a start that fails writes; nothing may have been made."""
+    before = sorted(directory.iterdir())
+    answer = run(directory, "serve", *arguments)
+    assert answer.returncode == 1
+    assert answer.stdout == ""
+    lines = answer.stderr.strip().splitlines()
+    assert len(lines) == 1, answer.stderr
+    assert lines[0].startswith("tierlog: ")
+    assert sorted(directory.iterdir()) == before
+    return lines[0]
+
+
+def test_it_says_its_version_and_explains_itself(tmp_path: Path) -> None:
+    assert run(tmp_path, "--version").stdout.strip() == f"tierlog {__version__}"
+    explained = run(tmp_path, "serve", "--help").stdout
+    for word in ("--config", "--override", "rsm.config.url", "127.0.0.1:9092"):
+        assert word in explained
+    assert run(tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("num.partitions=none", "Invalid value none for configuration num.partitions"),
+        ("process.roles=broker", "process.roles=broker is not served yet"),
+        ("listeners=9092", "is not a listener"),
+        ("nonsense", "not of the form name=value"),
+        ("rsm.config.url=nowhere", "needs a URL with a protocol"),
+        ("rlmm.config.remote.log.metadata.topic.num.partitions=0", "Value must be at least 1"),
+        ("max.connections.per.ip.overrides=lots", "is not address:limit"),
+    ],
+)
+def test_a_bad_value_is_one_line_and_nothing_is_started(
+    tmp_path: Path, override: str, words: str
+) -> None:
+    assert words in refusal(tmp_path, "--override", override)
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    assert "cannot be read" in refusal(tmp_path, "--config", "absent.properties")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    assert "not text in UTF-8" in refusal(tmp_path, "--config", "binary")
+
+
+def test_a_port_in_use_is_one_line_and_the_data_is_not_touched(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"listeners=PLAINTEXT://127.0.0.1:{other.getsockname()[1]}"
+        line = refusal(tmp_path, "--override", address)
+    assert "Cannot listen on 127.0.0.1" in line
+    assert "in use" in line
+
+
+def test_a_directory_that_cannot_be_one_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    arguments = ("--override", "log.dirs=file", "--override", "listeners=PLAINTEXT://127.0.0.1:0")
+    assert "cannot be used" in refusal(tmp_path, *arguments)
+
+
+def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    with BrokerProcess.on(tmp_path):
+        second = BrokerProcess.on(tmp_path)
+        assert second.process.wait(60) == 1
+        assert "in use by another process" in second.log.read_text()
+        second.close()
+
+
+def test_the_ready_line_says_who_where_how_fast_and_which_tier(tmp_path: Path) -> None:
+    with BrokerProcess.on(tmp_path) as broker:
+        assert READY.fullmatch(broker.ready_line)
+        with RawClient(broker.port) as client:
+            answer = client.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+        assert [(each.host, each.port) for each in answer.brokers] == [("127.0.0.1", broker.port)]
+        assert broker.stop() == 0
+    assert "Traceback" not in broker.log.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_cleanly_and_finds_everything_again(tmp_path: Path, number: int) -> None:
+    topics = [CreatableTopic(name="kept", num_partitions=3, replication_factor=1)]
+    with BrokerProcess.on(tmp_path) as broker:
+        with RawClient(broker.port) as client:
+            created = client.ask(CreateTopicsRequest(topics=topics), 7, CreateTopicsResponse)
+            assert broker.stop(number) == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    with BrokerProcess.on(tmp_path) as broker, RawClient(broker.port) as client:
+        found = client.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+    assert [(each.name, each.topic_id) for each in found.topics] == [
+        ("kept", created.topics[0].topic_id)
+    ]
+    assert [each.error_code for each in found.topics[0].partitions] == [0, 0, 0]
+
+
+def test_a_kafka_nodes_file_is_served_and_what_is_not_known_is_said(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text(
+        f"process.roles=broker,controller\n"
+        f"node.id=7\n"
+        f"controller.quorum.voters=7@localhost:9093\n"
+        f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
+        f"controller.listener.names=CONTROLLER\n"
+        f"log.dirs={tmp_path}/logs\n"
+        f"num.network.threads=3\n"
+        f"log.retenton.hours=1\n"
+    )
+    with BrokerProcess(["--config", "server.properties"], tmp_path) as broker:
+        assert broker.ready_line.endswith("no remote tier")
+        with RawClient(broker.port) as client:
+            answer = client.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+        assert [each.node_id for each in answer.brokers] == [7]
+    log = broker.log.read_text()
+    assert "Unknown property log.retenton.hours; did you mean log.retention.hours?" in log
+    assert "1 of Kafka's properties have no effect here: num.network.threads" in log
