@@ -175,6 +175,13 @@ class Consumer:
         """The partitions read at present."""
         return list(self._fetcher.positions)
 
+    @property
+    def generation_id(self) -> int | None:
+        """The group's generation in which `assignment` is this member's; None outside of one."""
+        if self._group is None or self._group.member.must_join:
+            return None
+        return self._group.member.generation.generation_id
+
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on from this offset. Raises `KafkaError` for a partition that is not assigned."""
         self._position(partition).find(offset)
