@@ -237,11 +237,3 @@ def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
         if partition.log.config.remote_storage_enable
         and partition.topic_partition.topic not in _NEVER_TIERED
     ]
-
-
-def topic_log_configs(image: ClusterImage, defaults: LogConfig) -> dict[str, LogConfig]:
-    """What each topic's logs obey: where to start the log manager with."""
-    return {
-        topic: LogConfig.from_properties(image.topic_config(topic), defaults)
-        for topic in image.topics_by_name
-    }

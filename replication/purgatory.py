@@ -165,11 +165,6 @@ class Purgatory(Generic[OperationT]):
                 completed += 1
         return completed
 
-    def force_complete_all(self, key: Hashable) -> int:
-        """Complete all that wait for `key`, condition or not (the partition has left us)."""
-        waiting = list(self._place.watchers.get(key, ()))
-        return sum(operation.force_complete() for operation in waiting)
-
     def shutdown(self) -> None:
         """Expire everything that waits: the process is stopping."""
         while self._place.watchers:

@@ -11,7 +11,6 @@ from tierlog.replication.append_data import AppendEntry, AppendRequest, Partitio
 from tierlog.replication.controller import Controller
 from tierlog.replication.controller_config import ControllerConfig
 from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
-from tierlog.replication.hosted_partitions import topic_log_configs
 from tierlog.replication.remote_tier import RemoteTier
 from tierlog.replication.replica_manager import ReplicaManager, ReplicaManagerConfig
 from tierlog.storage.config import LogConfig
@@ -42,7 +41,11 @@ class BrokerNode:
         self.controller: Controller = open_controller(loop, files, config)
         self.controller.start(registration())
         self.log_manager.open_directories(CLUSTER_ID, NODE_ID, self.environment.random_uuid)
-        configs = topic_log_configs(self.controller.image, LogConfig())
+        image = self.controller.image
+        configs = {
+            topic: LogConfig.from_properties(image.topic_config(topic), LogConfig())
+            for topic in image.topics_by_name
+        }
         self.log_manager.start(self.environment.wall_clock_ms(), configs)
         self.replicas = ReplicaManager(
             ReplicaManagerConfig(NODE_ID),

@@ -100,15 +100,6 @@ def test_without_time_to_wait_an_operation_expires_at_once() -> None:
     assert operation.expirations == 1
 
 
-def test_a_key_can_be_cleared_by_force() -> None:
-    purgatory: Purgatory[Waiting] = Purgatory("test", ManualLoop())
-    mine, other = Waiting(), Waiting()
-    purgatory.try_complete_else_watch(mine, ["a"])
-    purgatory.try_complete_else_watch(other, ["b"])
-    assert purgatory.force_complete_all("a") == 1
-    assert (mine.completions, mine.expirations, other.completions) == (1, 0, 0)
-
-
 def test_stopping_expires_everything_and_leaves_no_timer() -> None:
     loop = ManualLoop()
     purgatory: Purgatory[Waiting] = Purgatory("test", loop)
