@@ -213,7 +213,8 @@ class GroupCoordinator:
         With `require_stable` (KIP-447) the answer waits for the commits that are under way.
         """
         under_way = self._last_commits.get(group_id) if require_stable else None
-        if under_way is None or under_way.done():
+        # A write that is done and still here has not been applied yet: that is next in the loop.
+        if under_way is None:
             return self._fetched(group_id, topics)
         future: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
 

@@ -41,9 +41,6 @@ class Member:
                 return protocol.metadata
         return b""
 
-    def supports(self, protocol_name: str) -> bool:
-        return any(protocol.name == protocol_name for protocol in self.protocols)
-
 
 class GroupMembers:
     """The members of one group, in the order they came."""

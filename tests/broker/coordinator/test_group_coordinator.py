@@ -1,6 +1,7 @@
 """The coordinator in virtual time over a log in memory: waiting, loading, moving, forgetting."""
 
 import asyncio
+from functools import partial
 from typing import TypeVar, cast
 
 import pytest
@@ -180,6 +181,21 @@ def test_a_commit_under_way_is_not_shown_and_stable_fetches_wait_for_it() -> Non
         assert await broker.committed(require_stable=True) == 42
         assert await later(commit) == [ErrorCode.NONE]
         assert await broker.committed() == 42
+
+    simulate(story)
+
+
+def test_a_stable_fetch_at_the_very_moment_of_a_commits_end_shows_it() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = Broker(loop)
+        await broker.elect()
+        broker.log.delay_s = 2.0
+        fetched: list[asyncio.Task[int]] = []
+        commit = broker.coordinator.commit_offsets(commit_request(42))
+        fetch = partial(broker.committed, require_stable=True)
+        loop.call_later(2.0, lambda: fetched.append(asyncio.ensure_future(fetch())))
+        await later(commit)
+        assert await fetched[0] == 42
 
     simulate(story)
 

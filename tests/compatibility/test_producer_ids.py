@@ -1,0 +1,40 @@
+"""Producers of unmodified clients that ask for a producer id."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from ..broker_process import BrokerProcess
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess.on(tmp_path) as process:
+        yield process
+
+
+def test_idempotent_producers_produce(broker: BrokerProcess) -> None:
+    outcomes: list[object] = []
+
+    def delivered(error: object, _message: object) -> None:
+        outcomes.append(error)
+
+    for _ in range(2):
+        settings = {"bootstrap.servers": broker.bootstrap, "enable.idempotence": True}
+        producer = confluent_kafka.Producer(settings)
+        for number in range(100):
+            producer.produce(
+                "topic", f"{number}", on_delivery=lambda error, _: outcomes.append(error)
+            )
+        assert producer.flush(30) == 0
+    assert outcomes == [None] * 200
+
+
+def test_transactional_producers_hear_that_they_are_not_served(broker: BrokerProcess) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": "tx"}
+    producer = confluent_kafka.Producer(settings)
+    # librdkafka looks for a coordinator until its time is over; others give up at once.
+    with pytest.raises(confluent_kafka.KafkaException):
+        producer.init_transactions(2)
