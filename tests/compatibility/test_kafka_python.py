@@ -105,7 +105,7 @@ def read(consumer: Consumer, count: int) -> list[Record]:
     return records
 
 
-@pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", [None, "gzip"])
 def test_what_is_produced_is_consumed(broker: BrokerProcess, codec: str | None) -> None:
     topic = f"python-{codec}"
     values = [b"%d " % number + b"x" * (number % 500) for number in range(1_000)]
