@@ -37,6 +37,8 @@ from .topic_names import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC
 
 _log = logging.getLogger(__name__)
 
+_STRAYS_SHOWN = 10
+
 _NEVER_TIERED = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
 
 
@@ -103,6 +105,22 @@ class HostedPartitions:
             if resource.type == ConfigResourceType.TOPIC:
                 self._publish_config(image, resource.name, changes)
         self._tell_remote_tier(changes)
+        if delta.base.offset < 0:
+            self._warn_of_strays()
+
+    def _warn_of_strays(self) -> None:
+        """Say which logs nobody has asked for. They stay: metadata can be wrong, data is dear."""
+        strays = [
+            log.directory
+            for log in self._log_manager.all_logs()
+            if log.topic_partition not in self.by_name
+        ]
+        if strays:
+            _log.warning(
+                "%d logs belong to no partition of this broker and are left alone: %s",
+                len(strays),
+                ", ".join(sorted(strays)[:_STRAYS_SHOWN]),
+            )
 
     def _publish_partition(
         self,

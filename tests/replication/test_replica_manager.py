@@ -17,6 +17,7 @@ from tierlog.replication.fetch_data import (
     FetchPartitionResult,
 )
 from tierlog.replication.offset_lookup import OffsetQuery, OffsetResult
+from tierlog.storage.config import LogConfig
 from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.producer_entry import AppendOrigin
 from tierlog.tests.replication.broker_node import (
@@ -377,6 +378,31 @@ def test_a_topic_made_again_under_its_name_starts_empty() -> None:
         assert (values_in(result), result.high_watermark) == ([], 0)
 
     with_broker(story)
+
+
+def test_a_log_without_a_topic_is_left_alone_until_its_name_is_wanted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SimulatedDisk()
+    name = TopicPartition("t", 0)
+
+    async def first(loop: SimulatedLoop) -> None:
+        # The power goes between the removal of the topic and that of its log.
+        node = BrokerNode(loop, SimulatedFiles(disk))
+        node.log_manager.get_or_create_log(name, Uuid(b"s" * 16), LogConfig(), 0)
+        await node.stop()
+
+    async def second(node: BrokerNode) -> None:
+        assert "1 logs belong to no partition of this broker" in caplog.text
+        assert node.log_manager.get_log(name) is not None
+        assert node.append("t", b"x").error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        await create(node.controller, "t")
+        log = node.log_manager.get_log(name)
+        assert log is not None
+        assert log.topic_id == node.controller.image.topics_by_name["t"].topic_id
+
+    simulate(first)
+    with_broker(second, disk)
 
 
 def test_a_topics_configuration_reaches_its_logs() -> None:
