@@ -25,9 +25,7 @@ def test_idempotent_producers_produce(broker: BrokerProcess) -> None:
         settings = {"bootstrap.servers": broker.bootstrap, "enable.idempotence": True}
         producer = confluent_kafka.Producer(settings)
         for number in range(100):
-            producer.produce(
-                "topic", f"{number}", on_delivery=lambda error, _: outcomes.append(error)
-            )
+            producer.produce("topic", f"{number}", on_delivery=delivered)
         assert producer.flush(30) == 0
     assert outcomes == [None] * 200
 
