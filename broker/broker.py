@@ -119,18 +119,15 @@ class Broker:
         await self._started.aclose()
 
     async def _start(self) -> None:
-        apis: list[Apis] = []
         server = SocketServer(
             self._world.network or SocketNetwork(socket_options(self.config.values)),
             connection_limits(self.config.values),
             self.metrics,
-            lambda client, frame: apis[0].answer(client, frame),
         )
         self._started.push_async_callback(server.stop)
         await self._bind(server)
         context = self._build()
-        apis.append(Apis(context))
-        server.open()
+        server.open(Apis(context).answer)
         if self._remote is not None:
             # It is a client of this broker: it comes up after the listeners, and goes before them.
             self._started.push_async_callback(self._remote.stop)

@@ -46,9 +46,8 @@ class SocketServer:
         network: Network,
         limits: ConnectionLimits,
         metrics: Metrics,
-        answer: Callable[[Client, memoryview], Answer],
     ) -> None:
-        self.answer = answer
+        self.answer: Callable[[Client, memoryview], Answer] = _not_open
         self._network = network
         self._limits = limits
         self._listeners: list[Listener] = []
@@ -78,8 +77,9 @@ class SocketServer:
             ports[endpoint.name] = listener.port
         return ports
 
-    def open(self) -> None:
-        """Accept clients from now on."""
+    def open(self, answer: Callable[[Client, memoryview], Answer]) -> None:
+        """Accept clients from now on, and have `answer` answer their requests."""
+        self.answer = answer
         self._is_open = True
         for listener in self._listeners:
             listener.resume_accepting()
@@ -164,3 +164,7 @@ class SocketServer:
         for connection in list(self._connections):
             connection.close()
         await self._tasks.stop()
+
+
+def _not_open(client: Client, frame: memoryview) -> Answer:
+    raise AssertionError("Nobody is connected before the server is open.")

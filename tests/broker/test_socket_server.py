@@ -102,9 +102,9 @@ async def running(
     network: Network | None = None,
 ) -> AsyncGenerator[Running]:
     metrics = Metrics()
-    server = SocketServer(network or SocketNetwork(SocketOptions()), limits, metrics, answer)
+    server = SocketServer(network or SocketNetwork(SocketOptions()), limits, metrics)
     ports = await server.bind([Endpoint("PLAINTEXT", "127.0.0.1", 0)])
-    server.open()
+    server.open(answer)
     started = Running(server, ports["PLAINTEXT"], metrics)
     try:
         yield started
