@@ -94,10 +94,12 @@ def read_epoch_checkpoint(files: Files, path: str) -> list[tuple[int, int]]:
         raise MalformedCheckpointError(f"{path} holds a line that is not two numbers.") from error
 
 
-def write_partition_metadata(files: Files, path: str, topic_id: Uuid) -> None:
-    """Name the topic that a log directory belongs to, durably."""
+def write_partition_metadata(
+    files: Files, path: str, topic_id: Uuid, *, durable: bool = True
+) -> None:
+    """Name the topic that a log directory belongs to."""
     content = f"version: {_VERSION}\ntopic_id: {uuid_to_string(topic_id)}"
-    files.atomic_replace(path, content.encode("ascii"))
+    files.atomic_replace(path, content.encode("ascii"), durable=durable)
 
 
 def read_partition_metadata(files: Files, path: str) -> Uuid | None:

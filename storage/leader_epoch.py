@@ -5,14 +5,17 @@ next one starts, the newest at the log end. The history begins at the log start 
 a tiered log lies below the first local segment: it is what gives meaning to remote segments, so
 only a move of the log start offset may cut it, never the deletion of a local segment (KIP-405).
 
-A new epoch is written to the checkpoint before its first batch counts. Truncations are written too,
-but losing one is harmless: loading a log cuts the history to the log's own bounds again.
+A new epoch is written to the checkpoint before its first batch counts, and is durable before the
+recovery point passes that batch; what lies above the recovery point is read again after a crash.
+The very first epoch of a new log is therefore written without a sync, so that making many logs and
+beginning to write to them does not wait for the disk: the next flush of the log syncs it. Losing a
+truncation is harmless: loading a log cuts the history to the log's own bounds again.
 """
 
 from bisect import bisect_right
 from typing import NamedTuple
 
-from .checkpoint import read_epoch_checkpoint, write_epoch_checkpoint
+from .checkpoint import format_epochs, read_epoch_checkpoint
 from .files import Files
 
 UNDEFINED_EPOCH = -1
@@ -33,6 +36,8 @@ class LeaderEpochCache:
         self._files = files
         self._path = path
         self._entries = [EpochEntry(*entry) for entry in read_epoch_checkpoint(files, path)]
+        self.is_synced = True
+        """Whether the checkpoint on the disk would survive a crash."""
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -60,7 +65,7 @@ class LeaderEpochCache:
             if entry.epoch < epoch and entry.start_offset < start_offset
         ]
         self._entries.append(EpochEntry(epoch, start_offset))
-        self._write()
+        self._write(durable=last is not None)
 
     def replace(self, entries: list[EpochEntry]) -> None:
         """Take over a history from elsewhere (a follower built from the remote tier)."""
@@ -137,5 +142,14 @@ class LeaderEpochCache:
             self._entries = []
             self._write()
 
-    def _write(self) -> None:
-        write_epoch_checkpoint(self._files, self._path, self._entries)
+    def _write(self, *, durable: bool = True) -> None:
+        content = format_epochs(self._entries)
+        self._files.atomic_replace(self._path, content, durable=durable)
+        self.is_synced = durable
+
+    def sync(self) -> None:
+        """Make the checkpoint durable; its directory is the caller's to sync. For any thread."""
+        handle = self._files.open(self._path)
+        handle.flush()
+        handle.close()
+        self.is_synced = True

@@ -40,13 +40,14 @@ class FlushTask:
 
     def __init__(
         self,
-        sync_directory: Callable[[], None],
         segments: list[LogSegment],
         closed: list[LogSegment],
+        others: list[Callable[[], None]],
         offset: int,
     ) -> None:
-        self._sync_directory = sync_directory
         self._segments = segments
+        self.others = others
+        """Syncs of what belongs to the log besides its segments, its directory last."""
         self.closed = closed
         """Segments closed since the last flush: their indexes are final now."""
         self.offset = offset
@@ -59,7 +60,8 @@ class FlushTask:
         for segment in self.closed:
             if not segment.is_deleted:
                 segment.flush_indexes()
-        self._sync_directory()
+        for sync in self.others:
+            sync()
 
 
 class LocalLog:
@@ -79,6 +81,7 @@ class LocalLog:
         """Everything below was fsynced. Invariant: at most the log end offset."""
         self._pending_deletes: list[tuple[int, LogSegment]] = []
         self._closed_since_flush: list[LogSegment] = []
+        self._unsynced: list[Callable[[], None]] = []
 
     @property
     def active_segment(self) -> LogSegment:
@@ -200,16 +203,21 @@ class LocalLog:
 
     def prepare_flush(self, up_to: int) -> FlushTask | None:
         """The work that makes everything below `up_to` durable; None if it already is."""
-        closed = list(self._closed_since_flush)
-        if up_to <= self.recovery_point and not closed:
+        closed, others = list(self._closed_since_flush), list(self._unsynced)
+        if up_to <= self.recovery_point and not closed and not others:
             return None
         segments = [
             segment
             for segment in self.segments.from_offset(self.recovery_point)
             if segment.base_offset < up_to
         ]
-        sync_directory = partial(self._files.sync_dir, self.directory)
-        return FlushTask(sync_directory, segments, closed, up_to)
+        others.append(partial(self._files.sync_dir, self.directory))
+        return FlushTask(segments, closed, others, up_to)
+
+    def sync_with_next_flush(self, sync: Callable[[], None]) -> None:
+        """Have `sync` run, in any thread, before the recovery point moves again."""
+        if sync not in self._unsynced:
+            self._unsynced.append(sync)
 
     def note_rebuilt(self, segments: list[LogSegment]) -> None:
         """Say that the indexes of these segments are new: the next flush makes them durable."""
@@ -222,6 +230,7 @@ class LocalLog:
         self._closed_since_flush = [
             segment for segment in self._closed_since_flush if segment not in task.closed
         ]
+        self._unsynced = [sync for sync in self._unsynced if sync not in task.others]
 
     # -- Truncation and deletion --------------------------------------------------------------
 
@@ -270,8 +279,8 @@ class LocalLog:
             segment.delete()
         return len(self._pending_deletes)
 
-    def close(self) -> None:
-        """Complete the indexes, make everything durable, and let go of all files.
+    def finish(self) -> None:
+        """Complete the indexes, to be made durable by one last flush.
 
         A log that was not written since it was opened is not touched.
         """
@@ -279,14 +288,9 @@ class LocalLog:
         if self.recovery_point < self.log_end_offset or active.needs_closing:
             active.become_inactive()
             self._closed_since_flush.append(active)
-        task = self.prepare_flush(self.log_end_offset)
-        if task is not None:
-            task.run()
-            self.complete_flush(task)
         for _, segment in self._pending_deletes:
             segment.delete()
         self._pending_deletes.clear()
-        self.release()
 
     def release(self) -> None:
         """Let go of all files as they are (the log is being deleted, or its disk failed)."""

@@ -12,13 +12,13 @@ Only the end of the log is ever lost this way, and nothing that was fsynced (`Lo
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.record.batch import RecordBatch, batches
 from ..clients.topic_partition import TopicPartition
-from .checkpoint import LEADER_EPOCH_FILE
+from .checkpoint import LEADER_EPOCH_FILE, MalformedCheckpointError
 from .config import LogConfig
 from .index import CorruptIndexError
 from .leader_epoch import LeaderEpochCache
@@ -78,12 +78,21 @@ class _Loading:
         self._now_ms = now_ms
         self._segments = LogSegments()
         directory = request.directory
-        self._epochs = LeaderEpochCache(self._files, f"{directory}/{LEADER_EPOCH_FILE}")
+        self._epochs = self._read_epochs(f"{directory}/{LEADER_EPOCH_FILE}")
         self._producers = ProducerStateManager(
             self._files, directory, request.producer_expiration_ms
         )
         self._recovering: ProducerStateManager | None = None
         self._rebuilt: list[LogSegment] = []
+
+    def _read_epochs(self, path: str) -> LeaderEpochCache:
+        try:
+            return LeaderEpochCache(self._files, path)
+        except MalformedCheckpointError:
+            # The batches know their epochs: every local one is read.
+            self._files.remove(path)
+            self._request = replace(self._request, had_clean_shutdown=False, recovery_point=0)
+            return LeaderEpochCache(self._files, path)
 
     def load(self) -> UnifiedLog:
         request, directory = self._request, self._request.directory

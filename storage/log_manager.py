@@ -13,6 +13,7 @@ go on (KIP-112). The cluster metadata log lives in a directory too, but has its 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID, Uuid
@@ -145,14 +146,17 @@ class LogManager:
                     f"{topic_partition} has a log in {log_dir.path} and another in "
                     f"{self._logs[topic_partition].log_dir.path}: remove the stale one."
                 )
-            topic_id = self._read_topic_id(directory)
+            recovery_point = checkpoints.recovery_points.get(topic_partition, 0)
+            # Only a log that was never flushed may have lost its name in a crash.
+            may_be_damaged = recovery_point == 0 and not had_clean_shutdown
+            topic_id = self._read_topic_id(directory, may_be_damaged)
             request = LoadRequest(
                 topic_partition,
                 topic_id,
                 directory,
                 configs.get(topic_partition.topic, self.default_config),
                 checkpoints.log_starts.get(topic_partition, 0),
-                checkpoints.recovery_points.get(topic_partition, 0),
+                recovery_point,
                 had_clean_shutdown,
                 self._producer_expiration_ms,
             )
@@ -160,11 +164,13 @@ class LogManager:
             log.update_high_watermark(checkpoints.high_watermarks.get(topic_partition, 0))
             self._add(log, now_ms)
 
-    def _read_topic_id(self, directory: str) -> Uuid:
+    def _read_topic_id(self, directory: str, may_be_damaged: bool) -> Uuid:
         try:
             path = f"{directory}/{PARTITION_METADATA_FILE}"
             topic_id = read_partition_metadata(self.files, path)
         except MalformedCheckpointError as error:
+            if may_be_damaged:
+                return ZERO_UUID
             raise LogDirError(f"Whose log this is cannot be told: {error}") from error
         return ZERO_UUID if topic_id is None else topic_id
 
@@ -221,9 +227,11 @@ class LogManager:
         log_dir = self._emptiest_directory()
         directory = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
         try:
+            # Nothing of a new log is synced before its first flush: making a hundred of them
+            # must not wait for the disk three hundred times.
             self.files.mkdirs(directory)
-            self._write_metadata(log_dir, directory, topic_id)
-            self.files.sync_dir(log_dir.path)
+            path = f"{directory}/{PARTITION_METADATA_FILE}"
+            write_partition_metadata(self.files, path, topic_id, durable=False)
         except OSError as error:
             raise log_dir.fail(error) from error
         request = LoadRequest(
@@ -233,7 +241,15 @@ class LogManager:
             config,
             producer_expiration_ms=self._producer_expiration_ms,
         )
-        return load_log(log_dir, request, now_ms)
+        log = load_log(log_dir, request, now_ms)
+        log.local.sync_with_next_flush(partial(self._sync_new_log, log_dir, path))
+        return log
+
+    def _sync_new_log(self, log_dir: LogDir, metadata_path: str) -> None:
+        handle = self.files.open(metadata_path)
+        handle.flush()
+        handle.close()
+        self.files.sync_dir(log_dir.path)
 
     def _write_metadata(self, log_dir: LogDir, directory: str, topic_id: Uuid) -> None:
         try:

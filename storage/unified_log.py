@@ -450,6 +450,8 @@ class UnifiedLog:
 
     def prepare_flush(self, up_to: int | None = None) -> FlushTask | None:
         """What must be fsynced to make everything below `up_to` durable; run it in any thread."""
+        if not self.leader_epochs.is_synced:
+            self.local.sync_with_next_flush(self.leader_epochs.sync)
         return self.local.prepare_flush(self.log_end_offset if up_to is None else up_to)
 
     def complete_flush(self, task: FlushTask) -> None:
@@ -469,7 +471,9 @@ class UnifiedLog:
         """Make everything durable and let go; the next start need not recover this log."""
         self._now_ms = now_ms
         self.producers.take_snapshot()
-        self.local.close()
+        self.local.finish()
+        self.flush()
+        self.local.release()
 
     def release(self) -> None:
         """Let go of the files as they are: the log is to be deleted, or its disk has failed."""

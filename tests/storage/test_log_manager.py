@@ -1,6 +1,7 @@
 """Log directories and all the logs in them: start, stop, failure, housekeeping."""
 
 import errno
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tierlog.storage.files import OsFiles
 from tierlog.storage.log_dir import LogDir, LogDirError, MetaProperties
 from tierlog.storage.log_file import deleted_directory_name, parse_partition_directory
 from tierlog.storage.log_manager import LogManager
-from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
+from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk, Survival
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.storage.log_home import NOW_MS, SMALL, TIERED, append, everything, plain
 
@@ -185,10 +186,41 @@ def test_a_damaged_checkpoint_costs_a_longer_recovery_only(tmp_path: Path) -> No
 
 
 def test_a_log_whose_topic_cannot_be_told_stops_the_start(tmp_path: Path) -> None:
-    (tmp_path / "orders-0").mkdir()
+    logs = started(tmp_path)
+    logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS)
+    logs.shutdown(NOW_MS)
     (tmp_path / "orders-0" / "partition.metadata").write_bytes(b"damaged")
     with pytest.raises(LogDirError, match=r"partition\.metadata"):
         started(tmp_path)
+
+
+def test_a_log_that_was_never_flushed_may_lose_its_topic_s_id_in_a_crash(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "partition.metadata").write_bytes(b"")
+    logs = started(tmp_path)
+    log = logs.get_log(ORDERS)
+    assert log is not None
+    assert log.topic_id == ZERO_UUID
+    assert logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS).topic_id == ID
+
+
+def test_a_new_log_is_durable_with_its_first_flush() -> None:
+    disk = SimulatedDisk()
+    files = SimulatedFiles(disk)
+    files.mkdirs("/a")
+    files.sync_dir("/")
+    logs = LogManager(files, ["/a"], SMALL)
+    logs.start(NOW_MS)
+    log = logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS)
+    append(log, plain())
+    log.flush()
+    disk.lose_power(Survival.NOTHING, random.Random(1))
+    again = LogManager(SimulatedFiles(disk), ["/a"], SMALL)
+    again.start(NOW_MS)
+    found = again.get_log(ORDERS)
+    assert found is not None
+    assert (found.topic_id, found.log_end_offset) == (ID, 1)
+    assert found.leader_epochs.entries == ((0, 0),)
 
 
 def test_housekeeping_flushes_what_rolled_and_what_is_due(tmp_path: Path) -> None:
