@@ -256,6 +256,12 @@ class Partition:
         follower.on_fetch(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms)
         return self.maybe_increment_high_watermark(now_ms)
 
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start offset of all replicas; -1 while one has never fetched."""
+        starts = (follower.log_start_offset for follower in self._followers.values())
+        return min((self.log.log_start_offset, *starts))
+
     def check_replicated(self, required_offset: int) -> ErrorCode | None:
         """Whether acks=all can be answered for records below `required_offset` (P6).
 

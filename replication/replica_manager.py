@@ -31,6 +31,13 @@ from ..storage.producer_entry import AppendOrigin
 from .append_data import ACKS_ALL, AppendEntry, AppendRequest, PartitionAppendResult
 from .cluster_image import ClusterDelta, ClusterImage
 from .delayed_produce import DelayedProduce, UnsettledAppend
+from .delete_records import (
+    DelayedDeleteRecords,
+    DeleteRecordsResult,
+    UnsettledDeletion,
+    delete_records_of,
+    settle,
+)
 from .fetch_data import (
     CurrentLeader,
     EpochEndOffset,
@@ -59,6 +66,7 @@ _OFFSET_SEARCHES_MAX = 1_000
 AppendResults = list[PartitionAppendResult]
 OffsetResults = list[OffsetResult]
 FetchResults = list[FetchPartitionResult]
+DeletionResults = list[DeleteRecordsResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,7 @@ class ReplicaManager:
             self._reader, loop, remote_tier, config.remote_fetch_max_wait_ms
         )
         self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
+        self._delete_purgatory: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", loop)
         self._searches = TaskOwner(_OFFSET_SEARCHES_MAX)
 
     @property
@@ -124,7 +133,12 @@ class ReplicaManager:
     def purgatory_sizes(self) -> Mapping[str, int]:
         """How many operations wait, by the purgatory's name."""
         fetch = self._leader_fetch
-        purgatories = (self._produce_purgatory, fetch.purgatory, fetch.remote_purgatory)
+        purgatories = (
+            self._produce_purgatory,
+            fetch.purgatory,
+            fetch.remote_purgatory,
+            self._delete_purgatory,
+        )
         return {purgatory.name: len(purgatory) for purgatory in purgatories}
 
     def partition(self, topic_partition: TopicPartition) -> Partition:
@@ -249,6 +263,7 @@ class ReplicaManager:
         """The partition is led anew, by another, or not from here any more."""
         self._complete_waiting(partition)
         self._leader_fetch.remote_purgatory.check_and_complete(partition)
+        self._delete_purgatory.check_and_complete(partition)
 
     def fetch(
         self, params: FetchParams, partitions: Sequence[FetchPartition]
@@ -264,6 +279,8 @@ class ReplicaManager:
             replica_id, asked.fetch_offset, asked.log_start_offset, now_ms
         ):
             self._complete_waiting(partition)
+        if self._delete_purgatory.is_watched(partition):
+            self._delete_purgatory.check_and_complete(partition)
 
     def _current_leader(self, topic_partition: TopicPartition) -> CurrentLeader | None:
         image = self._image().partition(topic_partition.topic, topic_partition.partition)
@@ -298,6 +315,38 @@ class ReplicaManager:
                 search.give_up()
             return results
 
+    def delete_records(
+        self, offsets: Sequence[tuple[TopicPartition, int]], timeout_ms: int
+    ) -> "DeletionResults | asyncio.Future[DeletionResults]":
+        """Delete what lies below each offset (-1: the high watermark), in the order asked."""
+        results: DeletionResults = []
+        unsettled: list[UnsettledDeletion] = []
+        for topic_partition, offset in offsets:
+            result = DeleteRecordsResult(topic_partition)
+            results.append(result)
+            try:
+                partition = self.partition(topic_partition)
+                required = delete_records_of(partition, offset)
+            except KafkaError as error:
+                result.error = error.code
+                continue
+            deletion = UnsettledDeletion(partition, required, result)
+            if not settle(deletion):
+                unsettled.append(deletion)
+        if not unsettled:
+            return results
+        answer: asyncio.Future[DeletionResults] = self._loop.create_future()
+
+        def respond(settled: DeletionResults) -> None:
+            if not answer.done():
+                answer.set_result(settled)
+
+        delayed = DelayedDeleteRecords(timeout_ms, results, unsettled, respond)
+        keys = [deletion.partition for deletion in unsettled]
+        self._delete_purgatory.try_complete_else_watch(delayed, keys)
+        answer.add_done_callback(lambda _: delayed.force_complete())
+        return answer
+
     def offset_for_leader_epoch(
         self, topic_partition: TopicPartition, current_leader_epoch: int, leader_epoch: int
     ) -> EpochEndOffset:
@@ -309,6 +358,7 @@ class ReplicaManager:
     async def stop(self) -> None:
         """Answer everything that waits with what there is, and end our tasks."""
         self._produce_purgatory.shutdown()
+        self._delete_purgatory.shutdown()
         await self._leader_fetch.stop()
         await self._searches.stop()
 

@@ -366,6 +366,39 @@ def test_the_end_of_an_epoch_is_the_start_of_the_next() -> None:
         with_broker(life, disk)
 
 
+def test_records_are_deleted_up_to_an_offset_or_to_the_high_watermark() -> None:
+    async def story(node: BrokerNode) -> None:
+        await create(node.controller, "t")
+        await create(node.controller, "__consumer_offsets")
+        response = await node.controller.create_topics(
+            creation("compacted", configs={"cleanup.policy": "compact"})
+        )
+        assert response.topics[0].error_code == 0
+        node.append("t", b"a", b"b", b"c")
+        name = TopicPartition("t", 0)
+
+        def delete_to(offset: int, topic: TopicPartition = name) -> tuple[ErrorCode, int]:
+            outcome = node.replicas.delete_records([(topic, offset)], 1_000)
+            assert isinstance(outcome, list)
+            return outcome[0].error, outcome[0].low_watermark
+
+        assert delete_to(2) == (ErrorCode.NONE, 2)
+        assert delete_to(1) == (ErrorCode.NONE, 2)
+        assert codes(node.fetch_now(node.asked("t", 1))) == [ErrorCode.OFFSET_OUT_OF_RANGE]
+        assert delete_to(4) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+        assert delete_to(-2) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+        assert delete_to(-1) == (ErrorCode.NONE, 3)
+        assert offsets(node, -2)[0].offset == 3
+        for topic, code in (
+            ("compacted", ErrorCode.POLICY_VIOLATION),
+            ("__consumer_offsets", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            ("nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ):
+            assert delete_to(0, TopicPartition(topic, 0)) == (code, -1)
+
+    with_broker(story)
+
+
 def test_a_topic_made_again_under_its_name_starts_empty() -> None:
     async def story(node: BrokerNode) -> None:
         await create(node.controller, "t")

@@ -81,9 +81,12 @@ class Leader:
         entries = [AppendEntry(T0, batch_of(*values))]
         return self.replicas.append_records(AppendRequest(entries, acks, timeout_ms))
 
-    def follow(self, broker_id: int, offset: int, epoch: int = 0) -> FetchPartitionResult:
+    def follow(
+        self, broker_id: int, offset: int, epoch: int = 0, log_start: int = 0
+    ) -> FetchPartitionResult:
         """The follower says that it holds everything below `offset`, and takes what is there."""
-        asked = FetchPartition(TopicIdPartition(TOPIC_ID, "t", 0), offset, 1 << 20, epoch)
+        partition = TopicIdPartition(TOPIC_ID, "t", 0)
+        asked = FetchPartition(partition, offset, 1 << 20, epoch, log_start_offset=log_start)
         params = FetchParams(broker_id, max_wait_ms=0, isolation=FetchIsolation.LOG_END)
         results = self.replicas.fetch(params, [asked])
         assert isinstance(results, list)
@@ -193,6 +196,39 @@ def test_records_that_too_few_replicas_hold_after_the_append_are_told_apart() ->
         assert partition.check_replicated(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         leader.change(leader=SECOND)
         assert partition.check_replicated(1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_leader(story)
+
+
+def test_deleting_records_waits_for_every_replica() -> None:
+    async def story(leader: Leader) -> None:
+        leader.append(b"a", b"b", acks=1)
+        leader.follow(SECOND, 2)
+        leader.follow(THIRD, 2)
+        outcome = leader.replicas.delete_records([(T0, -1)], 5_000)
+        assert isinstance(outcome, asyncio.Future)
+        leader.follow(SECOND, 2, log_start=2)
+        await asyncio.sleep(0.1)
+        assert not outcome.done()
+        leader.follow(THIRD, 2, log_start=2)
+        (result,) = await outcome
+        assert (result.error, result.low_watermark) == (ErrorCode.NONE, 2)
+        late = leader.replicas.delete_records([(T0, -1)], 5_000)
+        assert isinstance(late, list)
+
+    with_leader(story)
+
+
+def test_deleting_records_times_out_though_they_are_gone_from_the_leader() -> None:
+    async def story(leader: Leader) -> None:
+        leader.append(b"a", acks=1)
+        leader.follow(SECOND, 1)
+        leader.follow(THIRD, 1)
+        outcome = leader.replicas.delete_records([(T0, 1)], 500)
+        assert isinstance(outcome, asyncio.Future)
+        (result,) = await outcome
+        assert (result.error, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        assert leader.replicas.partition(T0).log.log_start_offset == 1
 
     with_leader(story)
 
