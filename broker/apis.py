@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
+from struct import Struct as Format
 from typing import NamedTuple, cast
 
 from ..clients.errors import ErrorCode, KafkaError, ProtocolError
@@ -32,6 +33,10 @@ from .connection import Answer, Client, Deferred, Refused
 from .context import BrokerContext, Later, NoAnswer, RequestContext
 from .metrics import Counter
 
+_CORRELATION_ID_BYTES = 4
+_CORRELATION_ID = Format(">i")
+_SIZE_AND_CORRELATION_ID = Format(">ii")
+
 _LOG = logging.getLogger(__name__)
 
 HandlerResult = Message | None | Later[object] | Coroutine[object, object, Message | None]
@@ -43,6 +48,7 @@ class _Route(NamedTuple):
 
     handle: Handler
     request_class: type[Message]
+    has_tagged_header: bool
     requests: Counter
     errors: Counter
 
@@ -60,7 +66,8 @@ class Apis:
             header, position = decode_request_header(frame)
         except UnsupportedApiError as error:
             return self._unsupported(error)
-        route = self._routes.get(header.api_key) or self._route(header.api_key)
+        key = header.api_key << 16 | header.api_version
+        route = self._routes.get(key) or self._route(key, header)
         try:
             request, _ = decode(route.request_class, header.api_version, frame, position)
         except ProtocolError as error:
@@ -85,7 +92,7 @@ class Apis:
             if result is None:
                 return ()
             if isinstance(result, Message):
-                return _respond(header, result)
+                return _respond(route.has_tagged_header, header, result)
         except Exception as error:
             raise self._failure(route, header, error) from error
         if isinstance(result, Later):
@@ -98,7 +105,8 @@ class Apis:
         def respond(done: asyncio.Future[object]) -> Sequence[Chunk]:
             try:
                 response = then(done.result())
-                return _respond(header, response) if isinstance(response, Message) else ()
+                tagged = route.has_tagged_header
+                return _respond(tagged, header, response) if isinstance(response, Message) else ()
             except Exception as error:
                 raise self._failure(route, header, error) from error
 
@@ -129,16 +137,17 @@ class Apis:
                 )
             ],
         )
-        return _respond(header._replace(api_version=0), response)
+        return _respond(False, header._replace(api_version=0), response)
 
-    def _route(self, key: int) -> _Route:
-        api = SERVED[key]
+    def _route(self, key: int, header: RequestHeader) -> _Route:
+        api = SERVED[header.api_key]
         module = import_module(f".handlers.{api.key.name.lower()}", __package__)
         metrics = self._broker.metrics
         request = f"request={api.name}"
         route = _Route(
             cast("Handler", module.handle),
-            request_class(key),
+            request_class(header.api_key),
+            len(response_header(header.api_key, header.api_version, 0)) > _CORRELATION_ID_BYTES,
             metrics.counter(f"kafka.network:type=RequestMetrics,name=RequestsPerSec,{request}"),
             metrics.counter(f"kafka.network:type=RequestMetrics,name=ErrorsPerSec,{request}"),
         )
@@ -154,7 +163,13 @@ def _name(header: RequestHeader) -> str:
     return f"{SERVED[header.api_key].name} v{header.api_version}"
 
 
-def _respond(header: RequestHeader, response: Message) -> Sequence[Chunk]:
-    key, version = header.api_key, header.api_version
-    head = response_header(key, version, header.correlation_id)
-    return framed([head, *encode(response, version)])
+def _respond(tagged: bool, header: RequestHeader, response: Message) -> Sequence[Chunk]:
+    """The response as a frame. What is one piece, as nearly all are, is framed in one step."""
+    chunks = encode(response, header.api_version)
+    first = chunks[0]
+    if len(chunks) == 1 and isinstance(first, bytes):
+        size = _CORRELATION_ID_BYTES + tagged + len(first)
+        head = _SIZE_AND_CORRELATION_ID.pack(size, header.correlation_id)
+        return [head + b"\0" + first if tagged else head + first]
+    head = _CORRELATION_ID.pack(header.correlation_id)
+    return framed([head + b"\0" if tagged else head, *chunks])

@@ -10,6 +10,7 @@ coordinator could ever end its transaction, and the last stable offset would sta
 """
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.produce import (
@@ -37,46 +38,48 @@ _CODEC_MASK = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
 
+_Refusals: TypeAlias = dict[int, PartitionProduceResponse]
+"""What is refused before the log is asked, by its place in the request."""
+
+_Outcome: TypeAlias = tuple[_Refusals, Sequence[PartitionAppendResult]]
+
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Later[list[PartitionAppendResult]] | None:
     """Append what can be appended; each partition is answered by itself."""
     if request.acks not in (-1, 0, 1):
-        return _answer(broker, context, request, _all_refused(request))
+        return _answer(broker, context, request, (_wrong_acks(request), ()))
+    version = context.api_version
     entries: list[AppendEntry] = []
-    refusals: dict[int, PartitionProduceResponse] = {}
-    index = 0
+    refusals: _Refusals = {}
+    index = nbytes = 0
     for topic in request.topic_data:
-        name = _topic_name(broker, context, topic)
+        name = _topic_name(broker, version, topic)
         for data in topic.partition_data:
-            code, message = _objection(context.api_version, name, data)
             records = data.records
-            if code or request.transactional_id is not None or not isinstance(records, memoryview):
+            code, message = _objection(version, name, data)
+            if code or request.transactional_id is not None:
                 code = code or ErrorCode.INVALID_TXN_STATE
                 refusals[index] = PartitionProduceResponse(
                     index=data.index, error_code=code, base_offset=-1, error_message=message
                 )
             else:
+                assert isinstance(records, memoryview), "Nothing else is decoded."
                 entries.append(AppendEntry(TopicPartition(name, data.index), records))
+                nbytes += len(records)
             index += 1
-    if not entries:
-        return _answer(broker, context, request, _merge(request, refusals, ()))
-    broker.bytes_in.add(sum(len(entry.records) for entry in entries))
-    outcome = broker.replica_manager.append_records(
-        AppendRequest(entries, request.acks, request.timeout_ms)
-    )
+    broker.bytes_in.value += nbytes
+    appending = AppendRequest(entries, request.acks, request.timeout_ms)
+    outcome = broker.replica_manager.append_records(appending) if entries else []
     if isinstance(outcome, list):
-        return _answer(broker, context, request, _merge(request, refusals, outcome))
-    return Later(
-        outcome,
-        lambda results: _answered(broker, context, request, _merge(request, refusals, results)),
-    )
+        return _answer(broker, context, request, (refusals, outcome))
+    return Later(outcome, lambda results: _answered(broker, context, request, (refusals, results)))
 
 
-def _topic_name(broker: BrokerContext, context: RequestContext, topic: TopicProduceData) -> str:
+def _topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> str:
     """The topic's name; '' for an id that nobody knows."""
-    if context.api_version < 13:
+    if version < 13:
         return topic.name
     known = broker.controller.image.topics_by_id.get(topic.topic_id)
     return "" if known is None else known.name
@@ -127,36 +130,27 @@ def _refused(version: int, rule: str) -> tuple[ErrorCode, str]:
     return ErrorCode.INVALID_RECORD, f"Produce requests with version {version} {rule}"
 
 
-def _all_refused(request: ProduceRequest) -> list[PartitionProduceResponse]:
-    return [
-        PartitionProduceResponse(
+def _wrong_acks(request: ProduceRequest) -> _Refusals:
+    partitions = (data for topic in request.topic_data for data in topic.partition_data)
+    return {
+        index: PartitionProduceResponse(
             index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1
         )
-        for topic in request.topic_data
-        for data in topic.partition_data
-    ]
-
-
-def _merge(
-    request: ProduceRequest,
-    refusals: dict[int, PartitionProduceResponse],
-    results: Sequence[PartitionAppendResult],
-) -> list[PartitionProduceResponse]:
-    """One answer for each partition, in the request's order."""
-    appended = iter(results)
-    total = len(refusals) + len(results)
-    return [refusals.get(index) or _partition(next(appended)) for index in range(total)]
+        for index, data in enumerate(partitions)
+    }
 
 
 def _partition(result: PartitionAppendResult) -> PartitionProduceResponse:
     answer = PartitionProduceResponse(
         index=result.topic_partition.partition,
-        error_code=result.error,
         base_offset=result.base_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
-        error_message=result.error_message,
     )
+    if not result.error:
+        return answer
+    answer.error_code = result.error
+    answer.error_message = result.error_message
     if result.record_errors:
         answer.record_errors = [
             BatchIndexAndErrorMessage(
@@ -171,48 +165,45 @@ def _partition(result: PartitionAppendResult) -> PartitionProduceResponse:
 
 
 def _answer(
-    broker: BrokerContext,
-    context: RequestContext,
-    request: ProduceRequest,
-    partitions: list[PartitionProduceResponse],
+    broker: BrokerContext, context: RequestContext, request: ProduceRequest, outcome: _Outcome
 ) -> ProduceResponse | None:
-    if request.acks == 0:
-        failed = next((each for each in partitions if each.error_code), None)
-        if failed is not None:
-            name = ErrorCode(failed.error_code).name
-            raise NoAnswer(f"a Produce with acks=0 failed with {name}, which nothing else can tell")
-        return None
-    return _answered(broker, context, request, partitions)
+    if request.acks != 0:
+        return _answered(broker, context, request, outcome)
+    refusals, results = outcome
+    codes = [each.error_code for each in refusals.values()] + [each.error for each in results]
+    failed = next(filter(None, codes), None)
+    if failed is not None:
+        name = ErrorCode(failed).name
+        raise NoAnswer(f"a Produce with acks=0 failed with {name}, which nothing else can tell")
+    return None
 
 
 def _answered(
-    broker: BrokerContext,
-    context: RequestContext,
-    request: ProduceRequest,
-    partitions: list[PartitionProduceResponse],
+    broker: BrokerContext, context: RequestContext, request: ProduceRequest, outcome: _Outcome
 ) -> ProduceResponse:
+    """One answer for each partition, in the request's order."""
+    refusals, results = outcome
+    appended = iter(results)
     responses: list[TopicProduceResponse] = []
-    start = 0
+    leaders: set[int] = set()
+    index = 0
     for topic in request.topic_data:
-        end = start + len(topic.partition_data)
+        partitions: list[PartitionProduceResponse] = []
+        for _ in topic.partition_data:
+            answer = refusals.get(index) or _partition(next(appended))
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                leaders.add(answer.current_leader.leader_id)
+            partitions.append(answer)
+            index += 1
         responses.append(
             TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=partitions[start:end],
+                name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
             )
         )
-        start = end
     response = ProduceResponse(responses=responses)
-    if context.api_version >= 10:
-        leaders = {
-            each.current_leader.leader_id
-            for each in partitions
-            if each.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        }
-        if leaders:
-            response.node_endpoints = [
-                NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-                for node in broker.nodes(leaders, context.listener)
-            ]
+    if leaders and context.api_version >= 10:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in broker.nodes(leaders, context.listener)
+        ]
     return response
