@@ -1,6 +1,6 @@
 """A broker without its sockets: controller, logs and replica manager on a simulated disk."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 
 from tierlog.clients.errors import ErrorCode
@@ -11,6 +11,7 @@ from tierlog.replication.append_data import AppendEntry, AppendRequest, Partitio
 from tierlog.replication.controller import Controller
 from tierlog.replication.controller_config import ControllerConfig
 from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
+from tierlog.replication.offset_lookup import OffsetQuery, OffsetResult
 from tierlog.replication.remote_tier import RemoteTier
 from tierlog.replication.replica_manager import ReplicaManager, ReplicaManagerConfig
 from tierlog.storage.config import LogConfig
@@ -24,9 +25,10 @@ from tierlog.tests.replication.node import (
     open_controller,
     registration,
 )
+from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.simulation.loop import SimulatedLoop
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 
 class BrokerNode:
@@ -127,3 +129,24 @@ def codes(results: Sequence[FetchPartitionResult]) -> list[ErrorCode]:
 
 
 READ_COMMITTED = FetchIsolation.TXN_COMMITTED
+
+
+Story = Callable[[BrokerNode], Coroutine[object, object, None]]
+
+
+def with_broker(story: Story, disk: SimulatedDisk | None = None) -> None:
+    """Tell a story of one broker, from its start to its clean end."""
+
+    async def whole(loop: SimulatedLoop) -> None:
+        async with broker_node(loop, SimulatedFiles(disk or SimulatedDisk())) as node:
+            await story(node)
+
+    simulate(whole)
+
+
+def offsets(node: BrokerNode, *timestamps: int) -> list[OffsetResult]:
+    """What ListOffsets says of t-0; nothing may have to wait."""
+    queries = [OffsetQuery(TopicPartition("t", 0), timestamp) for timestamp in timestamps]
+    outcome = node.replicas.list_offsets(queries, FetchIsolation.HIGH_WATERMARK)
+    assert isinstance(outcome, list)
+    return outcome

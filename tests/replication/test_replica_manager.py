@@ -2,11 +2,10 @@
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine
 
 import pytest
 
-from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.append_data import AppendEntry, AppendRequest
@@ -16,34 +15,21 @@ from tierlog.replication.fetch_data import (
     FetchParams,
     FetchPartitionResult,
 )
-from tierlog.replication.offset_lookup import OffsetQuery, OffsetResult
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.producer_entry import AppendOrigin
 from tierlog.tests.replication.broker_node import (
     BrokerNode,
     batch_of,
-    broker_node,
     codes,
+    offsets,
     records_in,
     values_in,
+    with_broker,
 )
 from tierlog.tests.replication.node import create, creation, delete
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
-
-Story = Callable[[BrokerNode], Coroutine[object, object, None]]
-
-
-def with_broker(story: Story, disk: SimulatedDisk | None = None) -> None:
-    """Tell a story of one broker, from its start to its clean end."""
-
-    async def whole(loop: SimulatedLoop) -> None:
-        async with broker_node(loop, SimulatedFiles(disk or SimulatedDisk())) as node:
-            await story(node)
-
-    simulate(whole)
 
 
 async def fetch(node: BrokerNode, params: FetchParams, *offsets: int) -> list[FetchPartitionResult]:
@@ -286,117 +272,6 @@ def test_a_fetcher_whose_log_diverges_is_told_where() -> None:
 
     with_broker(first, disk)
     with_broker(second, disk)
-
-
-def test_offsets_by_name_and_by_time() -> None:
-    async def story(node: BrokerNode) -> None:
-        await create(node.controller, "t")
-        empty = offsets(node, -1, -2, -3, 0)
-        assert [(found.offset, found.leader_epoch) for found in empty] == [
-            (0, 0), (0, 0), (-1, -1), (-1, -1),
-        ]  # fmt: skip
-        node.append("t", b"a", b"b", b"c")
-        found = offsets(node, -1, -2, -3, -4, -5, 1_001, 1_003)
-        assert [(one.timestamp, one.offset, one.leader_epoch) for one in found] == [
-            (-1, 3, 0),
-            (-1, 0, 0),
-            (1_002, 2, 0),
-            (-1, 0, 0),
-            (-1, -1, -1),
-            (1_001, 1, 0),
-            (-1, -1, -1),
-        ]
-        assert offsets(node, -7)[0].error is ErrorCode.UNSUPPORTED_VERSION
-
-    with_broker(story)
-
-
-def offsets(node: BrokerNode, *timestamps: int) -> list[OffsetResult]:
-    queries = [OffsetQuery(TopicPartition("t", 0), timestamp) for timestamp in timestamps]
-    outcome = node.replicas.list_offsets(queries, FetchIsolation.HIGH_WATERMARK)
-    assert isinstance(outcome, list)
-    return outcome
-
-
-def test_refused_offset_queries() -> None:
-    async def story(node: BrokerNode) -> None:
-        await create(node.controller, "t")
-        queries = [
-            OffsetQuery(TopicPartition("t", 9), -1),
-            OffsetQuery(TopicPartition("t", 0), -1, current_leader_epoch=3),
-            OffsetQuery(TopicPartition("t", 0), -1, current_leader_epoch=0),
-        ]
-        outcome = node.replicas.list_offsets(queries, FetchIsolation.HIGH_WATERMARK)
-        assert isinstance(outcome, list)
-        assert [found.error for found in outcome] == [
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            ErrorCode.NONE,
-        ]
-
-    with_broker(story)
-
-
-def test_the_end_of_an_epoch_is_the_start_of_the_next() -> None:
-    disk = SimulatedDisk()
-    partition = TopicPartition("t", 0)
-
-    async def first(node: BrokerNode) -> None:
-        await create(node.controller, "t")
-        node.append("t", b"a", b"b")
-        assert node.replicas.offset_for_leader_epoch(partition, -1, 0) == EpochEndOffset(0, 2)
-        assert node.replicas.offset_for_leader_epoch(partition, 0, 1) == EpochEndOffset(-1, -1)
-
-    async def second(node: BrokerNode) -> None:
-        # Nothing is written in epoch 1 yet: it begins and ends at the log end.
-        assert node.replicas.offset_for_leader_epoch(partition, 1, 0) == EpochEndOffset(0, 2)
-        assert node.replicas.offset_for_leader_epoch(partition, 1, 1) == EpochEndOffset(1, 2)
-        with pytest.raises(KafkaError) as refused:
-            node.replicas.offset_for_leader_epoch(partition, 0, 0)
-        assert refused.value.code is ErrorCode.FENCED_LEADER_EPOCH
-
-    async def third(node: BrokerNode) -> None:
-        # Epoch 1 left no trace, so 0 is the largest known below it, and ends where 2 will begin.
-        assert node.replicas.offset_for_leader_epoch(partition, 2, 1) == EpochEndOffset(0, 2)
-        node.append("t", b"c")
-        assert node.replicas.offset_for_leader_epoch(partition, 2, 1) == EpochEndOffset(0, 2)
-        assert node.replicas.offset_for_leader_epoch(partition, 2, 2) == EpochEndOffset(2, 3)
-
-    for life in (first, second, third):
-        with_broker(life, disk)
-
-
-def test_records_are_deleted_up_to_an_offset_or_to_the_high_watermark() -> None:
-    async def story(node: BrokerNode) -> None:
-        await create(node.controller, "t")
-        await create(node.controller, "__consumer_offsets")
-        response = await node.controller.create_topics(
-            creation("compacted", configs={"cleanup.policy": "compact"})
-        )
-        assert response.topics[0].error_code == 0
-        node.append("t", b"a", b"b", b"c")
-        name = TopicPartition("t", 0)
-
-        def delete_to(offset: int, topic: TopicPartition = name) -> tuple[ErrorCode, int]:
-            outcome = node.replicas.delete_records([(topic, offset)], 1_000)
-            assert isinstance(outcome, list)
-            return outcome[0].error, outcome[0].low_watermark
-
-        assert delete_to(2) == (ErrorCode.NONE, 2)
-        assert delete_to(1) == (ErrorCode.NONE, 2)
-        assert codes(node.fetch_now(node.asked("t", 1))) == [ErrorCode.OFFSET_OUT_OF_RANGE]
-        assert delete_to(4) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
-        assert delete_to(-2) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
-        assert delete_to(-1) == (ErrorCode.NONE, 3)
-        assert offsets(node, -2)[0].offset == 3
-        for topic, code in (
-            ("compacted", ErrorCode.POLICY_VIOLATION),
-            ("__consumer_offsets", ErrorCode.INVALID_TOPIC_EXCEPTION),
-            ("nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ):
-            assert delete_to(0, TopicPartition(topic, 0)) == (code, -1)
-
-    with_broker(story)
 
 
 def test_a_topic_made_again_under_its_name_starts_empty() -> None:
