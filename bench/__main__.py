@@ -4,6 +4,7 @@ Needs Java 17 and Maven (Kafka comes from Maven Central, once), and confluent-ka
 """
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -26,6 +27,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    # Asked to stop, it still stops the brokers that it started.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     parser = build_parser()
     options = parser.parse_args(arguments)
     try:
