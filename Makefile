@@ -28,6 +28,7 @@ help:
 	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
 	@echo 'make simulate whole brokers in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
+	@echo 'make micro    micro-benchmarks of the hot calls: CPU time each, in microseconds'
 	@echo 'make bench    measure against Apache Kafka, which it fetches (needs Java and Maven)'
 	@echo 'make clean    remove .venv and the caches; ./data stays'
 
@@ -70,6 +71,7 @@ check: lint
 
 .PHONY: test
 test: lint
+	$(BIN)/pytest -q --benchmark-disable bench/micro
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 
 .PHONY: simulate
@@ -80,6 +82,10 @@ simulate: setup-test
 format: setup-test
 	$(BIN)/ruff check --quiet --fix-only $(CODE)
 	$(BIN)/ruff format --quiet $(CODE)
+
+.PHONY: micro
+micro: setup-test
+	$(BIN)/pytest -q bench/micro --benchmark-columns=min,median,rounds --benchmark-sort=name $(MICRO_ARGS)
 
 .PHONY: bench
 bench: setup-test
