@@ -149,12 +149,25 @@ class LocalLog:
             raise self.out_of_range(offset)
         if offset >= max_offset:
             return _NOTHING
+        if max_offset >= self.log_end_offset and segment is self.segments.last:
+            # Where readers mostly are: at the young end, and all that is left fits.
+            position = segment.known_start(offset)
+            if position is not None and segment.size - position <= max_bytes:
+                size = segment.size
+                return LocalRead(segment.region(position, size - position), segment, size, False)
+        return self._locate_and_read(segment, offset, (max_bytes, max_offset), min_one_message)
+
+    def _locate_and_read(
+        self, segment: LogSegment, offset: int, limits: tuple[int, int], min_one_message: bool
+    ) -> LocalRead:
+        max_bytes, max_offset = limits
         start = segment.locate(offset)
         while start is None:
             # Compaction may have left nothing above the offset in its own segment.
-            segment = self.segments.higher(segment.base_offset)
-            if segment is None or segment.base_offset >= max_offset:
+            following = self.segments.higher(segment.base_offset)
+            if following is None or following.base_offset >= max_offset:
                 return _NOTHING
+            segment = following
             start = segment.locate(offset)
         if max_offset >= self.end_offset_of(segment):
             bound = segment.size

@@ -37,7 +37,7 @@ from .log_file import (
 )
 from .log_segment import LogSegment
 from .log_segments import LogSegments
-from .producer_recovery import fold_batches
+from .producer_recovery import fold_batches, reload_producers
 from .producer_state import ProducerStateManager
 from .transaction_index import AbortedTxn
 from .unified_log import LogParts, UnifiedLog
@@ -143,8 +143,8 @@ class _Loading:
         producers = self._producers
         producers.scan_snapshots(self._files.listdir(self._request.directory))
         producers.remove_stray_snapshots(self._segments.base_offsets)
-        producers.truncate_and_reload(log_start_offset, end_offset, self._now_ms)
-        fold_batches(producers, self._segments, end_offset)
+        reload_producers(producers, self._segments, log_start_offset, end_offset)
+        producers.remove_expired(self._now_ms)
 
     # -- Interrupted work ---------------------------------------------------------------------
 
@@ -273,7 +273,7 @@ class _Loading:
         if producers is None or producers.map_end_offset > offset:
             producers = ProducerStateManager(self._files, self._request.directory)
             producers.scan_snapshots(self._files.listdir(self._request.directory))
-            producers.load(-1, offset, self._now_ms)
+            producers.load(-1, offset)
             self._recovering = producers
         if len(self._segments) and self._segments.first.base_offset < offset:
             fold_batches(producers, self._segments, offset)

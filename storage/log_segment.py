@@ -155,6 +155,10 @@ class LogSegment:
                 return found
         return None
 
+    def known_start(self, offset: int) -> int | None:
+        """Where the batch at `offset` starts, if a recent append or read told."""
+        return self._positions.get(offset)
+
     def position_of(self, offset: int) -> int:
         """Where the first batch starts that holds or follows `offset`; the end if none does."""
         position = self._positions.get(offset)

@@ -49,6 +49,13 @@ class BatchMetadata(NamedTuple):
     offset_delta: int
     timestamp: int
 
+    @staticmethod
+    def of(batch: RecordBatch) -> "BatchMetadata":
+        """What is remembered of a batch that has its final offsets."""
+        return BatchMetadata(
+            batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp
+        )
+
     @property
     def first_sequence(self) -> int:
         return (self.last_sequence - self.offset_delta) & MAX_INT32
@@ -171,14 +178,7 @@ class ProducerEntry:
     def append_data_batch(self, batch: RecordBatch) -> bool:
         """Remember an appended batch. True if it opens a transaction."""
         self._move_to_epoch(batch.producer_epoch)
-        self.batches.append(
-            BatchMetadata(
-                batch.last_sequence,
-                batch.last_offset,
-                batch.last_offset_delta,
-                batch.max_timestamp,
-            )
-        )
+        self.batches.append(BatchMetadata.of(batch))
         self.last_timestamp = batch.max_timestamp
         if batch.is_transactional and self.current_txn_first_offset is None:
             self.current_txn_first_offset = batch.base_offset

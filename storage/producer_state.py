@@ -186,7 +186,7 @@ class ProducerStateManager:
         self._load_entries(entries)
         self.last_snapshot_offset = offset
 
-    def load(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+    def load(self, log_start_offset: int, log_end_offset: int) -> None:
         """Start the fold from the newest valid snapshot in [log start, log end].
 
         The caller then applies the batches from `map_end_offset` on.
@@ -203,16 +203,16 @@ class ProducerStateManager:
                 # An older snapshot and more of the log give the same state.
                 self._delete_snapshot(offset)
                 continue
-            self._load_entries([entry for entry in entries if not self._is_expired(entry, now_ms)])
+            self._load_entries(entries)
             self.map_end_offset = self.last_snapshot_offset = offset
             return
 
-    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
         """Drop snapshots outside the log's bounds and start the fold again below its new end."""
         for offset in self.snapshot_offsets:
             if offset > log_end_offset or offset <= log_start_offset:
                 self._delete_snapshot(offset)
-        self.load(log_start_offset, log_end_offset, now_ms)
+        self.load(log_start_offset, log_end_offset)
 
     def truncate_fully_and_start_at(
         self, offset: int, keep_snapshots_at: tuple[int, ...] = ()

@@ -40,7 +40,7 @@ from .log_retention import RetentionBounds, breached_segments
 from .log_segment import LogSegment
 from .log_validator import AppendContext, assign_offsets, validate
 from .producer_entry import AppendOrigin, CompletedTxn
-from .producer_recovery import fold_batches
+from .producer_recovery import reload_producers
 from .producer_state import ProducerStateManager
 from .transaction_index import AbortedTxn
 
@@ -429,8 +429,7 @@ class UnifiedLog:
         self.local.truncate_to(offset, self._now_ms)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.local_log_start_offset = min(self.local_log_start_offset, offset)
-        self.producers.truncate_and_reload(self.log_start_offset, offset, self._now_ms)
-        fold_batches(self.producers, self.local.segments, offset)
+        reload_producers(self.producers, self.local.segments, self.log_start_offset, offset)
         self.update_high_watermark(self.high_watermark)
 
     @on_disk

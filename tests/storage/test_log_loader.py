@@ -37,14 +37,6 @@ def lived_in(home: LogHome, count: int = 20) -> UnifiedLog:
     return log
 
 
-def producers(log: UnifiedLog) -> dict[int, object]:
-    """What a log knows of its producers. Of their five batches a snapshot carries the last."""
-    return {
-        producer: (*state[:5], log.producers.entries[producer].last_sequence)
-        for producer, state in producer_states(log).items()
-    }
-
-
 def picture(log: UnifiedLog) -> dict[str, object]:
     """All that a log says of itself."""
     return {
@@ -54,7 +46,7 @@ def picture(log: UnifiedLog) -> dict[str, object]:
         "end": log.log_end_offset,
         "start": log.log_start_offset,
         "unstable": log.producers.first_unstable_offset,
-        "producers": producers(log),
+        "producers": producer_states(log),
     }
 
 
@@ -196,7 +188,7 @@ def test_whatever_survives_is_a_prefix_and_its_state_is_its_fold(
     # A snapshot does not carry the ended transactions that wait for the high watermark.
     folded.update_high_watermark(folded.log_end_offset)
     again.update_high_watermark(again.log_end_offset)
-    assert producers(again) == producers(folded)
+    assert producer_states(again) == producer_states(folded)
     assert again.producers.first_unstable_offset == folded.producers.first_unstable_offset
     assert again.leader_epochs.entries == folded.leader_epochs.entries
     assert again.log_end_offset == folded.log_end_offset
@@ -293,3 +285,24 @@ def test_a_damaged_epoch_checkpoint_is_told_again_by_the_batches(tmp_path: Path)
     log.close(NOW_MS)
     (home.path / "leader-epoch-checkpoint").write_bytes(b"damaged")
     assert home.open().leader_epochs.entries == before
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_all_five_batches_in_flight_are_recognised_after_a_restart(
+    tmp_path: Path, clean: bool
+) -> None:
+    home = LogHome(tmp_path)
+    log = home.open()
+    for sequence in range(20):
+        append(log, idempotent(sequence))
+        if sequence in (12, 15, 17, 19):
+            log.roll(NOW_MS)
+    if clean:
+        log.close(NOW_MS)
+    else:
+        log.release()
+    again = home.open(clean=clean)
+    for sequence in range(15, 20):
+        repeated = append(again, idempotent(sequence))
+        assert (repeated.is_duplicate, repeated.first_offset) == (True, sequence)
+    assert append(again, idempotent(20)).first_offset == 20

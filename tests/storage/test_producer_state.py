@@ -105,7 +105,7 @@ def test_a_corrupt_snapshot_is_deleted_and_an_older_one_taken() -> None:
     state.take_snapshot()
     files.atomic_replace("/log/00000000000000000002.snapshot", b"damaged")
     again = manager(files)
-    again.load(0, 2, NOW_MS)
+    again.load(0, 2)
     assert again.map_end_offset == 1
     assert list(again.snapshot_offsets) == [
         1,
@@ -119,7 +119,7 @@ def test_snapshots_outside_the_log_are_not_loaded_and_go_with_truncation() -> No
     for sequence in range(4):
         apply(state, idempotent(sequence))
         state.take_snapshot()
-    state.truncate_and_reload(1, 3, NOW_MS)
+    state.truncate_and_reload(1, 3)
     assert list(state.snapshot_offsets) == [2, 3]
     assert (state.map_end_offset, state.entries[7].last_sequence) == (3, 2)
 
@@ -216,7 +216,7 @@ def test_loading_a_snapshot_and_the_rest_of_the_log_is_the_fold_of_the_log(
     for batch in survivors:
         folded.apply(batch)
     reloaded = manager(files)
-    reloaded.truncate_and_reload(0, end, NOW_MS)
+    reloaded.truncate_and_reload(0, end)
     for batch in survivors:
         if batch.base_offset >= reloaded.map_end_offset:
             reloaded.apply(batch)
