@@ -130,6 +130,9 @@ class RemoteLogManager:
         self._chunks = ChunkCache(access.storage, config.chunk_cache_bytes, config.chunk_bytes)
         self._reader = RemoteLogReader(self._indexes, self._chunks)
         self._timestamps = RemoteTimestampReader(self._indexes, self._chunks)
+        # So that what all readers hold at once is bounded, whatever clients ask for. A read may
+        # always be answered with less.
+        self._read_bytes_max = max(config.chunk_cache_bytes // config.reader_threads, 1)
         self._reader_pool = ReaderPool(config.reader_threads, config.reader_max_pending)
         self._copiers = asyncio.Semaphore(config.copier_threads)
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)

@@ -1,0 +1,142 @@
+"""Whole brokers with a tier: clients on a network, the metadata in its topic, and kill -9.
+
+Everything is production code but clock, network and disk; the tier is fsspec's memory file system,
+which survives the broker as a bucket would.
+"""
+
+import asyncio
+from importlib import import_module
+from typing import Protocol, cast
+
+import pytest
+
+from tierlog.clients.admin import Admin, NewTopic
+from tierlog.clients.completed_fetch import ConsumerRecord
+from tierlog.clients.consumer import Consumer
+from tierlog.clients.producer import Producer
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.tests.simulation.broker import SimulatedBroker
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.network import SimulatedNetwork, on_host
+from tierlog.tests.tiering.tiered_broker import until
+from tierlog.tiering.object_keys import parse_object_key
+
+TOPIC = "orders"
+VALUE_BYTES = 100
+RECORDS = 80
+
+
+class MemoryFileSystem(Protocol):
+    def find(self, path: str) -> list[str]: ...
+
+
+def segments_in_tier(name: str) -> list[int]:
+    """The start offsets of the whole segments in the tier."""
+    memory = cast(
+        MemoryFileSystem, import_module("fsspec.implementations.memory").MemoryFileSystem()
+    )
+    keys = [parse_object_key(path) for path in memory.find(f"/{name}")]
+    assert None not in keys
+    return sorted(key.start_offset for key in keys if key and key.suffix == "manifest")
+
+
+def tiered_broker(loop: SimulatedLoop, name: str) -> SimulatedBroker:
+    loop.network = network = SimulatedNetwork(loop)
+    properties = {
+        "remote.log.storage.system.enable": "true",
+        "rsm.config.url": f"memory://{name}",
+        "remote.log.manager.task.interval.ms": "1000",
+        "log.retention.check.interval.ms": "1000",
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "3",
+    }
+    return SimulatedBroker(loop, network, properties)
+
+
+async def create_topic(loop: SimulatedLoop, broker: SimulatedBroker) -> None:
+    async with Admin(broker.bootstrap, environment=SimulatedEnvironment(loop, "admin")) as admin:
+        configs = {
+            "remote.storage.enable": "true",
+            "internal.segment.bytes": "1000",
+            "local.retention.bytes": "1",
+        }
+        await admin.create_topics([NewTopic(TOPIC, 1, 1, configs)])
+
+
+async def produce(loop: SimulatedLoop, broker: SimulatedBroker, first: int, count: int) -> None:
+    environment = SimulatedEnvironment(loop, f"producer {first}")
+    async with Producer(broker.bootstrap, acks=-1, environment=environment) as producer:
+        for number in range(first, first + count):
+            value = b"%06d" % number + bytes(VALUE_BYTES)
+            sent = await producer.send(TOPIC, value, partition=0)
+            assert sent.offset == number
+
+
+async def consume(loop: SimulatedLoop, broker: SimulatedBroker) -> list[ConsumerRecord]:
+    partition = TopicPartition(TOPIC, 0)
+    records: list[ConsumerRecord] = []
+    environment = SimulatedEnvironment(loop, f"consumer at {loop.time()}")
+    async with Consumer(broker.bootstrap, environment=environment) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+        end = (await consumer.end_offsets([partition]))[partition]
+        async with asyncio.timeout(300):
+            while len(records) < end:
+                records += await consumer.poll(timeout_ms=1000)
+    return records
+
+
+def check_all(records: list[ConsumerRecord], count: int) -> None:
+    assert [record.offset for record in records] == list(range(count))
+    assert [(record.value or b"")[:6] for record in records] == [
+        b"%06d" % number for number in range(count)
+    ]
+
+
+async def earliest_local(loop: SimulatedLoop, broker: SimulatedBroker) -> int:
+    """ListOffsets -4."""
+    partition = TopicPartition(TOPIC, 0)
+    async with Admin(broker.bootstrap, environment=SimulatedEnvironment(loop, "asker")) as admin:
+        return (await admin.list_offsets({partition: -4}))[partition].offset
+
+
+def test_old_segments_are_read_from_the_tier_by_clients() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = tiered_broker(loop, "whole-broker")
+        await broker.start()
+        with on_host("client"):
+            await create_topic(loop, broker)
+            await produce(loop, broker, 0, RECORDS)
+            await until(lambda: len(segments_in_tier("whole-broker")) > 10)
+            await asyncio.sleep(5)
+            assert await earliest_local(loop, broker) > RECORDS - 10
+            check_all(await consume(loop, broker), RECORDS)
+        await broker.stop()
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_killed_broker_finds_its_tier_again(seed: int) -> None:
+    name = f"killed-broker-{seed}"
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = tiered_broker(loop, name)
+        await broker.start()
+        with on_host("client"):
+            await create_topic(loop, broker)
+        for part in range(4):
+            with on_host("client"):
+                await produce(loop, broker, part * 20, 20)
+            await asyncio.sleep(loop.random.uniform(0, 2))
+            broker.kill()
+            await broker.start()
+        with on_host("client"):
+            await until(lambda: len(set(segments_in_tier(name))) > 10)
+            await asyncio.sleep(30)
+            check_all(await consume(loop, broker), RECORDS)
+        await broker.stop()
+        starts = segments_in_tier(name)
+        assert starts == sorted(set(starts)), "a copy was left behind"
+
+    simulate(story, seed)
