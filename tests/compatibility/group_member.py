@@ -100,6 +100,9 @@ def run_kafka_python(options: Options) -> None:
         heartbeat_interval_ms=HEARTBEAT_MS,
         group_instance_id=options["instance"],
     )
+    # kafka-python 3.0.12 that joins before it knows the topic is assigned nothing, rejoins at once,
+    # and may then take its share from SyncGroup without ever telling its listener or fetching.
+    consumer.partitions_for_topic(options["topic"])
     consumer.subscribe([options["topic"]], listener=Listener())
     while not stopped:
         batches = consumer.poll(timeout_ms=POLL_MS, max_records=100)
