@@ -62,7 +62,7 @@ class SessionPartition:
         self.key = key
         self.wanted = wanted
         self.high_watermark = -1
-        self.log_start_offset = -1
+        self.log_start_offset: int = -1
 
     def note(self, answer: PartitionData) -> bool:
         """Remember what is answered. True if the client does not know it yet."""

@@ -67,9 +67,11 @@ def handle(
     outcome = broker.replica_manager.fetch(params, wanted)
     if isinstance(outcome, list):
         return _response(broker, context, fetch, _merge(unknown, outcome))
-    return Later(
-        outcome, lambda results: _response(broker, context, fetch, _merge(unknown, results))
-    )
+
+    def respond(results: list[FetchPartitionResult]) -> FetchResponse:
+        return _response(broker, context, fetch, _merge(unknown, results))
+
+    return Later(outcome, respond)
 
 
 def _params(broker: BrokerContext, context: RequestContext, request: FetchRequest) -> FetchParams:

@@ -59,7 +59,11 @@ def handle(
     outcome = broker.replica_manager.list_offsets(queries, isolation)
     if isinstance(outcome, list):
         return _response(context, request, refusals, outcome)
-    return Later(outcome, lambda results: _response(context, request, refusals, results))
+
+    def respond(results: list[OffsetResult]) -> ListOffsetsResponse:
+        return _response(context, request, refusals, results)
+
+    return Later(outcome, respond)
 
 
 def _isolation(request: ListOffsetsRequest) -> FetchIsolation:

@@ -74,7 +74,11 @@ def handle(
     outcome = broker.replica_manager.append_records(appending) if entries else []
     if isinstance(outcome, list):
         return _answer(broker, context, request, (refusals, outcome))
-    return Later(outcome, lambda results: _answered(broker, context, request, (refusals, results)))
+
+    def respond(results: list[PartitionAppendResult]) -> ProduceResponse:
+        return _answered(broker, context, request, (refusals, results))
+
+    return Later(outcome, respond)
 
 
 def _topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> str:

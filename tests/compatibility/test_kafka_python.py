@@ -3,20 +3,14 @@
 The package publishes no types; what is used of it is described here.
 """
 
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, cast
 
 import pytest
 
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until
-
-with warnings.catch_warnings():
-    # The package reads its schemas in a way that Python 3.11 calls old.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import kafka
-    from kafka import admin as kafka_admin, errors as kafka_errors
+from .untyped import kafka_python, kafka_python_admin, kafka_python_errors
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kafka")
 
@@ -84,13 +78,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def producer_of(broker: BrokerProcess, **settings: object) -> Producer:
-    made = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap, **settings)
-    return cast("Producer", made)
+    make = cast("Callable[..., Producer]", kafka_python.KafkaProducer)
+    return make(bootstrap_servers=broker.bootstrap, **settings)
 
 
 def consumer_of(broker: BrokerProcess, **settings: object) -> Consumer:
-    made = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap, **settings)
-    return cast("Consumer", made)
+    make = cast("Callable[..., Consumer]", kafka_python.KafkaConsumer)
+    return make(bootstrap_servers=broker.bootstrap, **settings)
 
 
 def read(consumer: Consumer, count: int) -> list[Record]:
@@ -115,7 +109,7 @@ def test_what_is_produced_is_consumed(broker: BrokerProcess, codec: str | None) 
     producer.flush(TIMEOUT_S)
     producer.close()
     consumer = consumer_of(broker)
-    partition = kafka.TopicPartition(topic, 0)
+    partition = kafka_python.TopicPartition(topic, 0)
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)
     records = read(consumer, len(values))
@@ -135,7 +129,7 @@ def test_keys_headers_and_timestamps(broker: BrokerProcess) -> None:
     assert producer.send("python-shapes", None, key=b"tombstone").get(TIMEOUT_S).offset == 1
     producer.close()
     consumer = consumer_of(broker, auto_offset_reset="earliest")
-    consumer.assign([kafka.TopicPartition("python-shapes", 0)])
+    consumer.assign([kafka_python.TopicPartition("python-shapes", 0)])
     first, second = read(consumer, 2)
     consumer.close()
     assert (first.key, first.value, list(first.headers)) == (b"k", b"v", [("h", b"1")])
@@ -173,12 +167,12 @@ def test_a_group_goes_on_where_it_stopped(broker: BrokerProcess) -> None:
 
 
 def test_topics_are_made_described_and_deleted(broker: BrokerProcess) -> None:
-    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    topic = kafka_admin.NewTopic(
+    admin = kafka_python.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    topic = kafka_python_admin.NewTopic(
         "python-administered", 2, 1, topic_configs={"retention.ms": "60000"}
     )
     admin.create_topics([topic])
-    with pytest.raises(kafka_errors.TopicAlreadyExistsError):
+    with pytest.raises(kafka_python_errors.TopicAlreadyExistsError):
         admin.create_topics([topic])
     assert "python-administered" in admin.list_topics()
     admin.delete_topics(["python-administered"])

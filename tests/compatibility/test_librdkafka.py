@@ -5,15 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-)
 
 from ..broker_process import BrokerProcess
+from .untyped import LibrdkafkaAdmin, librdkafka_admin
 
 TIMEOUT_S = 30
 
@@ -26,13 +20,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def admin(broker: BrokerProcess) -> AdminClient:
-    return AdminClient({"bootstrap.servers": broker.bootstrap})
+def admin(broker: BrokerProcess) -> LibrdkafkaAdmin:
+    return librdkafka_admin.AdminClient({"bootstrap.servers": broker.bootstrap})
 
 
-def create(admin: AdminClient, name: str, partitions: int = 1, **configs: str) -> None:
+def create(admin: LibrdkafkaAdmin, name: str, partitions: int = 1, **configs: str) -> None:
     settings = {key.replace("_", "."): value for key, value in configs.items()}
-    topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+    topic = librdkafka_admin.NewTopic(
+        name, num_partitions=partitions, replication_factor=1, config=settings
+    )
     for made in admin.create_topics([topic]).values():
         made.result(TIMEOUT_S)
 
@@ -79,7 +75,7 @@ def reader(broker: BrokerProcess, topic: str, offset: int = 0, **settings: objec
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_is_produced_is_consumed(
-    broker: BrokerProcess, admin: AdminClient, codec: str
+    broker: BrokerProcess, admin: LibrdkafkaAdmin, codec: str
 ) -> None:
     topic = f"codec-{codec}"
     create(admin, topic)
@@ -94,7 +90,7 @@ def test_what_is_produced_is_consumed(
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_every_kind_of_acknowledgement(
-    broker: BrokerProcess, admin: AdminClient, acks: str
+    broker: BrokerProcess, admin: LibrdkafkaAdmin, acks: str
 ) -> None:
     topic = f"acks-{acks}"
     create(admin, topic)
@@ -104,7 +100,7 @@ def test_every_kind_of_acknowledgement(
     consumer.close()
 
 
-def test_an_idempotent_producer(broker: BrokerProcess, admin: AdminClient) -> None:
+def test_an_idempotent_producer(broker: BrokerProcess, admin: LibrdkafkaAdmin) -> None:
     create(admin, "idempotent")
     values = [b"%d" % number for number in range(5_000)]
     produce(broker, "idempotent", values, enable_idempotence=True)
@@ -114,7 +110,7 @@ def test_an_idempotent_producer(broker: BrokerProcess, admin: AdminClient) -> No
 
 
 def test_keys_headers_timestamps_and_nothing_at_all(
-    broker: BrokerProcess, admin: AdminClient
+    broker: BrokerProcess, admin: LibrdkafkaAdmin
 ) -> None:
     create(admin, "shapes")
     producer = Producer({"bootstrap.servers": broker.bootstrap})
@@ -133,13 +129,17 @@ def test_keys_headers_timestamps_and_nothing_at_all(
     assert (third.key(), third.value()) == (None, b"")
 
 
-def test_a_message_that_is_too_large_is_refused(broker: BrokerProcess, admin: AdminClient) -> None:
+def test_a_message_that_is_too_large_is_refused(
+    broker: BrokerProcess, admin: LibrdkafkaAdmin
+) -> None:
     create(admin, "small", max_message_bytes="1000")
     errors: list[int] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        errors.append(0 if error is None else error.code())
+
     producer = Producer({"bootstrap.servers": broker.bootstrap})
-    producer.produce(
-        "small", b"x" * 2_000, on_delivery=lambda error, _: errors.append(error.code())
-    )
+    producer.produce("small", b"x" * 2_000, on_delivery=delivered)
     producer.flush(TIMEOUT_S)
     assert errors == [KafkaError.MSG_SIZE_TOO_LARGE]
 
@@ -151,7 +151,9 @@ def test_a_topic_is_made_when_it_is_first_used(broker: BrokerProcess) -> None:
     consumer.close()
 
 
-def test_offsets_by_timestamp_and_at_the_ends(broker: BrokerProcess, admin: AdminClient) -> None:
+def test_offsets_by_timestamp_and_at_the_ends(
+    broker: BrokerProcess, admin: LibrdkafkaAdmin
+) -> None:
     create(admin, "times")
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(10):
@@ -163,11 +165,12 @@ def test_offsets_by_timestamp_and_at_the_ends(broker: BrokerProcess, admin: Admi
     consumer.close()
     assert found.offset == 5
     partition = TopicPartition("times", 0)
-    listed = admin.list_offsets({partition: OffsetSpec.max_timestamp()})
+    latest = librdkafka_admin.OffsetSpec.max_timestamp()
+    listed = admin.list_offsets({partition: latest})
     assert listed[partition].result(TIMEOUT_S).offset == 9
 
 
-def test_a_group_goes_on_where_it_stopped(broker: BrokerProcess, admin: AdminClient) -> None:
+def test_a_group_goes_on_where_it_stopped(broker: BrokerProcess, admin: LibrdkafkaAdmin) -> None:
     create(admin, "grouped", 3)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(300):
@@ -189,15 +192,17 @@ def test_a_group_goes_on_where_it_stopped(broker: BrokerProcess, admin: AdminCli
     assert sorted(seen, key=lambda value: int(value or b"-1")) == [b"%d" % n for n in range(300)]
 
 
-def test_topics_grow_are_described_and_go(broker: BrokerProcess, admin: AdminClient) -> None:
+def test_topics_grow_are_described_and_go(broker: BrokerProcess, admin: LibrdkafkaAdmin) -> None:
     create(admin, "administered", 1, retention_ms="60000")
     with pytest.raises(KafkaException) as caught:
         create(admin, "administered")
     assert caught.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
-    for grown in admin.create_partitions([NewPartitions("administered", 4)]).values():
+    for grown in admin.create_partitions(
+        [librdkafka_admin.NewPartitions("administered", 4)]
+    ).values():
         grown.result(TIMEOUT_S)
     assert len(admin.list_topics("administered", TIMEOUT_S).topics["administered"].partitions) == 4
-    resource = ConfigResource(ConfigResource.Type.TOPIC, "administered")
+    resource = librdkafka_admin.ConfigResource("topic", "administered")
     described = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
     assert described["retention.ms"].value == "60000"
     for gone in admin.delete_topics(["administered"]).values():

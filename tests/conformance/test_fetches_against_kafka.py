@@ -101,10 +101,19 @@ def fetch(
 
 
 def wanted(
-    partition: int = 0, offset: int = 0, max_bytes: int = 1_000_000, **fields: int
+    partition: int = 0,
+    offset: int = 0,
+    max_bytes: int = 1_000_000,
+    *,
+    current_leader_epoch: int = -1,
+    last_fetched_epoch: int = -1,
 ) -> FetchPartition:
     return FetchPartition(
-        partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes, **fields
+        partition=partition,
+        fetch_offset=offset,
+        partition_max_bytes=max_bytes,
+        current_leader_epoch=current_leader_epoch,
+        last_fetched_epoch=last_fetched_epoch,
     )
 
 
