@@ -30,6 +30,12 @@ class BrokerNode(Protocol):
     def stop(self, timeout_s: float = 40) -> None: ...
 
 
+def _environment() -> dict[str, str]:
+    """As a user's shell has it: compiled modules are kept, nothing is held back when printing."""
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, "PYTHONUNBUFFERED": "1"}
+
+
 class TierlogNode:
     """`tierlog serve` on 127.0.0.1 with its data and its tier under one directory."""
 
@@ -77,7 +83,7 @@ class TierlogNode:
                 stdout=console,
                 stderr=console,
                 start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env=_environment(),
             )
         process = self._process
         try:

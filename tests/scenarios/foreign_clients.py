@@ -31,6 +31,7 @@ class ConfluentKafka:
     def create_topic(self, bootstrap: str, topic: str, config: dict[str, str]) -> None:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         new_topic = NewTopic(topic, num_partitions=1, replication_factor=1, config=config)
+        # The client publishes this without all of its types.
         for created in admin.create_topics([new_topic]).values():  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             created.result(30)
 
@@ -87,6 +88,7 @@ class KafkaPython:
 
         admin = KafkaAdminClient(bootstrap_servers=bootstrap)
         try:
+            # The client publishes this without all of its types.
             admin.create_topics([KafkaPythonTopic(topic, 1, 1, topic_configs=config)])  # pyright: ignore[reportUnknownMemberType]
         finally:
             admin.close()
@@ -99,6 +101,7 @@ class KafkaPython:
             futures = [producer.send(topic, value) for value in values]
             producer.flush(timeout=120)
             for future in futures:
+                # The client publishes this without all of its types.
                 future.get(timeout=60)  # pyright: ignore[reportUnknownMemberType]
             return len(futures)
         finally:

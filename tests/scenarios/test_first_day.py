@@ -7,7 +7,6 @@ a group reads from the beginning     tier, then local; every byte as it was sent
 kill -9, start again                 the same; nothing acknowledged is missing
 """
 
-import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.tests.scenarios.foreign_clients import CLIENTS, ForeignClient
+from tierlog.tests.waiting import wait_until
 
 RECORDS = 200_000
 RECORD_BYTES = 1024
@@ -43,11 +43,11 @@ def local_segments(node: TierlogNode) -> list[Path]:
 
 def wait_until_tiered(node: TierlogNode) -> None:
     """Until all but the newest segments are gone from the topic's local directory."""
-    for _ in range(1200):
-        if 0 < len(local_segments(node)) <= NEWEST_SEGMENTS:
-            return
-        time.sleep(0.1)
-    pytest.fail(f"{len(local_segments(node))} segments still local\n{node.output[-4000:]}")
+    wait_until(
+        lambda: 0 < len(local_segments(node)) <= NEWEST_SEGMENTS,
+        120,
+        lambda: f"{len(local_segments(node))} segments still local\n{node.output[-4000:]}",
+    )
 
 
 def assert_reads_everything(node: TierlogNode, client: ForeignClient, group: str) -> None:
