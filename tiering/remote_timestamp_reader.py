@@ -1,4 +1,4 @@
-"""Looks for a timestamp in the tier (ListOffsets by time; `RemoteLogManager.findOffsetByTimestamp`).
+"""Looks for a timestamp in the tier (ListOffsets by time; Kafka's `findOffsetByTimestamp`).
 
 Segments of this log's own history are asked in offset order, those that end below the timestamp are
 passed over by their metadata alone, and a segment that is still local is left to the local log
