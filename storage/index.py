@@ -73,6 +73,9 @@ class Index:
 
     @property
     def is_full(self) -> bool:
+        """Whether the segment must be closed because no entry fits any more."""
+        if not self._is_loaded:
+            self._load()
         return self.entries >= self.max_entries
 
     @property

@@ -78,7 +78,9 @@ class LogDir:
 
     def acquire(self) -> None:
         """Make the directory and lock it. Raises LogDirError if another process has it."""
-        self.files.mkdirs(self.path)
+        if not self.files.is_directory(self.path):
+            self.files.mkdirs(self.path)
+            self.files.sync_dir(self.path.rpartition("/")[0] or "/")
         try:
             self._lock = self.files.lock(f"{self.path}/{LOCK_FILE}")
         except BlockingIOError as error:

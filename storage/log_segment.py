@@ -104,10 +104,16 @@ class LogSegment:
             known = TimestampOffset(batch.max_timestamp, batch.last_offset)
             self._max_timestamp = known
         if self._bytes_since_index_entry > self._index_interval_bytes:
-            self.offset_index.append(batch.last_offset, position)
-            self.time_index.maybe_append(known.timestamp, known.offset)
-            self._bytes_since_index_entry = 0
+            self._add_index_entries(batch.last_offset, position, known)
         self._bytes_since_index_entry += batch.size_in_bytes
+
+    def _add_index_entries(self, offset: int, position: int, youngest: TimestampOffset) -> None:
+        # One append may hold more batches than the index has room for, and an index that is rebuilt
+        # may have been given less room: it then ends early, which costs a longer walk.
+        if not (self.offset_index.is_full or self.time_index.is_full):
+            self.offset_index.append(offset, position)
+            self.time_index.maybe_append(youngest.timestamp, youngest.offset)
+        self._bytes_since_index_entry = 0
 
     def _remember(self, offset: int, position: int) -> None:
         positions = self._positions

@@ -28,6 +28,8 @@ class TimeIndex(Index):
 
     @property
     def is_full(self) -> bool:
+        if not self._is_loaded:
+            self._load()
         return self.entries >= self.max_entries - 1
 
     def _entries_changed(self) -> None:
@@ -54,7 +56,7 @@ class TimeIndex(Index):
         """
         self._load()
         assert self.entries == 0 or offset >= self._last.offset, "Index offsets must grow."
-        if timestamp <= self._last.timestamp:
+        if timestamp <= self._last.timestamp or self.entries >= self.max_entries:
             return
         assert may_fill or not self.is_full, f"Appended to the full index {self.path}."
         self._append(self.entry.pack(timestamp, offset - self.base_offset))

@@ -1,6 +1,7 @@
 """Opening a log again: after a clean stop, after a crash, after damage (L3, L5)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tierlog.storage.files import OsFiles
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.storage.log_home import (
     NOW_MS,
+    SMALL,
     TIERED,
     LogHome,
     append,
@@ -306,3 +308,34 @@ def test_all_five_batches_in_flight_are_recognised_after_a_restart(
         repeated = append(again, idempotent(sequence))
         assert (repeated.is_duplicate, repeated.first_offset) == (True, sequence)
     assert append(again, idempotent(20)).first_offset == 20
+
+
+@pytest.mark.parametrize("room", [4, 12, 24, 60])
+def test_a_smaller_index_than_before_costs_time_and_no_record(tmp_path: Path, room: int) -> None:
+    home = LogHome(tmp_path, replace(SMALL, segment_bytes=5000))
+    log = lived_in(home)
+    before = everything(log)
+    log.release()
+    home.config = replace(home.config, segment_index_bytes=room)
+    for clean in (False, True):
+        again = home.open(clean=clean)
+        assert everything(again) == before
+        assert again.offset_for_timestamp(NOW_MS) is not None
+        again.close(NOW_MS)
+    last = append(home.open(), plain())
+    assert last.first_offset == log.log_end_offset
+
+
+def test_one_append_may_fill_the_index(tmp_path: Path) -> None:
+    home = LogHome(tmp_path, replace(SMALL, segment_bytes=10_000, segment_index_bytes=48))
+    sent = b"".join(stamped(plain(), offset) for offset in range(40))
+    log = home.open()
+    log.append_as_follower(memoryview(bytearray(sent)), NOW_MS)
+    log.append_as_follower(memoryview(bytearray(stamped(plain(), 40))), NOW_MS)
+    assert log.local.segments.base_offsets == [0, 40]
+    assert log.log_end_offset == 41
+
+
+def stamped(view: memoryview, offset: int) -> bytes:
+    view[:8] = offset.to_bytes(8, "big")
+    return bytes(view)
