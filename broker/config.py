@@ -28,6 +28,10 @@ def dev_properties(directory: str = "data") -> dict[str, str]:
         "log.dirs": data,
         "rsm.config.url": f"file://{data}/remote",
         "group.initial.rebalance.delay.ms": "0",
+        # People who try tiering want to see it happen, not to wait minutes for Kafka's intervals.
+        "log.initial.task.delay.ms": "1000",
+        "log.retention.check.interval.ms": "5000",
+        "remote.log.manager.task.interval.ms": "5000",
     }
 
 
