@@ -41,12 +41,9 @@ from ..tiering.blocking_pool import BlockingPool, ThreadedPool
 from .apis import Apis
 from .config import BrokerConfig
 from .context import BrokerContext
-from .coordinator.group import GroupCoordinator
-from .coordinator.group_config import group_config
-from .coordinator.offsets_topic import OFFSETS_TOPIC
 from .coordinator.producer_ids import ProducerIds
-from .coordinator.replicated_offsets_log import ReplicatedOffsetsLog
 from .fetch_session import FetchSessionCache
+from .groups import Groups
 from .listeners import with_bound_ports
 from .metrics import Metrics
 from .settings import (
@@ -155,22 +152,17 @@ class Broker:
             self._remote,
         )
         self._started.push_async_callback(replica_manager.stop)
-        groups = group_config(config)
-        coordinator = GroupCoordinator(
-            groups, environment, ReplicatedOffsetsLog(groups, replica_manager, log_manager)
-        )
-        self._started.callback(coordinator.stop)
-        coordinator.start()
-        replica_manager.listen(OFFSETS_TOPIC, coordinator)
         controller.subscribe(replica_manager.publish)
-        controller.subscribe(coordinator.publish)
+        groups = Groups(config, environment, controller, replica_manager, log_manager)
+        self._started.callback(groups.stop)
+        groups.start()
         return BrokerContext(
             config=config,
             environment=environment,
             controller=controller,
             replica_manager=replica_manager,
             log_manager=log_manager,
-            group_coordinator=coordinator,
+            groups=groups,
             producer_ids=ProducerIds(controller.allocate_producer_ids),
             fetch_sessions=FetchSessionCache(
                 config.values.integer("max.incremental.fetch.session.cache.slots"),

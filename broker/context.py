@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ..clients.environment import Environment
 from ..clients.protocol.schema import Message
@@ -11,11 +11,14 @@ from ..replication.controller import Controller
 from ..replication.replica_manager import ReplicaManager
 from ..storage.log_manager import LogManager
 from .config import BrokerConfig
-from .coordinator.group import GroupCoordinator
 from .coordinator.producer_ids import ProducerIds
 from .fetch_session import FetchSessionCache
+from .groups import Groups
 from .metrics import Counter, Metrics
 from .topic_defaults import TopicDefaults
+
+if TYPE_CHECKING:
+    from .coordinator.group import GroupCoordinator
 
 T = TypeVar("T")
 
@@ -64,7 +67,7 @@ class BrokerContext:
     controller: Controller
     replica_manager: ReplicaManager
     log_manager: LogManager
-    group_coordinator: GroupCoordinator
+    groups: Groups
     producer_ids: ProducerIds
     fetch_sessions: FetchSessionCache
     topic_defaults: TopicDefaults
@@ -72,6 +75,11 @@ class BrokerContext:
     bytes_in: Counter
     bytes_out: Counter
     fetch_max_bytes: int
+
+    @property
+    def group_coordinator(self) -> "GroupCoordinator":
+        """The coordinator of the groups of this broker, made when it is first asked for."""
+        return self.groups.coordinator
 
     def nodes(self, broker_ids: Iterable[int], listener: str) -> list[Node]:
         """The addresses of these brokers on a listener; those without one are left out."""
