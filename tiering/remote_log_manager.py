@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..clients.backoff import Backoff
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.task_owner import TaskOwner
@@ -45,6 +44,7 @@ _log = logging.getLogger(__name__)
 
 _PARTITIONS_MAX = 100_000
 _QUOTA_STEP_SECONDS = 1.0
+_DOUBLINGS_MAX = 32
 
 
 class LeaderPartition(NamedTuple):
@@ -135,7 +135,6 @@ class RemoteLogManager:
         self._read_bytes_max = max(config.chunk_cache_bytes // config.reader_threads, 1)
         self._reader_pool = ReaderPool(config.reader_threads, config.reader_max_pending)
         self._copiers = asyncio.Semaphore(config.copier_threads)
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._copy_tools = CopyTools(
             broker_id=config.broker_id,
             storage=access.storage,
@@ -289,7 +288,12 @@ class RemoteLogManager:
             _log.error("Copying %s failed, trying again: %s", partition.topic_partition, error)
 
     def _pause(self, failures: int) -> float:
-        return self._backoff.delay_seconds(failures, self._environment.random)
+        """Seconds to wait after so many failures in a row: doubling, bounded, then jittered."""
+        config = self._config
+        doublings = min(failures - 1, _DOUBLINGS_MAX)
+        delay_ms = min(config.retry_backoff_ms * 2**doublings, config.retry_backoff_max_ms)
+        jitter = self._environment.random.uniform(1 - config.retry_jitter, 1 + config.retry_jitter)
+        return delay_ms * jitter / 1000
 
     def _tier_fails(self, error: RemoteStorageError) -> None:
         if not self._tier_trouble:
