@@ -291,7 +291,7 @@ class RemoteLogManager:
         """Seconds to wait after so many failures in a row: doubling, bounded, then jittered."""
         config = self._config
         doublings = min(failures - 1, _DOUBLINGS_MAX)
-        delay_ms = min(config.retry_backoff_ms * 2**doublings, config.retry_backoff_max_ms)
+        delay_ms = min(config.retry_backoff_ms << doublings, config.retry_backoff_max_ms)
         jitter = self._environment.random.uniform(1 - config.retry_jitter, 1 + config.retry_jitter)
         return delay_ms * jitter / 1000
 
