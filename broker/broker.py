@@ -124,6 +124,8 @@ class Broker:
         self._started.push_async_callback(server.stop)
         await self._bind(server)
         context = self._build()
+        # Pushed again: clients go before anything that serves them does.
+        self._started.push_async_callback(server.stop)
         server.open(Apis(context).answer)
         if self._remote is not None:
             # It is a client of this broker: it comes up after the listeners, and goes before them.

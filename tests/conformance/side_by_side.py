@@ -52,7 +52,7 @@ def plain(value: object, ignored: frozenset[str] = OUR_OWN) -> Plain:
         return [plain(item, ignored) for item in _comparable(cast("list[object]", value))]
     if isinstance(value, memoryview):
         # Kafka cuts off in the middle of a batch; we send whole ones only.
-        return b"".join(bytes(batch.view) for batch in batches(value))
+        return b"".join(bytes(batch.view) for batch in batches(cast("memoryview", value)))
     if isinstance(value, bytes) and len(value) == 16:
         return "no id" if value == ZERO_UUID else "an id"
     assert value is None or isinstance(value, bool | int | float | str | bytes)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tierlog import __version__
 from tierlog.clients.protocol.messages.create_topics import (
@@ -131,6 +132,34 @@ def test_it_stops_cleanly_and_finds_everything_again(tmp_path: Path, number: int
         ("kept", created.topics[0].topic_id)
     ]
     assert [each.error_code for each in found.topics[0].partitions] == [0, 0, 0]
+
+
+def test_it_stops_cleanly_under_load_and_every_answer_it_gave_holds(tmp_path: Path) -> None:
+    acknowledged: list[int] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        offset = message.offset()
+        if error is None and offset is not None:
+            acknowledged.append(offset)
+
+    with BrokerProcess.on(tmp_path) as broker:
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap, "acks": "all", "message.timeout.ms": 3_000}
+        )
+        while len(acknowledged) < 2_000:
+            producer.produce("loaded", b"x" * 500, on_delivery=delivered)
+            producer.poll(0)
+        assert broker.stop() == 0
+        producer.flush(20)
+    assert "Traceback" not in broker.log.read_text()
+    properties = {"listeners": f"PLAINTEXT://{broker.bootstrap}"}
+    with BrokerProcess.on(tmp_path, properties) as broker:
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "none"})
+        ends = consumer.get_watermark_offsets(TopicPartition("loaded", 0), 30)
+        consumer.close()
+        assert "Traceback" not in broker.log.read_text()
+    assert ends is not None
+    assert ends[1] > max(acknowledged)
 
 
 def test_a_kafka_nodes_file_is_served_and_what_is_not_known_is_said(tmp_path: Path) -> None:
