@@ -4,7 +4,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import NamedTuple, cast
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition as ClientPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -24,6 +30,15 @@ class Sent(NamedTuple):
     codec: str
     is_idempotent: bool
     timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class Consumed(NamedTuple):
+    """A record as a client was given it."""
+
+    offset: int
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
@@ -115,6 +130,45 @@ def _send(
         producer.poll(0)
     assert producer.flush(60) == 0
     assert len(acknowledged) == before + len(records)
+
+
+def as_consumed(sent: Mapping[int, Sent]) -> list[Consumed]:
+    """What a client must be given of what was sent."""
+    return [
+        Consumed(offset, each.key, each.value, each.headers)
+        for offset, each in sorted(sent.items())
+    ]
+
+
+def consume(bootstrap: str, topic: str, count: int) -> list[Consumed]:
+    """The first `count` records of partition 0."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "unused", "check.crcs": True, "log_level": 0}
+    )
+    consumer.assign([ClientPartition(topic, 0, 0)])
+    found: list[Consumed] = []
+    while len(found) < count:
+        messages = consumer.consume(min(count - len(found), 500), 30)
+        assert messages, f"{topic} ends after {len(found)} records"
+        for each in messages:
+            assert not each.error()
+            offset, key, value = each.offset(), each.key(), each.value()
+            assert offset is not None
+            assert not isinstance(key, str)
+            assert not isinstance(value, str)
+            # Its stubs allow what only a caller may hand in.
+            headers = cast("list[tuple[str, bytes | None]]", each.headers() or [])
+            found.append(Consumed(offset, key, value, tuple(headers)))
+    consumer.close()
+    return found
+
+
+def committed_offset(bootstrap: str, topic: str, group: str) -> int:
+    """What a group has committed for partition 0."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    (found,) = consumer.committed([ClientPartition(topic, 0)], 30)
+    consumer.close()
+    return found.offset
 
 
 def consume_and_commit(bootstrap: str, topic: str, group: str, count: int) -> None:

@@ -9,10 +9,9 @@ with one that our broker wrote, has to recover that one too, and serves it.
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition as ClientPartition
 
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.tierlog_node import TierlogNode
@@ -28,7 +27,17 @@ from tierlog.storage.unified_log import UnifiedLog
 
 from ..storage.log_home import content, everything, fetch
 from .dump_log import Dump, check_segments, dump, files_in
-from .real_records import CODECS, Sending, Sent, check_against, create, produce
+from .real_records import (
+    CODECS,
+    Consumed,
+    Sending,
+    Sent,
+    as_consumed,
+    check_against,
+    consume,
+    create,
+    produce,
+)
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -44,13 +53,6 @@ KAFKA_PROPERTIES = {
 FILES_OF_A_LOG = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
-class Consumed(NamedTuple):
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-
-
 class Exchange(NamedTuple):
     """The directories, and what the brokers had acknowledged."""
 
@@ -60,29 +62,6 @@ class Exchange(NamedTuple):
     ours: Mapping[int, Sent]
     served_of_ours: list[Consumed]
     appended_to_ours: Mapping[int, Sent]
-
-
-def consume(bootstrap: str, topic: str, count: int) -> list[Consumed]:
-    """The first `count` records of partition 0."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "unused", "check.crcs": True, "log_level": 0}
-    )
-    consumer.assign([ClientPartition(topic, 0, 0)])
-    found: list[Consumed] = []
-    while len(found) < count:
-        messages = consumer.consume(min(count - len(found), 500), 30)
-        assert messages, f"{topic} ends after {len(found)} records"
-        for each in messages:
-            assert not each.error()
-            offset, key, value = each.offset(), each.key(), each.value()
-            assert offset is not None
-            assert not isinstance(key, str)
-            assert not isinstance(value, str)
-            # Its stubs allow what only a caller may hand in.
-            headers = cast("list[tuple[str, bytes | None]]", each.headers() or [])
-            found.append(Consumed(offset, key, value, tuple(headers)))
-    consumer.close()
-    return found
 
 
 def write_ours(directory: Path) -> dict[int, Sent]:
@@ -187,10 +166,7 @@ def test_what_kafka_wrote_passes_the_checks_that_ours_must_pass(exchange: Exchan
 
 
 def test_kafka_recovers_and_serves_what_our_broker_wrote(exchange: Exchange) -> None:
-    assert exchange.served_of_ours == [
-        Consumed(offset, sent.key, sent.value, sent.headers)
-        for offset, sent in sorted(exchange.ours.items())
-    ]
+    assert exchange.served_of_ours == as_consumed(exchange.ours)
     assert sorted(exchange.appended_to_ours) == [len(exchange.ours) + n for n in range(10)]
     logs = check_segments(exchange.stopped / "ours-0")
     check_against(logs, {**exchange.ours, **exchange.appended_to_ours})

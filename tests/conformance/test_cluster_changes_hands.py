@@ -1,0 +1,94 @@
+"""A whole data directory goes from tierlog to Apache Kafka and back, and the other way round.
+
+Nothing is converted: each finds the cluster's id, the topics with their ids and configurations, the
+records, the committed offsets and the producers' state where the other left them, and goes on.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tierlog.bench.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.tierlog_node import BrokerNode, TierlogNode
+
+from .dump_log import check_segments
+from .real_records import (
+    Sending,
+    Sent,
+    as_consumed,
+    check_against,
+    committed_offset,
+    consume,
+    consume_and_commit,
+    create,
+    produce,
+)
+
+pytestmark = pytest.mark.requires("java", "mvn")
+
+TOPIC = "orders"
+CONFIG = {"segment.bytes": "1048576", "index.interval.bytes": "100"}
+GROUP = "readers"
+COMMITTED = 200
+RECORDS_EACH = 300
+PROPERTIES = {"offsets.topic.num.partitions": "1"}
+OUR_PROPERTIES = {"node.id": "1", "remote.log.storage.system.enable": "false", **PROPERTIES}
+
+
+def fill(node: BrokerNode) -> dict[int, Sent]:
+    """What the first owner does: a topic, records, a group."""
+    create(node.bootstrap, TOPIC, CONFIG)
+    sent = produce(
+        node.bootstrap, TOPIC, Sending("first", "zstd", is_idempotent=True), RECORDS_EACH
+    )
+    consume_and_commit(node.bootstrap, TOPIC, GROUP, COMMITTED)
+    return sent
+
+
+def find_and_go_on(node: BrokerNode, sent: dict[int, Sent], name: str) -> None:
+    """What every other owner does: everything is there, and more is added."""
+    described = run_tool(
+        "kafka-topics", "--bootstrap-server", node.bootstrap, "--describe", "--topic", TOPIC
+    ).stdout
+    assert "segment.bytes=1048576" in described
+    assert "index.interval.bytes=100" in described
+    assert "Leader: 1" in described
+    assert committed_offset(node.bootstrap, TOPIC, GROUP) == COMMITTED
+    assert consume(node.bootstrap, TOPIC, len(sent)) == as_consumed(sent)
+    more = produce(node.bootstrap, TOPIC, Sending(name, "lz4", is_idempotent=True), RECORDS_EACH)
+    assert sorted(more) == list(range(len(sent), len(sent) + RECORDS_EACH))
+    sent.update(more)
+
+
+def check_directory(logs: Path, sent: Mapping[int, Sent]) -> None:
+    check_against(check_segments(logs / f"{TOPIC}-0"), sent)
+    check_segments(logs / "__cluster_metadata-0", "--cluster-metadata-decoder")
+    check_segments(logs / "__consumer_offsets-0", "--offsets-decoder")
+
+
+def test_from_us_to_kafka_and_back(tmp_path: Path) -> None:
+    ours = TierlogNode(tmp_path, properties=OUR_PROPERTIES)
+    kafka = KafkaNode(tmp_path, heap="512m", properties=PROPERTIES)
+    with ours:
+        sent = fill(ours)
+    with kafka:
+        find_and_go_on(kafka, sent, "second")
+    with ours:
+        find_and_go_on(ours, sent, "third")
+    check_directory(tmp_path / "logs", sent)
+
+
+def test_from_a_killed_kafka_to_us_and_back(tmp_path: Path) -> None:
+    ours = TierlogNode(tmp_path, properties=OUR_PROPERTIES)
+    kafka = KafkaNode(tmp_path, heap="512m", properties=PROPERTIES)
+    kafka.start()
+    try:
+        sent = fill(kafka)
+    finally:
+        kafka.kill()
+    with ours:
+        find_and_go_on(ours, sent, "second")
+    with kafka:
+        find_and_go_on(kafka, sent, "third")
+    check_directory(tmp_path / "logs", sent)
