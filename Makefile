@@ -76,7 +76,7 @@ test: lint
 
 .PHONY: simulate
 simulate: setup-test
-	$(BIN)/pytest -q -n $(WORKERS) tests/simulation/test_broker.py --seeds $(SEED)
+	$(BIN)/pytest -q -n $(WORKERS) tests/simulation -k broker --seeds $(SEED)
 
 .PHONY: format
 format: setup-test

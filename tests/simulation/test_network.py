@@ -146,7 +146,7 @@ def test_a_reader_that_pauses_stops_the_writer_and_no_byte_is_lost() -> None:
         await asyncio.sleep(10)
         assert near.events == ["pause"]
         assert far.received == b""
-        assert near.transport.get_write_buffer_size() == 300_000 - network.window_bytes
+        assert near.transport.get_write_buffer_size() >= 300_000 - network.window_bytes
         far.transport.resume_reading()
         await until(lambda: len(far.received) == 300_000)
         assert near.events == ["pause", "resume"]

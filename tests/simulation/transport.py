@@ -127,8 +127,13 @@ class SimulatedTransport(asyncio.Transport):
 
     def _pump(self) -> None:
         """Send what the window allows; when all is sent, what was due after it."""
-        while self._outbox and self._unread_bytes < self._carrier.window_bytes:
-            room = self._carrier.window_bytes - self._unread_bytes
+        window = self._carrier.window_bytes
+        while self._outbox:
+            room = window - self._unread_bytes
+            # As TCP does against silly windows: filling each small gap at once would make the
+            # pieces smaller and smaller.
+            if room < min(len(self._outbox), window // 4):
+                break
             size = self._carrier.piece_bytes(min(room, len(self._outbox)))
             piece = bytes(self._outbox[:size])
             del self._outbox[:size]
