@@ -287,18 +287,25 @@ class OsMappedFile:
     allocated ahead of the stores, where a full disk is an ordinary OSError.
     """
 
-    __slots__ = ("_allocated", "_descriptor", "buffer", "capacity")
+    __slots__ = ("_allocated", "_path", "buffer", "capacity")
 
-    def __init__(self, fd: int, capacity: int) -> None:
-        self._descriptor: _Descriptor | None = _Descriptor(fd)
+    def __init__(self, path: str, capacity: int) -> None:
+        self._path = path
         self._allocated = 0
-        self.capacity = max(capacity, os.fstat(fd).st_size)
         self.buffer: IndexBuffer = b""
-        self._map(fd)
+        descriptor = self._open(os.O_CREAT)
+        self.capacity = max(capacity, os.fstat(descriptor.fileno()).st_size)
+        self._map(descriptor)
 
-    def _map(self, fd: int) -> None:
+    def _open(self, flags: int = 0) -> _Descriptor:
+        # Opened anew for each rare use: a mapping keeps one descriptor of its own already, and
+        # there may be an index for each of many thousand segments.
+        return _Descriptor(os.open(self._path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644))
+
+    def _map(self, descriptor: _Descriptor) -> None:
         if self.capacity == 0:
             return
+        fd = descriptor.fileno()
         if os.fstat(fd).st_size < self.capacity:
             os.ftruncate(fd, self.capacity)
         mapping = self.buffer = mmap.mmap(fd, self.capacity)
@@ -315,37 +322,32 @@ class OsMappedFile:
 
     def _allocate(self, position: int, end: int) -> None:
         assert end <= self.capacity
-        assert self._descriptor is not None
         start = position - position % _ALLOCATION_UNIT
-        self._allocated = min(self.capacity, max(end, start + _ALLOCATION_UNIT))
-        os.posix_fallocate(self._descriptor.fileno(), start, self._allocated - start)
+        stop = min(self.capacity, max(end, start + _ALLOCATION_UNIT))
+        descriptor = self._open()
+        os.posix_fallocate(descriptor.fileno(), start, stop - start)
+        self._allocated = stop
 
     def resize(self, capacity: int) -> None:
         if capacity == self.capacity:
             return
-        assert self._descriptor is not None, "Resized after close."
-        fd = self._descriptor.fileno()
+        descriptor = self._open()
         # Unmapped first: touching a mapping past the end of its file is a SIGBUS too.
-        self._unmap()
-        os.ftruncate(fd, capacity)
+        self.close()
+        os.ftruncate(descriptor.fileno(), capacity)
         self.capacity = capacity
         self._allocated = 0
-        self._map(fd)
-
-    def _unmap(self) -> None:
-        if isinstance(self.buffer, mmap.mmap):
-            self.buffer.close()
-        self.buffer = b""
+        self._map(descriptor)
 
     def flush(self) -> None:
         # fsync writes mapped pages too, and unlike msync through `mmap.flush` lets others run.
-        descriptor = self._descriptor
-        if descriptor is not None:
-            os.fdatasync(descriptor.fileno())
+        descriptor = self._open()
+        os.fdatasync(descriptor.fileno())
 
     def close(self) -> None:
-        self._unmap()
-        self._descriptor = None
+        if isinstance(self.buffer, mmap.mmap):
+            self.buffer.close()
+        self.buffer = b""
 
 
 class OsDirectoryLock:
@@ -366,8 +368,7 @@ class OsFiles:
         return OsFileHandle(path, os.open(path, flags, 0o644))
 
     def map(self, path: str, capacity: int) -> MappedFile:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644)
-        return OsMappedFile(fd, capacity)
+        return OsMappedFile(path, capacity)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

@@ -43,25 +43,37 @@ class FlushTask:
         segments: list[LogSegment],
         closed: list[LogSegment],
         others: list[Callable[[], None]],
-        offset: int,
+        is_released: Callable[[], bool],
     ) -> None:
         self._segments = segments
+        self._is_released = is_released
         self.others = others
         """Syncs of what belongs to the log besides its segments, its directory last."""
         self.closed = closed
         """Segments closed since the last flush: their indexes are final now."""
-        self.offset = offset
+        self.offset = 0
+        self.truncations = 0
+        """How often the log had been truncated when this task was made."""
 
     def run(self) -> None:
-        """fsync; raises OSError, after which nothing may be assumed durable."""
+        """fsync; raises OSError, after which nothing may be assumed durable.
+
+        Segments, or the whole log, may be deleted meanwhile: then there is nothing to protect.
+        """
         for segment in self._segments:
-            if not segment.is_deleted:
-                segment.flush_log()
+            self._unless_deleted(segment, segment.flush_log)
         for segment in self.closed:
-            if not segment.is_deleted:
-                segment.flush_indexes()
+            self._unless_deleted(segment, segment.flush_indexes)
         for sync in self.others:
+            self._unless_deleted(None, sync)
+
+    def _unless_deleted(self, segment: LogSegment | None, sync: Callable[[], None]) -> None:
+        try:
             sync()
+        except OSError:
+            is_deleted = segment is not None and segment.is_deleted
+            if not (is_deleted or self._is_released()):
+                raise
 
 
 class LocalLog:
@@ -82,6 +94,8 @@ class LocalLog:
         self._pending_deletes: list[tuple[int, LogSegment]] = []
         self._closed_since_flush: list[LogSegment] = []
         self._unsynced: list[Callable[[], None]] = []
+        self._is_released = False
+        self._truncations = 0
 
     @property
     def active_segment(self) -> LogSegment:
@@ -216,6 +230,7 @@ class LocalLog:
 
     def prepare_flush(self, up_to: int) -> FlushTask | None:
         """The work that makes everything below `up_to` durable; None if it already is."""
+        up_to = min(up_to, self.log_end_offset)
         closed, others = list(self._closed_since_flush), list(self._unsynced)
         if up_to <= self.recovery_point and not closed and not others:
             return None
@@ -225,7 +240,9 @@ class LocalLog:
             if segment.base_offset < up_to
         ]
         others.append(partial(self._files.sync_dir, self.directory))
-        return FlushTask(segments, closed, others, up_to)
+        task = FlushTask(segments, closed, others, lambda: self._is_released)
+        task.offset, task.truncations = up_to, self._truncations
+        return task
 
     def sync_with_next_flush(self, sync: Callable[[], None]) -> None:
         """Have `sync` run, in any thread, before the recovery point moves again."""
@@ -237,9 +254,14 @@ class LocalLog:
         self._closed_since_flush += segments
 
     def complete_flush(self, task: FlushTask) -> None:
-        """Say that `task` has run. A truncation meanwhile may have taken its offsets back."""
-        reached = min(task.offset, self.log_end_offset)
-        self.recovery_point = max(self.recovery_point, reached)
+        """Say that `task` has run.
+
+        After a truncation its offsets may name other records, which it did not sync: then only the
+        next flush moves the recovery point.
+        """
+        if task.truncations == self._truncations:
+            assert task.offset <= self.log_end_offset
+            self.recovery_point = max(self.recovery_point, task.offset)
         self._closed_since_flush = [
             segment for segment in self._closed_since_flush if segment not in task.closed
         ]
@@ -250,6 +272,7 @@ class LocalLog:
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop everything at and above `offset`, which lies within the log."""
         assert self.segments.first.base_offset <= offset <= self.log_end_offset
+        self._truncations += 1
         for segment in self.segments.starting_at_or_above(offset):
             if segment is not self.segments.first:
                 self._delete_now(segment)
@@ -265,6 +288,7 @@ class LocalLog:
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything; the log is empty and continues at `offset`."""
+        self._truncations += 1
         for segment in self.segments:
             self._delete_now(segment)
         self.segments.add(LogSegment(self._files, self.directory, offset, self.config, now_ms))
@@ -307,6 +331,7 @@ class LocalLog:
 
     def release(self) -> None:
         """Let go of all files as they are (the log is being deleted, or its disk failed)."""
+        self._is_released = True
         for segment in self.segments:
             segment.release()
         for _, segment in self._pending_deletes:

@@ -1,6 +1,7 @@
 """A log that must give records back, and a log on a disk that fails."""
 
 import errno
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,3 +146,37 @@ def test_the_raft_leader_may_append_what_clients_may_not(tmp_path: Path) -> None
     view = memoryview(bytearray(plain(2)) + bytearray(plain(1)))
     info = log.append_as_leader(view, 5, NOW_MS, AppendOrigin.RAFT_LEADER)
     assert (info.first_offset, info.last_offset) == (0, 2)
+
+
+def test_a_flush_of_what_is_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
+    log = filled(LogHome(tmp_path), 20)
+    task = log.prepare_flush()
+    assert task is not None
+    log.truncate_to(2)
+    append(log, plain())
+    task.run()
+    log.complete_flush(task)
+    # What is there now was written after the truncation, and perhaps after the flush.
+    assert log.recovery_point == 0
+    log.flush()
+    assert log.recovery_point == 3
+    append(log, plain())
+    task = log.prepare_flush()
+    assert task is not None
+    log.release()
+    shutil.rmtree(log.directory)
+    task.run()
+
+
+def test_a_flush_that_fails_says_so() -> None:
+    disk = SimulatedDisk()
+    files = SimulatedFiles(disk)
+    files.mkdirs(crash_scenarios.DIRECTORY)
+    log = crash_scenarios.open_log(files)
+    append(log, plain())
+    task = log.prepare_flush()
+    assert task is not None
+    disk.faults.append(Fault(Kind.FLUSH, errno.EIO, ".log"))
+    with pytest.raises(OSError, match="Errno 5"):
+        task.run()
+    assert log.recovery_point == 0
