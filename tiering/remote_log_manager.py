@@ -228,6 +228,9 @@ class RemoteLogManager:
         log = self._log_of(partition.topic_partition)
         if log is not None and log.topic_id == partition.topic_id:
             log.remote = self._access.metadata.remote_log(partition)
+            # What was copied in an earlier term may since have been truncated away and written
+            # anew: nothing local may go on the strength of it (KAFKA-20732).
+            log.update_highest_remote_offset(-1)
 
     def _end_term(self, partition: TopicIdPartition) -> None:
         term = self._terms.pop(partition, None)

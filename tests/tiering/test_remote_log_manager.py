@@ -297,6 +297,34 @@ def test_a_follower_learns_from_the_metadata_what_it_may_delete() -> None:
     simulate(story)
 
 
+def test_what_was_copied_before_an_unclean_election_is_found_anew() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.append(4, per_segment=2)
+        broker.log.roll(broker.environment.wall_clock_ms())
+        kept = broker.log.config
+        broker.log.update_config(replace(kept, local_retention_bytes=-1, retention_bytes=-1))
+        await until(lambda: broker.log.highest_remote_offset == 3)
+        broker.manager.on_leadership_change([], [PARTITION])
+        broker.log.truncate_to(1)
+        broker.topic.is_down = True
+        broker.lead(1)
+        broker.append(5, per_segment=2)
+        assert broker.log.highest_remote_offset == -1
+        broker.log.update_config(kept)
+        assert broker.log.delete_old_segments(broker.environment.wall_clock_ms()) == 0
+        broker.topic.is_down = False
+        last_closed = broker.log.local.active_segment.base_offset - 1
+        await until(lambda: broker.log.highest_remote_offset == last_closed)
+        everything, _ = await broker.consume(0)
+        assert everything == list(range(6))
+        await broker.manager.stop()
+
+    simulate(story)
+
+
 def test_the_metadata_topic_may_be_away_for_long() -> None:
     async def story(loop: SimulatedLoop) -> None:
         broker = TieredBroker(loop, MemoryTier(), SharedTopic())
