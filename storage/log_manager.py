@@ -101,7 +101,6 @@ class LogManager:
     def stored_cluster_id(self) -> str | None:
         """The cluster that the directories were first used for; None if all are new."""
         for log_dir in self.log_dirs:
-            log_dir.files.mkdirs(log_dir.path)
             meta = log_dir.read_meta_properties()
             if meta is not None:
                 return meta.cluster_id

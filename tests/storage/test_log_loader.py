@@ -128,6 +128,23 @@ def test_damage_cuts_the_log_there_and_takes_all_later_segments(
     assert info.first_offset == again.log_end_offset - 1
 
 
+@pytest.mark.parametrize("damage", [truncate, zero, garbage])
+def test_a_clean_stop_is_not_believed_against_the_bytes(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    before = everything(log)
+    log.close(NOW_MS)
+    damage(home.path / home.names(".log")[-1])
+    again = home.open()
+    found = everything(again)
+    assert before.startswith(found)
+    info = append(again, plain())
+    assert everything(again)[: len(found)] == found
+    assert info.first_offset == again.log_end_offset - 1
+
+
 def test_below_the_recovery_point_nothing_is_read_again(tmp_path: Path) -> None:
     home = LogHome(tmp_path)
     log = lived_in(home)

@@ -267,6 +267,37 @@ def test_fetches_are_whole_batches_within_limit_and_bound(
     log.release()
 
 
+@pytest.mark.parametrize("index_interval", [1, 300, 100_000])
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_any_limit_from_any_offset_to_any_watermark(
+    tmp_path: Path, index_interval: int, is_reopened: bool
+) -> None:
+    config = LogConfig(segment_bytes=2500, index_interval_bytes=index_interval)
+    home = LogHome(tmp_path, config)
+    log = home.open()
+    sent = [plain(1 + step % 3, size=10 * (step % 7)) for step in range(30)]
+    for view in sent:
+        append(log, view)
+    if is_reopened:
+        log.close(NOW_MS)
+        log = home.open()
+    headers = [only_batch(view) for view in sent]
+    for number, first in enumerate(headers):
+        for bound in (headers[-1].next_offset, headers[(number + 30) // 2].base_offset):
+            log.update_high_watermark(bound)
+            segment = log.local.segments.floor(first.base_offset)
+            for limit in range(0, 1200, 97):
+                taken = b""
+                for header in headers[number:]:
+                    fits = not taken or len(taken) + header.size_in_bytes <= limit
+                    is_same = log.local.segments.floor(header.base_offset) is segment
+                    if not (fits and is_same and header.next_offset <= bound):
+                        break
+                    taken += header.view
+                found = fetch(log, first.last_offset, max_bytes=limit)
+                assert content(found) == taken
+
+
 def test_what_is_readable_is_counted_across_segments(tmp_path: Path) -> None:
     log = filled(LogHome(tmp_path), 30)
     assert log.read_position(0, LOG_END) == log.size_in_bytes
