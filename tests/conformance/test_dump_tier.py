@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from tierlog.bench.tierlog_node import TierlogNode
-from tierlog.tiering.object_keys import ObjectKey, parse_object_key
+from tierlog.tiering.object_keys import parse_object_key
 
 from ..waiting import wait_until
 from .dump_log import Dump, check_segments, dump, files_in
@@ -37,6 +37,7 @@ PROPERTIES = {
     "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
 }
 RECORDS_EACH = 2_000
+PARTS = {".log", ".index", ".timeindex", ".snapshot", ".leader_epoch_checkpoint", ".manifest"}
 STARTED = re.compile(
     r"RemoteLogSegmentMetadata\{remoteLogSegmentId=RemoteLogSegmentId\{"
     rf"topicIdPartition=(?P<topic_id>\S+):{TOPIC}-0, id=(?P<id>\S+)\}}, "
@@ -45,21 +46,29 @@ STARTED = re.compile(
     r"segmentLeaderEpochs=\{(?P<epochs>[^}]*)\}, segmentSizeInBytes=(?P<size>\d+), "
     r"customMetadata=\S+, state=COPY_SEGMENT_STARTED, txnIdxEmpty=true\}"
 )
-FINISHED = re.compile(
+UPDATE = re.compile(
     r"RemoteLogSegmentMetadataUpdate\{remoteLogSegmentId=RemoteLogSegmentId\{"
     rf"topicIdPartition=(?P<topic_id>\S+):{TOPIC}-0, id=(?P<id>\S+)\}}, "
-    r"customMetadata=\S+, state=COPY_SEGMENT_FINISHED, eventTimestampMs=\d+, brokerId=0\}"
+    r"customMetadata=\S+, state=(?P<state>\w+), eventTimestampMs=\d+, brokerId=0\}"
 )
+
+
+class Copy(NamedTuple):
+    """What the metadata topic tells of a segment whose copy was finished."""
+
+    segment_id: str
+    start_offset: int
+    end_offset: int
+    size: int
+    max_timestamp: int
+    epochs: list[str]
 
 
 class Story(NamedTuple):
     """What is on the disk and in the tier once the broker has stopped."""
 
     logs: Path
-    copies: Path
-    """The objects that count, named as in a partition's directory."""
-    keys: Mapping[int, ObjectKey]
-    """By start offset."""
+    tier: Path
     sent: Mapping[int, Sent]
 
 
@@ -89,37 +98,80 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
         node.kill()
     with node:
         fill_and_wait("after the kill", "none")
-    copies, keys = copies_by_offset(directory)
-    return Story(directory / "logs", copies, keys, sent)
+    return Story(directory / "logs", directory / "remote", sent)
 
 
-def copies_by_offset(directory: Path) -> tuple[Path, dict[int, ObjectKey]]:
-    """Lay the tier's objects out as segments in a directory.
+class Events(NamedTuple):
+    """All that the metadata topic says, by segment id."""
 
-    Of a segment that the kill interrupted only the attempt that reached its manifest counts.
-    """
-    copies = directory / f"{TOPIC}-0"
-    copies.mkdir()
-    keys: dict[int, ObjectKey] = {}
-    for manifest in sorted((directory / "remote").glob("*/*.manifest")):
-        key = parse_object_key(f"{manifest.parent.name}/{manifest.name}")
-        assert key is not None
-        keys[key.start_offset] = key
-        for path in manifest.parent.glob(f"{manifest.stem}.*"):
-            shutil.copy(path, copies / f"{key.start_offset:020}{path.suffix}")
-    return copies, keys
+    started: dict[str, Copy]
+    states: dict[str, list[str]]
+    """What became of each after it was started."""
 
 
 @pytest.fixture(scope="module")
-def segments(story: Story) -> list[Dump]:
-    return check_segments(story.copies)
+def events(story: Story) -> Events:
+    directories = sorted(story.logs.glob("__remote_log_metadata-*"))
+    assert len(directories) == 2
+    flag = "--remote-log-metadata-decoder"
+    found = Events({}, {})
+    for log in [log for path in directories for log in check_segments(path, flag)]:
+        for each in log.records:
+            assert each.payload is not None
+            if started := STARTED.fullmatch(each.payload):
+                found.started[started["id"]] = _copy(started)
+                found.states[started["id"]] = []
+            else:
+                update = UPDATE.fullmatch(each.payload)
+                assert update, each.payload
+                found.states[update["id"]].append(update["state"])
+    return found
+
+
+@pytest.fixture(scope="module")
+def finished(events: Events) -> list[Copy]:
+    """What counts, in offset order."""
+    ids = [each for each, states in events.states.items() if states == ["COPY_SEGMENT_FINISHED"]]
+    return sorted((events.started[each] for each in ids), key=lambda copy: copy.start_offset)
+
+
+def _copy(started: re.Match[str]) -> Copy:
+    return Copy(
+        started["id"],
+        int(started["start"]),
+        int(started["end"]),
+        int(started["size"]),
+        int(started["timestamp"]),
+        started["epochs"].split(", "),
+    )
+
+
+@pytest.fixture(scope="module")
+def copies(story: Story, finished: list[Copy], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The finished copies, laid out and named as segments in a partition's directory."""
+    directory = tmp_path_factory.mktemp("copies") / f"{TOPIC}-0"
+    directory.mkdir()
+    for copy in finished:
+        paths = list(story.tier.glob(f"*/*-{copy.segment_id}.*"))
+        assert {path.suffix for path in paths} == PARTS
+        for path in paths:
+            key = parse_object_key(f"{path.parent.name}/{path.name}")
+            assert key is not None
+            assert key.start_offset == copy.start_offset
+            shutil.copy(path, directory / f"{copy.start_offset:020}{path.suffix}")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def segments(copies: Path) -> list[Dump]:
+    return check_segments(copies)
 
 
 def test_the_tier_and_the_disk_together_hold_what_was_acknowledged(
     story: Story, segments: list[Dump]
 ) -> None:
     local = check_segments(story.logs / f"{TOPIC}-0")
-    assert len(segments) >= 4
+    assert len(segments) >= 3
     assert len(local) <= 2
     end_of_tier = segments[-1].batches[-1].last_offset
     assert local[0].start_offset <= end_of_tier + 1, "nothing between the tier and the disk"
@@ -135,17 +187,17 @@ def test_the_copied_indexes_are_whole(segments: list[Dump]) -> None:
 
 
 def test_a_copied_snapshot_is_that_of_the_end_of_its_segment(
-    story: Story, segments: list[Dump]
+    copies: Path, segments: list[Dump]
 ) -> None:
-    snapshots = dump(files_in(story.copies, ".snapshot"))
+    snapshots = dump(files_in(copies, ".snapshot"))
     last: dict[int, int] = {}
     for log, snapshot in zip(segments, snapshots.values(), strict=True):
         last.update((batch.producer_id, batch.last_offset) for batch in log.batches)
         assert {each.producer_id: each.last_offset for each in snapshot.producers} == last
 
 
-def test_kafkas_classes_read_the_copied_leader_epochs(story: Story, segments: list[Dump]) -> None:
-    paths = files_in(story.copies, ".leader_epoch_checkpoint")
+def test_kafkas_classes_read_the_copied_leader_epochs(copies: Path, segments: list[Dump]) -> None:
+    paths = files_in(copies, ".leader_epoch_checkpoint")
     answers = run_java("Checkpoints.java", [f"epochs\t{path}" for path in paths])
     firsts: dict[int, int] = {}
     for log, answer in zip(segments, answers, strict=True):
@@ -155,32 +207,31 @@ def test_kafkas_classes_read_the_copied_leader_epochs(story: Story, segments: li
         assert answer.split() == [f"{epoch}={offset}" for epoch, offset in firsts.items()]
 
 
-def test_the_metadata_topic_tells_of_every_copy(story: Story, segments: list[Dump]) -> None:
-    directories = sorted(story.logs.glob("__remote_log_metadata-*"))
-    assert len(directories) == 2
-    flag = "--remote-log-metadata-decoder"
-    records = [
-        each for path in directories for log in check_segments(path, flag) for each in log.records
-    ]
-    started: dict[str, re.Match[str]] = {}
-    finished: set[str] = set()
-    for each in records:
-        assert each.payload is not None
-        if found := STARTED.fullmatch(each.payload):
-            started[found["id"]] = found
-        else:
-            found = FINISHED.fullmatch(each.payload)
-            assert found, each.payload
-            assert found["id"] in started
-            finished.add(found["id"])
-    told = {int(started[each]["start"]): started[each] for each in finished}
-    assert sorted(told) == sorted(story.keys) == [log.start_offset for log in segments]
-    for log in segments:
-        found, last = told[log.start_offset], log.batches[-1]
-        assert int(found["end"]) == last.last_offset
-        assert int(found["size"]) == last.position + last.size
-        assert int(found["timestamp"]) == max(batch.timestamp for batch in log.batches)
+def test_the_metadata_topic_tells_the_truth_of_every_copy(
+    finished: list[Copy], segments: list[Dump]
+) -> None:
+    for copy, log in zip(finished, segments, strict=True):
+        last = log.batches[-1]
         epochs: dict[int, int] = {}
         for batch in log.batches:
             epochs.setdefault(batch.leader_epoch, batch.base_offset)
-        assert found["epochs"].split(", ") == [f"{key}={value}" for key, value in epochs.items()]
+        assert copy == Copy(
+            copy.segment_id,
+            log.start_offset,
+            last.last_offset,
+            last.position + last.size,
+            max(batch.timestamp for batch in log.batches),
+            [f"{epoch}={offset}" for epoch, offset in epochs.items()],
+        )
+
+
+def test_an_attempt_that_a_kill_or_a_stop_cut_short_never_counts(
+    story: Story, events: Events, finished: list[Copy]
+) -> None:
+    cut_short = events.started.keys() - {copy.segment_id for copy in finished}
+    removal = ["DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"]
+    for segment_id in cut_short:
+        states = events.states[segment_id]
+        assert states == removal[: len(states)]
+        if states == removal:
+            assert not list(story.tier.glob(f"*/*-{segment_id}.*"))
