@@ -15,12 +15,11 @@ import subprocess
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from ..clients.environment import SystemEnvironment
 from ..clients.kafka_uuid import uuid_to_string
-from .probe import NotUpError, free_port, wait_until_up
+from .broker_node import BrokerNode
+from .probe import free_port
 
 KAFKA_VERSION = "4.3.1"
 RECIPE = Path(__file__).resolve().parent / "kafka"
@@ -181,11 +180,11 @@ def node_properties(
     return properties
 
 
-class KafkaNode:
+class KafkaNode(BrokerNode):
     """One Apache Kafka that is broker and controller, listening on 127.0.0.1.
 
-    A second node on the same directory finds the first one's data. `tiered` uses Kafka's
-    LocalTieredStorage under `<directory>/remote` and the topic-based metadata manager.
+    `tiered` uses Kafka's LocalTieredStorage under `<directory>/remote` and the topic-based metadata
+    manager.
     """
 
     def __init__(
@@ -197,79 +196,22 @@ class KafkaNode:
         port: int = 0,
         heap: str = "1g",
     ) -> None:
-        self.directory = directory
-        self.port = port or free_port()
+        super().__init__(directory, port)
         self._heap = heap
-        self._process: subprocess.Popen[bytes] | None = None
-        self._properties = node_properties(directory, self.port, free_port(), tiered)
-        self._properties |= properties or {}
+        self._stated = node_properties(directory, self.port, free_port(), tiered)
+        self._stated |= properties or {}
 
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+    def properties(self) -> Mapping[str, str]:
+        return self._stated
 
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, "The node was not started."
-        return self._process.pid
-
-    def start(self, timeout_s: float = 60) -> float:
-        """Format the storage if it is new, start, and wait: seconds to the first Metadata answer.
-
-        The seconds count from the start of the broker's process, without the formatting.
-        """
-        (self.directory / "logs").mkdir(parents=True, exist_ok=True)
-        configuration = self.directory / "server.properties"
-        lines = [f"{name}={value}\n" for name, value in self._properties.items()]
-        configuration.write_text("".join(lines))
-        if not (self.directory / "logs" / "meta.properties").exists():
+    def prepare(self, configuration: Path) -> None:
+        """Format the storage if it is new; its time does not count as the broker's start."""
+        logs = self.directory / "logs"
+        logs.mkdir(exist_ok=True)
+        if not (logs / "meta.properties").exists():
             cluster_id = uuid_to_string(SystemEnvironment().random_uuid())
             run_tool("kafka-storage", "format", "-t", cluster_id, "-c", str(configuration))
+
+    def command(self, configuration: Path) -> list[str]:
         flags = (f"-Xmx{self._heap}", f"-Xms{self._heap}", *_SERVER_FLAGS, "-Dkafka.log.level=INFO")
-        command = java_command("kafka.Kafka", str(configuration), flags=flags)
-        with (self.directory / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-        process = self._process
-        try:
-            return wait_until_up("127.0.0.1", self.port, timeout_s, lambda: process.poll() is None)
-        except NotUpError as error:
-            self.stop(timeout_s=5)
-            error.add_note(self.log_tail())
-            raise
-
-    def log_tail(self, lines: int = 30) -> str:
-        """The last lines the broker logged."""
-        path = self.directory / "server.log"
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
-
-    def stop(self, timeout_s: float = 40) -> None:
-        """Stop cleanly (SIGTERM); a node that does not stop in time is killed."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._process = None
-
-    def kill(self) -> None:
-        """End the process at once, as a crash would."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
+        return java_command("kafka.Kafka", str(configuration), flags=flags)

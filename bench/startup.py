@@ -9,10 +9,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from .broker_node import BrokerNode
 from .kafka_peer import KafkaNode
 from .process_usage import read_usage
 from .report import MEBIBYTE, print_table, ratio
-from .tierlog_node import BrokerNode, TierlogNode
+from .tierlog_node import TierlogNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

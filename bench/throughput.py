@@ -14,11 +14,12 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from .broker_node import BrokerNode
 from .kafka_peer import KafkaNode
 from .load import create_topic
 from .process_usage import read_usage
 from .report import GIGABYTE, MEBIBYTE, print_table, ratio
-from .tierlog_node import BrokerNode, TierlogNode
+from .tierlog_node import TierlogNode
 
 TOPIC_CONFIG = {"segment.bytes": str(256 * MEBIBYTE), "retention.ms": "-1"}
 
