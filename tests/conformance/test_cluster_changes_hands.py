@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.broker_node import BrokerNode
+from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.tierlog_node import TierlogNode
 
 from .dump_log import check_segments
