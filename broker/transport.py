@@ -25,8 +25,9 @@ from typing import Protocol, cast
 from ..clients.protocol.schema import Chunk
 from ..storage.files import FileRegion
 
-SCRATCH_BYTES = 256 * 1024
-"""Bytes taken from the socket in one call. Larger ones fall out of the processor's cache."""
+SCRATCH_BYTES = 512 * 1024
+"""Bytes taken from the socket in one call. Only the request that is cut off at its end is copied:
+a larger buffer cuts fewer, and falls out of the processor's cache sooner."""
 
 _SMALL_REGION_BYTES = 32 * 1024
 """Up to here, reading a region and joining it to its header is cheaper than a sendfile."""
