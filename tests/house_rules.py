@@ -10,7 +10,7 @@ import re
 import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from tierlog.tests.banned_calls import BANS, CODE_FOLDERS, TEST_BANS, banned
@@ -185,11 +185,12 @@ RULES: tuple[Callable[[SourceFile], Offences], ...] = (
 )
 
 
-def source_files() -> list[SourceFile]:
-    """Every Python file of the repository."""
+@cache
+def source_files() -> tuple[SourceFile, ...]:
+    """Every Python file of the repository, parsed once for all rules."""
     paths = [ROOT / "__init__.py"]
     for folder in ("broker", "replication", "tiering", "storage", "clients", "bench", "tests"):
         paths += sorted((ROOT / folder).rglob("*.py"))
-    return [
+    return tuple(
         SourceFile(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in paths
-    ]
+    )

@@ -37,8 +37,16 @@ def cpu_us(work: Callable[[], object]) -> float:
 def wheel_round(loop: asyncio.AbstractEventLoop) -> tuple[float, float]:
     wheel = TimerWheel(loop)
     entries = [TimerEntry() for _ in range(OPERATIONS)]
-    add = cpu_us(lambda: [wheel.add(entry, 500) for entry in entries])
-    cancel = cpu_us(lambda: [entry.cancel() for entry in entries])
+
+    def add_all() -> None:
+        for entry in entries:
+            wheel.add(entry, 500)
+
+    def cancel_all() -> None:
+        for entry in entries:
+            entry.cancel()
+
+    add, cancel = cpu_us(add_all), cpu_us(cancel_all)
     wheel.close()
     return add, cancel
 
@@ -56,11 +64,15 @@ def purgatory_round(loop: asyncio.AbstractEventLoop) -> tuple[float, float]:
 
 def loop_timer_round(loop: asyncio.AbstractEventLoop) -> tuple[float, float]:
     timers: list[asyncio.TimerHandle] = []
-    add = cpu_us(
-        lambda: [timers.append(loop.call_later(0.5, lambda: None)) for _ in range(OPERATIONS)]
-    )
-    cancel = cpu_us(lambda: [timer.cancel() for timer in timers])
-    return add, cancel
+
+    def add_all() -> None:
+        timers.extend(loop.call_later(0.5, int) for _ in range(OPERATIONS))
+
+    def cancel_all() -> None:
+        for timer in timers:
+            timer.cancel()
+
+    return cpu_us(add_all), cpu_us(cancel_all)
 
 
 async def main() -> None:
