@@ -71,8 +71,7 @@ check: lint
 
 .PHONY: test
 test: lint
-	$(BIN)/pytest -q --benchmark-disable bench/micro
-	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --benchmark-disable tests bench/micro
 
 .PHONY: simulate
 simulate: setup-test

@@ -29,8 +29,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        relative = item.path.relative_to(TESTS)
-        if SLOW_FOLDERS.intersection(relative.parts):
+        # The micro-benchmarks of bench/ may run along.
+        parts = item.path.relative_to(TESTS).parts if item.path.is_relative_to(TESTS) else ()
+        if SLOW_FOLDERS.intersection(parts):
             item.add_marker(pytest.mark.slow)
 
 
