@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
+from ..clients.kafka_uuid import ZERO_UUID
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.config import LogConfig
 from ..storage.log_manager import LogManager
@@ -162,7 +163,9 @@ class HostedPartitions:
             return partition
         now_ms = self._environment.wall_clock_ms()
         stale = self._log_manager.get_log(name)
-        if stale is not None and stale.topic_id != topic.topic_id:
+        # A log that lost its topic's id in a power loss is taken for the topic's: its records may
+        # have been acknowledged.
+        if stale is not None and stale.topic_id not in (ZERO_UUID, topic.topic_id):
             self._log_manager.delete_log(name, now_ms)
         config = self._log_config(image, topic.name)
         log = self._log_manager.get_or_create_log(name, topic.topic_id, config, now_ms)

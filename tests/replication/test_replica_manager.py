@@ -15,6 +15,7 @@ from tierlog.replication.fetch_data import (
     FetchParams,
     FetchPartitionResult,
 )
+from tierlog.storage.checkpoint import PARTITION_METADATA_FILE
 from tierlog.storage.config import LogConfig
 from tierlog.storage.producer_entry import AppendOrigin
 from tierlog.tests.replication.broker_node import (
@@ -26,7 +27,7 @@ from tierlog.tests.replication.broker_node import (
     values_in,
     with_broker,
 )
-from tierlog.tests.replication.node import create, creation, delete
+from tierlog.tests.replication.node import DATA, create, creation, delete
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
@@ -310,6 +311,25 @@ def test_a_log_without_a_topic_is_left_alone_until_its_name_is_wanted(
         assert log.topic_id == node.controller.image.topics_by_name["t"].topic_id
 
     simulate(first)
+    with_broker(second, disk)
+
+
+def test_a_log_that_lost_the_name_of_its_topic_keeps_its_records() -> None:
+    """What a power loss can take of a log that was never flushed; Kafka adopts it as well."""
+    disk = SimulatedDisk()
+
+    async def first(node: BrokerNode) -> None:
+        await create(node.controller, "t")
+        node.append("t", b"kept")
+
+    async def second(node: BrokerNode) -> None:
+        (result,) = node.fetch_now(node.asked("t", 0))
+        assert values_in(result) == [b"kept"]
+        topic_id = node.controller.image.topics_by_name["t"].topic_id
+        assert node.replicas.partition(TopicPartition("t", 0)).log.topic_id == topic_id
+
+    with_broker(first, disk)
+    SimulatedFiles(disk).remove(f"{DATA}/t-0/{PARTITION_METADATA_FILE}")
     with_broker(second, disk)
 
 
