@@ -136,7 +136,7 @@ class Broker:
         try:
             ports = await server.bind(self.config.listeners.bound)
         except OSError as error:
-            addresses = ", ".join(f"{each.host}:{each.port}" for each in self.listeners.bound)
+            addresses = ", ".join(each.address for each in self.listeners.bound)
             raise StartError(f"Cannot listen on {addresses}: {error.strerror}.") from error
         self.listeners = with_bound_ports(self.config.listeners, ports)
 

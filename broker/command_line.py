@@ -140,7 +140,7 @@ def _on_signal(stop: asyncio.Event) -> None:
 
 def _say_ready(broker: Broker, started_ms: int) -> None:
     took_s = (SystemEnvironment().wall_clock_ms() - started_ms) / 1000
-    addresses = ", ".join(f"{each.host}:{each.port}" for each in broker.listeners.advertised)
+    addresses = ", ".join(each.address for each in broker.listeners.advertised)
     remote = broker.config.remote_storage
     tier = f"remote tier {remote}" if remote else "no remote tier"
     print(f"tierlog {__version__} ready on {addresses} in {took_s:.2f} s, {tier}", flush=True)

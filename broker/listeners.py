@@ -20,9 +20,14 @@ class Endpoint(NamedTuple):
     host: str
     port: int
 
-    def __str__(self) -> str:
+    @property
+    def address(self) -> str:
+        """``host:port`` as a client's bootstrap list wants it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.name}://{self.address}"
 
 
 class Listeners(NamedTuple):

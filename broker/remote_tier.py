@@ -18,7 +18,7 @@ from .listeners import EVERY_INTERFACE, Endpoint
 def own_address(endpoint: Endpoint) -> str:
     """Where this process reaches its own listener."""
     host = "127.0.0.1" if endpoint.host in EVERY_INTERFACE else endpoint.host
-    return f"[{host}]:{endpoint.port}" if ":" in host else f"{host}:{endpoint.port}"
+    return endpoint._replace(host=host).address
 
 
 def make_remote_log_manager(

@@ -83,8 +83,9 @@ class SocketListener:
                 # The peer may have gone between connect and accept.
                 connected.close()
                 continue
-            host: object = address[0]
-            self._on_connected(SocketTransport(connected, str(host), self._scratch))
+            # A listener for both families shows IPv4 peers as mapped IPv6 addresses.
+            host = str(address[0]).removeprefix("::ffff:")
+            self._on_connected(SocketTransport(connected, host, self._scratch))
 
     def _prepare(self, connected: socket.socket) -> None:
         connected.setblocking(False)
@@ -112,16 +113,14 @@ class SocketNetwork:
         self._options = options
 
     async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
-        loop = asyncio.get_running_loop()
         address: tuple[str, int] = (host, port)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         if not host:
             family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
             address = ("", port)
         elif family is socket.AF_INET:
-            found = await loop.getaddrinfo(
-                host, port, family=socket.AF_INET, type=socket.SOCK_STREAM
-            )
+            # Nobody is served yet whom a slow name server could keep waiting.
+            found = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)
             address = (str(found[0][4][0]), port)
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
