@@ -7,6 +7,7 @@ stated counts. DescribeConfigs shows the whole chain.
 """
 
 from collections.abc import Mapping
+from itertools import dropwhile
 from typing import NamedTuple
 
 from ..storage.config import TOPIC_CONFIGS, LogConfig
@@ -70,19 +71,18 @@ class TopicDefaults:
     def chain(self, topic_property: str) -> list[Default]:
         """The broker properties that give this default, as DescribeConfigs lists them.
 
-        The coarser synonyms are listed where they are stated, not with Kafka's own default.
+        First those that are stated, then Kafka's defaults, from the strongest name on: where that
+        one is in neither list, Kafka shows none of the coarser ones (`ConfigHelper`).
         """
-        chain: list[Default] = []
-        strongest = TOPIC_CONFIGS[topic_property].server_synonym
-        for name, _ in self.synonyms(topic_property):
+        names = [name for name, _ in self.synonyms(topic_property)]
+        stated = self._values.stated
+        chain = [Default(name, stated[name].strip(), True) for name in names if name in stated]
+        for name in names:
             definition = TABLES.find(name)
-            assert definition is not None
-            stated = self._values.stated.get(name)
-            if stated is not None:
-                chain.append(Default(name, stated.strip(), True))
-            if definition.default is not None and name == strongest:
+            if definition is not None and definition.default is not None:
                 chain.append(Default(name, definition.default, False))
-        return chain
+        strongest = TOPIC_CONFIGS[topic_property].server_synonym
+        return list(dropwhile(lambda each: each.name != strongest, chain))
 
     def log_config(self) -> LogConfig:
         """The configuration of a topic that sets nothing itself."""

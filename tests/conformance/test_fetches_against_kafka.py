@@ -42,7 +42,12 @@ END = BATCHES * RECORDS_PER_BATCH
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
-    settings = {"auto.create.topics.enable": "false", "node.id": "1"}
+    # The records are of 2023, and retention must not take them.
+    settings = {
+        "auto.create.topics.enable": "false",
+        "node.id": "1",
+        "log.retention.ms": "-1",
+    }
     untiered = {**settings, "remote.log.storage.system.enable": "false"}
     kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
     with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), untiered) as ours:
