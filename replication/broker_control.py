@@ -102,7 +102,7 @@ def register_broker(
 def _led_anew(image: ClusterImage, broker_id: int) -> list[Message]:
     """New leader epochs for what the broker led, and for what has no leader and could have it."""
     return [
-        PartitionChangeRecord(partition_id=number, topic_id=topic.topic_id, leader=broker_id)
+        _election(topic.topic_id, number, partition, broker_id)
         for topic in image.topics_by_name.values()
         for number, partition in topic.partitions.items()
         if _is_to_lead(partition, broker_id)
@@ -111,8 +111,24 @@ def _led_anew(image: ClusterImage, broker_id: int) -> list[Message]:
 
 def _is_to_lead(partition: PartitionImage, broker_id: int) -> bool:
     if partition.leader == NO_LEADER:
-        return broker_id in partition.isr
+        return broker_id in (partition.isr or partition.elr)
     return partition.leader == broker_id
+
+
+def _election(
+    topic_id: Uuid, number: int, partition: PartitionImage, broker_id: int
+) -> PartitionChangeRecord:
+    """The record that elects a broker, alone where the in-sync set is empty.
+
+    Apache Kafka leaves it so when the last broker stops, and keeps apart who was in it: the
+    eligible leader replicas, which hold all that was committed (KIP-966).
+    """
+    record = PartitionChangeRecord(partition_id=number, topic_id=topic_id, leader=broker_id)
+    if not partition.isr:
+        record.isr = [broker_id]
+        record.eligible_leader_replicas = []
+        record.last_known_elr = []
+    return record
 
 
 def allocate_producer_ids(

@@ -80,14 +80,19 @@ def test_from_us_to_kafka_and_back(tmp_path: Path) -> None:
     check_directory(tmp_path / "logs", sent)
 
 
-def test_from_a_killed_kafka_to_us_and_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["killed", "stopped"])
+def test_from_kafka_to_us_and_back(tmp_path: Path, ending: str) -> None:
+    """A Kafka that is stopped takes its partitions' last leader out of the in-sync replicas."""
     ours = TierlogNode(tmp_path, properties=OUR_PROPERTIES)
     kafka = KafkaNode(tmp_path, heap="512m", properties=PROPERTIES)
     kafka.start()
     try:
         sent = fill(kafka)
     finally:
-        kafka.kill()
+        if ending == "killed":
+            kafka.kill()
+        else:
+            kafka.stop()
     with ours:
         find_and_go_on(ours, sent, "second")
     with kafka:
