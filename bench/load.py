@@ -90,7 +90,8 @@ def consume(bootstrap: str, topic: str, records: int) -> float:
     started = time.perf_counter()
     seen = 0
     while seen < records:
-        messages = consumer.consume(_MESSAGES_A_CALL, timeout=60)
+        # The call waits for as many as it is asked for.
+        messages = consumer.consume(min(_MESSAGES_A_CALL, records - seen), timeout=60)
         if not messages:
             raise RuntimeError(f"nothing came for a minute after {seen} of {records} records")
         for message in messages:
