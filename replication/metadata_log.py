@@ -15,6 +15,7 @@ Rules it keeps:
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.protocol.codec import encode_bytes
 from ..clients.protocol.schema import Message
@@ -217,4 +218,13 @@ class MetadataLog:
                 offset = batch.next_offset
 
     def close(self, now_ms: int) -> None:
-        self._log.close(now_ms)
+        """Close the log properly. On a disk that has failed it stays as a crash would leave it."""
+        log_dir = self._log.log_dir
+        if not log_dir.is_online:
+            return
+        try:
+            self._log.close(now_ms)
+        except KafkaError:
+            # Whoever watches the directory has been told why it failed.
+            if log_dir.is_online:
+                raise

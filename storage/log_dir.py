@@ -70,8 +70,9 @@ class LogDir:
         return self._storage_error()
 
     def _storage_error(self) -> KafkaError:
+        reason = f": {self.failure.strerror}" if self.failure and self.failure.strerror else ""
         return KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {self.path} is offline."
+            ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {self.path} is offline{reason}."
         )
 
     # -- Ownership ----------------------------------------------------------------------------
