@@ -43,7 +43,7 @@ class ProducerOptions(TypedDict, total=False):
     linger_ms: int
     batch_size: int
     compression: CompressionType
-    enable_idempotence: bool
+    enable_idempotence: bool | None
     buffer_memory: int
     max_request_size: int
     max_block_ms: int
@@ -54,16 +54,23 @@ class ProducerOptions(TypedDict, total=False):
     environment: Environment | None
 
 
+_ALL_ACKS = -1
+
+
 @dataclass(frozen=True, slots=True)
 class ProducerConfig:
-    """A producer's settings under Kafka's names; the defaults are Kafka's, but for linger."""
+    """A producer's settings under Kafka's names; the defaults are Kafka's, but for linger.
+
+    Where nothing is said of idempotence, a producer is idempotent as long as `acks` is -1 (all). To
+    ask for both, idempotence and fewer acks, raises `KafkaError(INVALID_CONFIG)`.
+    """
 
     client_id: str = "tierlog-producer"
-    acks: int = -1
+    acks: int = _ALL_ACKS
     linger_ms: int = 0
     batch_size: int = 16_384
     compression: CompressionType = CompressionType.NONE
-    enable_idempotence: bool = False
+    enable_idempotence: bool | None = None
     buffer_memory: int = 32 * 1024 * 1024
     max_request_size: int = 1024 * 1024
     max_block_ms: int = 60_000
@@ -72,6 +79,21 @@ class ProducerConfig:
     retry_backoff_ms: int = 100
     network: NetworkConfig | None = None
     environment: Environment | None = None
+
+    def __post_init__(self) -> None:
+        if self.enable_idempotence and self.acks != _ALL_ACKS:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "Must set acks to all in order to use the idempotent producer: otherwise a record "
+                "may be lost after it was acknowledged.",
+            )
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether retries write once and in order (KIP-679)."""
+        if self.enable_idempotence is None:
+            return self.acks == _ALL_ACKS
+        return self.enable_idempotence
 
 
 _REQUESTS_MAX = 128
@@ -166,7 +188,7 @@ class Sender:
             tasks.start(self._produce(node_id, batches), f"produce to {node_id}")
 
     def _has_identity(self, tasks: TaskOwner) -> bool:
-        if not self._config.enable_idempotence or self._identity is not None:
+        if not self._config.is_idempotent or self._identity is not None:
             return True
         if not self._is_identifying:
             self._is_identifying = True

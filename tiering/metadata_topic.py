@@ -54,9 +54,6 @@ class ClusterMetadataTopic:
             producer = Producer(
                 bootstrap,
                 client_id=_CLIENT_ID,
-                acks=-1,
-                linger_ms=0,
-                enable_idempotence=True,
                 environment=self._environment,
             )
             await producer.start()

@@ -6,7 +6,7 @@ story can ask afterwards whether the client behaved.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -119,7 +119,9 @@ class ModelCluster:
         self.topics: dict[str, list[ModelPartition]] = {}
         self.brokers = [ModelBroker(self, node_id) for node_id in range(broker_count)]
         self.control: Control = lambda _broker, _request: None
+        self.answer_delay_s: Callable[[ModelBroker, Message], float] = lambda _broker, _request: 0
         self.requests: list[Message] = []
+        self._creations: Counter[str] = Counter()
         self.next_producer_id = 1000
 
     @property
@@ -131,14 +133,15 @@ class ModelCluster:
             await broker.start()
 
     def create_topic(self, name: str, partition_count: int) -> list[ModelPartition]:
-        """Leaders go round the brokers."""
+        """Leaders go round the brokers. A topic of that name is another one from now on."""
+        self._creations[name] += 1
         self.topics[name] = [
             ModelPartition(leader=number % len(self.brokers)) for number in range(partition_count)
         ]
         return self.topics[name]
 
     def topic_id(self, name: str) -> Uuid:
-        return Uuid(name.encode().rjust(16, b"\x01"))
+        return Uuid(name.encode().rjust(16, bytes([self._creations[name]])))
 
     def find(self, name: str, topic_id: Uuid, number: int) -> ModelPartition | None:
         """The partition by its topic's name, or by its id."""
@@ -358,11 +361,13 @@ class _Connection(asyncio.Protocol):
                 return
             except SilenceError:
                 continue
-            # An empty fetch waits, as with a real broker; anything else is answered at once.
+            # An empty fetch waits, as with a real broker; anything else only if the test says so.
+            delay_s = self._broker.cluster.answer_delay_s(self._broker, message)
             if isinstance(message, FetchRequest) and _is_empty(answer):
+                delay_s = message.max_wait_ms / 1000
+            if delay_s:
                 self._is_busy = True
-                loop = asyncio.get_running_loop()
-                loop.call_later(message.max_wait_ms / 1000, self._send, header, answer)
+                asyncio.get_running_loop().call_later(delay_s, self._send, header, answer)
             else:
                 self._send(header, answer)
 

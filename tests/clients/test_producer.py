@@ -227,6 +227,28 @@ def test_a_batch_that_was_given_up_costs_the_producer_its_id() -> None:
     with_a_producer(story, enable_idempotence=True)
 
 
+def test_without_a_word_about_it_a_producer_is_idempotent_where_acks_allow_it() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        await producer.send("t", b"x")
+        has_id.append(partition.stored[0].has_producer_id)
+        assert cluster.count(InitProducerIdRequest) == has_id[-1]
+
+    has_id: list[bool] = []
+    with_a_producer(story)
+    with_a_producer(story, acks=-1)
+    with_a_producer(story, acks=1)
+    with_a_producer(story, enable_idempotence=False)
+    assert has_id == [True, True, False, False]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_idempotence_that_was_asked_for_needs_all_acks(acks: int) -> None:
+    with pytest.raises(KafkaError, match="Must set acks to all") as refused:
+        Producer("broker:9092", acks=acks, enable_idempotence=True)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
 def test_a_full_buffer_refuses_at_once_or_makes_the_sender_wait() -> None:
     async def story(cluster: ModelCluster, producer: Producer) -> None:
         cluster.create_topic("t", 1)
