@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ..clients.producer import Producer
 
 _CLIENT_ID = "__remote_log_metadata_client"
+# What an event that is lost at a stop would have told (a copy, say) is done again after the next
+# start: no stop should wait for it until the delivery timeout.
+_STOP_TIMEOUT_MS = 2_000
 
 
 class ClusterMetadataTopic:
@@ -135,4 +138,4 @@ class ClusterMetadataTopic:
         if consumer is not None:
             await consumer.stop()
         if producer is not None:
-            await producer.stop()
+            await producer.stop(_STOP_TIMEOUT_MS)

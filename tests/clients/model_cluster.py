@@ -6,6 +6,7 @@ story can ask afterwards whether the client behaved.
 """
 
 import asyncio
+import hashlib
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -141,7 +142,8 @@ class ModelCluster:
         return self.topics[name]
 
     def topic_id(self, name: str) -> Uuid:
-        return Uuid(name.encode().rjust(16, bytes([self._creations[name]])))
+        named = f"{name} {self._creations[name]}".encode()
+        return Uuid(hashlib.blake2b(named, digest_size=16).digest())
 
     def find(self, name: str, topic_id: Uuid, number: int) -> ModelPartition | None:
         """The partition by its topic's name, or by its id."""
