@@ -244,7 +244,7 @@ class Sender:
                 ProduceResponse,
                 version_max=NEWEST if has_ids else _LAST_VERSION_BY_NAME,
             )
-            self._on_response(batches, response)
+            self._on_response(batches, request, response)
         except KafkaError as error:
             for batch in batches:
                 self._on_failure(batch, error)
@@ -273,10 +273,14 @@ class Sender:
             topic_data=list(topics.values()),
         )
 
-    def _on_response(self, batches: list[ProducerBatch], response: ProduceResponse) -> None:
+    def _on_response(
+        self, batches: list[ProducerBatch], request: ProduceRequest, response: ProduceResponse
+    ) -> None:
+        # By the ids that were asked with: a topic may have been made again since.
+        names = {topic.topic_id: topic.name for topic in request.topic_data}
         answers: dict[TopicPartition, PartitionProduceResponse] = {}
         for topic in response.responses:
-            name = topic.name or self._metadata.topic_names.get(topic.topic_id, "")
+            name = topic.name or names.get(topic.topic_id, "")
             for answer in topic.partition_responses:
                 answers[TopicPartition(name, answer.index)] = answer
         for batch in batches:

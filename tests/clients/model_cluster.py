@@ -98,12 +98,9 @@ class ModelPartition:
             known = self.sequences.get((batch.producer_id, batch.base_sequence))
             if known is not None:
                 return ErrorCode.NONE, known
-            sent = sum(
-                stored.record_count
-                for stored in self.stored
-                if stored.producer_id == batch.producer_id
-            )
-            if batch.base_sequence != sent:
+            mine = [stored for stored in self.stored if stored.producer_id == batch.producer_id]
+            # As with Kafka, a producer that is not known may begin anywhere.
+            if mine and batch.base_sequence != mine[-1].last_sequence + 1:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
         offset = self.end_offset
         stamp(batch.view, 0, offset, self.epoch)
