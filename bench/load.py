@@ -82,7 +82,6 @@ def consume(bootstrap: str, topic: str, records: int) -> float:
             "bootstrap.servers": bootstrap,
             "group.id": "tierlog-bench",
             "enable.auto.commit": False,
-            "fetch.message.max.bytes": 8 << 20,
             "queued.max.messages.kbytes": 200_000,
         }
     )
