@@ -79,9 +79,7 @@ class LogDir:
 
     def acquire(self) -> None:
         """Make the directory and lock it. Raises LogDirError if another process has it."""
-        if not self.files.is_directory(self.path):
-            self.files.mkdirs(self.path)
-            self.files.sync_dir(self.path.rpartition("/")[0] or "/")
+        _make_durably(self.files, self.path.rstrip("/"))
         try:
             self._lock = self.files.lock(f"{self.path}/{LOCK_FILE}")
         except BlockingIOError as error:
@@ -156,6 +154,16 @@ class LogDir:
         """Forget it, durably, before anything is written: from here on a crash needs recovery."""
         if self.files.remove(f"{self.path}/{CLEAN_SHUTDOWN_FILE}"):
             self.files.sync_dir(self.path)
+
+
+def _make_durably(files: Files, path: str) -> None:
+    """Make a directory and its parents; the name of each new one is synced in its parent."""
+    if path in ("", ".") or files.is_directory(path):
+        return
+    parent, slash, _ = path.rpartition("/")
+    _make_durably(files, parent)
+    files.mkdirs(path)
+    files.sync_dir(parent or slash or ".")
 
 
 class _OnDisk(Protocol):
