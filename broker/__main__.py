@@ -1,9 +1,11 @@
 """Where the `tierlog` command begins.
 
-It looks at the clock before it imports what takes time, and until the broker listens to signals
-itself, Ctrl-C and SIGTERM simply end the process: nothing has begun that would have to be stopped.
+It looks at the clock before it imports what takes time. Until the broker is up, Ctrl-C and SIGTERM
+end the process on the spot, even in the middle of a long recovery: whatever a start does survives a
+kill, and nobody has been promised anything yet.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ from types import FrameType
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
-    sys.exit(0)
+    os._exit(0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

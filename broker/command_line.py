@@ -10,9 +10,11 @@ import argparse
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 
 from .. import __version__
 from ..clients.environment import SystemEnvironment
@@ -25,6 +27,7 @@ from .socket_listener import local_host_name
 
 _LOG = logging.getLogger("tierlog")
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STOP_TIMEOUT_S = 20.0
 _GARBAGE_THRESHOLD = 50_000
 
@@ -107,8 +110,6 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
     broker = Broker(config)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _on_signal, stop)
     fatal: list[str] = []
 
     def give_up(sentence: str) -> None:
@@ -117,6 +118,8 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
 
     broker.on_fatal = give_up
     await broker.start()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, _on_signal, stop)
     # What is alive now stays: it need not be looked at by every collection to come.
     gc.collect()
     gc.freeze()
@@ -133,9 +136,16 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
 
 
 def _on_signal(stop: asyncio.Event) -> None:
-    if stop.is_set():
-        raise SystemExit(130)
     stop.set()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.remove_signal_handler(number)
+        signal.signal(number, _leave)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    """Told a second time. Not through the loop: it may be busy with just what takes so long."""
+    os._exit(130)
 
 
 def _say_ready(broker: Broker, started_ms: int) -> None:

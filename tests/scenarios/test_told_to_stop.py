@@ -1,0 +1,51 @@
+"""Ctrl-C and SIGTERM at any moment: no traceback, soon over, and the next start finds everything."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tierlog.tests.broker_process import BrokerProcess
+from tierlog.tests.scenarios.foreign_clients import CLIENTS
+from tierlog.tests.scenarios.plain_io import produce, read, value_of
+from tierlog.tests.waiting import wait_until
+
+RECORDS = 20_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_start_can_be_interrupted(number: int, tmp_path: Path) -> None:
+    with BrokerProcess.on(tmp_path) as broker:
+        CLIENTS["confluent-kafka"].create_topic(broker.bootstrap, "kept", {})
+        sent = produce(broker.bootstrap, "kept", map(value_of, range(RECORDS)), timeout_ms=30_000)
+        assert len(sent.acknowledged) == RECORDS
+        broker.kill()
+    # The lock is taken just before the logs are loaded, and all of this one must be recovered.
+    lock = tmp_path / "data" / ".lock"
+    lock.unlink()
+    interrupted = BrokerProcess.on(tmp_path)
+    wait_until(lock.exists, 20, "the broker did not begin to start")
+    assert interrupted.stop(number) == 0
+    interrupted.close()
+
+    with BrokerProcess.on(tmp_path) as broker:
+        assert read(broker.bootstrap, "kept", RECORDS) == sent.acknowledged
+        assert broker.stop() == 0
+    assert "Traceback" not in broker.log.read_text()
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
+    with BrokerProcess.on(tmp_path) as broker:
+        CLIENTS["confluent-kafka"].create_topic(broker.bootstrap, "kept", {})
+        sent = produce(broker.bootstrap, "kept", map(value_of, range(1_000)), timeout_ms=30_000)
+        broker.process.send_signal(signal.SIGINT)
+        wait_until(lambda: "Stopping." in broker.log.read_text(), 20, "it does not stop")
+        # It may be over by now; if it is not, it leaves at once.
+        assert broker.stop(signal.SIGINT) in (0, 130, -signal.SIGINT)
+    with BrokerProcess.on(tmp_path) as broker:
+        assert read(broker.bootstrap, "kept", 1_000) == sent.acknowledged
+    told = broker.log.read_text()
+    assert "Traceback" not in told
+    assert "never awaited" not in told
