@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at any moment: no traceback, soon over, and the next start finds everything."""
+"""Ctrl-C and SIGTERM at any moment: no traceback, soon over, and the next start finds all."""
 
 import signal
 from pathlib import Path
