@@ -240,7 +240,7 @@ class Broker:
         controller.start(self._registration(meta))
         log_manager.on_log_dir_failure(partial(self._log_dir_failed, log_manager))
         log_manager.start(now_ms, self._topic_configs(controller, log_config))
-        self._started.callback(lambda: log_manager.shutdown(environment.wall_clock_ms()))
+        self._started.callback(self._close_logs, log_manager, controller)
         self._started.push_async_callback(controller.stop)
         housekeeping = Housekeeping(
             housekeeping_config(config.values), log_manager, environment, flusher, _housework_failed
@@ -248,6 +248,11 @@ class Broker:
         self._started.push_async_callback(housekeeping.stop)
         housekeeping.start()
         return log_manager, controller
+
+    def _close_logs(self, log_manager: LogManager, controller: Controller) -> None:
+        """Write down with the clean stop in which of its registrations this broker stopped."""
+        registration = controller.image.brokers[self.config.node_id]
+        log_manager.shutdown(self._world.environment.wall_clock_ms(), registration.epoch)
 
     def _registration(self, meta: Sequence[MetaProperties]) -> BrokerRegistration:
         return BrokerRegistration(

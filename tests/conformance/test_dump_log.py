@@ -175,7 +175,7 @@ def test_kafkas_classes_read_the_checkpoints(story: Story) -> None:
     assert starts == ""
     assert _epochs_of(segments_of(partition)) == epochs.split()
     assert metadata.split()[0] == "0"
-    assert shutdown != "none"
+    assert int(shutdown) >= 0
     assert meta.split()[1] == "3"
     assert quorum.split()[1] == "3"
 
