@@ -270,10 +270,14 @@ class LocalLog:
     # -- Truncation and deletion --------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop everything at and above `offset`, which lies within the log."""
+        """Drop everything at and above `offset`, which lies within the log.
+
+        `sync_truncation` makes it durable, before anything is appended. The last segments go first:
+        so there is no hole in what a power loss leaves.
+        """
         assert self.segments.first.base_offset <= offset <= self.log_end_offset
         self._truncations += 1
-        for segment in self.segments.starting_at_or_above(offset):
+        for segment in reversed(self.segments.starting_at_or_above(offset)):
             if segment is not self.segments.first:
                 self._delete_now(segment)
         active = self.active_segment
@@ -287,13 +291,18 @@ class LocalLog:
         self.recovery_point = min(self.recovery_point, offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything; the log is empty and continues at `offset`."""
+        """Drop everything; the log is empty and continues at `offset`. See `truncate_to`."""
         self._truncations += 1
-        for segment in self.segments:
+        for segment in self.segments.starting_at_or_above(0)[::-1]:
             self._delete_now(segment)
         self.segments.add(LogSegment(self._files, self.directory, offset, self.config, now_ms))
         self.log_end_offset = offset
         self.recovery_point = offset
+
+    def sync_truncation(self) -> None:
+        """fsync what a truncation left: later records must not stand among earlier ones."""
+        self.active_segment.flush_log()
+        self._files.sync_dir(self.directory)
 
     def _delete_now(self, segment: LogSegment) -> None:
         self.segments.remove(segment)

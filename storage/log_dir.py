@@ -14,6 +14,13 @@ from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
+from ..clients.topic_partition import TopicPartition
+from .checkpoint import (
+    RECOVERY_POINT_FILE,
+    MalformedCheckpointError,
+    read_offset_checkpoint,
+    write_offset_checkpoint,
+)
 from .files import DirectoryLock, Files
 from .index import CorruptIndexError
 
@@ -125,6 +132,23 @@ class LogDir:
             f"cluster.id={meta.cluster_id}\n"
         )
         self.files.atomic_replace(f"{self.path}/{META_PROPERTIES_FILE}", content.encode("utf-8"))
+
+    # -- The recovery points ------------------------------------------------------------------
+
+    def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
+        """See that the checkpoint names no offset above `offset`, durably.
+
+        To be called before records that were durable go: what a later recovery finds in their place
+        it must look at, batch by batch.
+        """
+        path = f"{self.path}/{RECOVERY_POINT_FILE}"
+        try:
+            points = read_offset_checkpoint(self.files, path)
+        except MalformedCheckpointError:
+            return  # nobody believes it, which is as good as 0
+        if points.get(topic_partition, 0) > offset:
+            points[topic_partition] = offset
+            write_offset_checkpoint(self.files, path, points)
 
     # -- The clean shutdown marker ------------------------------------------------------------
 

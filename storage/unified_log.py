@@ -423,13 +423,16 @@ class UnifiedLog:
         if offset < self.local.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        self.leader_epochs.truncate_from_end(offset)
         if offset >= self.local.log_end_offset:
+            self.leader_epochs.truncate_from_end(offset)
             return
+        self.log_dir.lower_recovery_point(self.topic_partition, offset)
+        self.leader_epochs.truncate_from_end(offset)
         self.local.truncate_to(offset, self._now_ms)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.local_log_start_offset = min(self.local_log_start_offset, offset)
         reload_producers(self.producers, self.local.segments, self.log_start_offset, offset)
+        self.local.sync_truncation()
         self.update_high_watermark(self.high_watermark)
 
     @on_disk
@@ -438,9 +441,11 @@ class UnifiedLog:
 
         A follower of a tiered log keeps the leader's `log_start_offset` below it (KIP-405).
         """
+        self.log_dir.lower_recovery_point(self.topic_partition, 0)
         self.local.truncate_fully_and_start_at(offset, self._now_ms)
         self.leader_epochs.clear()
         self.producers.truncate_fully_and_start_at(offset)
+        self.local.sync_truncation()
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self.local_log_start_offset = offset
         self.update_high_watermark(offset)

@@ -14,6 +14,7 @@ import pytest
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import RecordBatch
 from tierlog.storage.leader_epoch import LeaderEpochCache
+from tierlog.storage.local_log import LocalLog
 from tierlog.storage.log_dir import LogDir
 from tierlog.storage.log_segment import LogSegment
 from tierlog.storage.unified_log import UnifiedLog
@@ -106,12 +107,93 @@ class LosesOldSegments(LogScenario):
         assert log.log_start_offset > 0
 
 
+class Truncates(LogScenario):
+    """What was flushed is cut off, for a leader that never had it; other records follow.
+
+    Until the cut is made the log may be found uncut, but never with a hole or a mixture in it.
+    """
+
+    uncut = b""
+
+    def story(self, log: UnifiedLog, files: SimulatedFiles) -> None:
+        for counts in ((1, 1, 1, 2), (1, 2), (3, 1)):
+            for count in counts:
+                self.append(log, count)
+            self.elect()
+            if counts != (3, 1):
+                log.roll(NOW_MS)
+        self.flush(log)
+        self.checkpoint(log, files)
+        assert [segment.base_offset for segment in log.local.segments] == [0, 5, 8]
+        self.cut(log)
+        self.elect()
+        self.append(log, 1)
+        self.append(log, 1)
+        log.roll(NOW_MS)
+        self.append(log, 2)
+        self.flush(log)
+        self.append(log, 2)
+        self.checkpoint(log, files)
+        self.append(log, 3)
+
+    def cut(self, log: UnifiedLog) -> None:
+        self.truncate(log, 3)
+
+    def truncate(self, log: UnifiedLog, offset: int) -> None:
+        self.uncut, self.promised_offset = self.appended, offset
+        log.truncate_to(offset)
+        self.uncut = b""
+        assert log.log_end_offset == offset
+        self.resume(log)
+
+    def check_content(self, log: UnifiedLog, content: bytes) -> None:
+        if not self.uncut.startswith(content):
+            super().check_content(log, content)
+
+
+class TruncatesAtASegment(Truncates):
+    """Cut where a segment begins: it stays, empty."""
+
+    def cut(self, log: UnifiedLog) -> None:
+        self.truncate(log, 5)
+
+
+class TruncatesTwice(Truncates):
+    """The second leader did not have all of the first one's records either."""
+
+    def cut(self, log: UnifiedLog) -> None:
+        self.truncate(log, 11)
+        self.elect()
+        self.append(log, 4)
+        self.flush(log)
+        self.truncate(log, 6)
+
+
+class StartsAfresh(Truncates):
+    """All is dropped, and the log goes on below the end of what it was."""
+
+    def cut(self, log: UnifiedLog) -> None:
+        self.uncut, self.promised_offset = self.appended, 0
+        log.truncate_fully_and_start_at(3)
+        self.uncut, self.promised_offset = b"", 3
+        assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+        self.appended = b""
+
+
+TRUNCATIONS = [Truncates, TruncatesAtASegment, TruncatesTwice, StartsAfresh]
 STORIES = [Appends, Rolls, RollsByHand, StopsCleanly, StopsAndStartsAgain, LosesOldSegments]
 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_wherever_the_power_goes_what_was_flushed_stays(story: Callable[[], LogScenario]) -> None:
     assert cut_power_everywhere(story, chances_per_point=10) > 20
+
+
+@pytest.mark.parametrize("story", TRUNCATIONS)
+def test_wherever_the_power_goes_records_that_were_cut_off_do_not_mix_with_later_ones(
+    story: Callable[[], LogScenario],
+) -> None:
+    assert cut_power_everywhere(story, chances_per_point=3) > 100
 
 
 def _forget(*_: object) -> None:
@@ -132,6 +214,8 @@ def _believe(*_: object) -> bool:
         (RecordBatch, "crc_is_valid", _believe),
         (LeaderEpochCache, "truncate_from_end", _forget),
         (LogDir, "remove_clean_shutdown_marker", _forget),
+        (LogDir, "lower_recovery_point", _forget),
+        (LocalLog, "sync_truncation", _forget),
     ],
 )
 def test_the_stories_would_catch_a_log_that_forgets(
@@ -139,8 +223,8 @@ def test_the_stories_would_catch_a_log_that_forgets(
 ) -> None:
     monkeypatch.setattr(owner, step, careless)
     with pytest.raises(AssertionError):
-        for story in STORIES:
-            cut_power_everywhere(story, chances_per_point=6)
+        for story in (StopsAndStartsAgain, *TRUNCATIONS, *STORIES):
+            cut_power_everywhere(story, chances_per_point=3)
 
 
 def _log_in_use() -> tuple[SimulatedDisk, LogScenario, UnifiedLog]:
