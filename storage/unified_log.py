@@ -433,6 +433,7 @@ class UnifiedLog:
         self.local_log_start_offset = min(self.local_log_start_offset, offset)
         reload_producers(self.producers, self.local.segments, self.log_start_offset, offset)
         self.local.sync_truncation()
+        self.highest_remote_offset = min(self.highest_remote_offset, offset - 1)
         self.update_high_watermark(self.high_watermark)
 
     @on_disk
@@ -448,6 +449,7 @@ class UnifiedLog:
         self.local.sync_truncation()
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self.local_log_start_offset = offset
+        self.highest_remote_offset = min(self.highest_remote_offset, offset - 1)
         self.update_high_watermark(offset)
 
     # -- Durability and the end ---------------------------------------------------------------

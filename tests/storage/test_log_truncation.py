@@ -84,6 +84,19 @@ def test_a_log_can_start_afresh_at_any_offset(tmp_path: Path) -> None:
     assert home.names(".log") == [f"{100:020d}.log"]
 
 
+@pytest.mark.parametrize(("cut", "expected"), [(30, 15), (15, 14), (16, 15), (2, 1), (0, -1)])
+def test_what_was_cut_off_no_longer_counts_as_copied(
+    tmp_path: Path, cut: int, expected: int
+) -> None:
+    log = filled(LogHome(tmp_path, TIERED), 20)
+    log.update_highest_remote_offset(15)
+    log.truncate_to(cut)
+    assert log.highest_remote_offset == expected
+    log.update_highest_remote_offset(15)
+    log.truncate_fully_and_start_at(cut)
+    assert log.highest_remote_offset == expected
+
+
 def test_truncating_below_the_first_segment_starts_afresh(tmp_path: Path) -> None:
     log = filled(LogHome(tmp_path, replace(SMALL, retention_bytes=0)), 30)
     log.delete_old_segments(NOW_MS)
