@@ -15,6 +15,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ..storage.remote_lineage import EpochHistory, epoch_of_offset
+from ..storage.remote_segment import RemoteLogSegmentMetadata
 
 _HEADER = Struct(">qii7xi")
 """Base offset, batch length, leader epoch, last offset delta."""
@@ -59,6 +60,7 @@ class Wanted(NamedTuple):
 class _Header(NamedTuple):
     size: int
     epoch: int
+    base_offset: int
     last_offset: int
 
 
@@ -67,8 +69,11 @@ def choose(piece: memoryview, wanted: Wanted, *, is_segment_end: bool) -> Choice
 
     `is_segment_end` says that nothing of the segment follows the piece. Raises CorruptSegmentError.
     """
-    position = 0
+    position, expected = 0, 0
     while (header := _header(piece, position)) is not None:
+        if header.base_offset < expected:
+            raise CorruptSegmentError(f"Offset {header.base_offset} again")
+        expected = header.last_offset + 1
         if header.last_offset >= wanted.offset:
             return _take(piece, position, header, wanted)
         position += header.size
@@ -103,4 +108,19 @@ def _header(piece: memoryview, position: int) -> _Header | None:
     base_offset, length, epoch, last_offset_delta = _HEADER.unpack_from(piece, position)
     if length < _BATCH_OVERHEAD - _LOG_OVERHEAD or last_offset_delta < 0 or base_offset < 0:
         raise CorruptSegmentError(f"A batch of {length} bytes at offset {base_offset}")
-    return _Header(_LOG_OVERHEAD + length, epoch, base_offset + last_offset_delta)
+    return _Header(_LOG_OVERHEAD + length, epoch, base_offset, base_offset + last_offset_delta)
+
+
+def check_belongs(piece: memoryview, position: int, segment: RemoteLogSegmentMetadata) -> None:
+    """Raise CorruptSegmentError if a batch is not of its own segment, as the metadata knows it.
+
+    No CRC covers a batch's offset and epoch. A batch that says it is of another history is passed
+    over, and with it what it really holds, so it must not be believed just like that.
+    """
+    header = _header(piece, position)
+    if header is None or not (
+        segment.start_offset <= header.base_offset
+        and header.last_offset <= segment.end_offset
+        and header.epoch == epoch_of_offset(segment.segment_leader_epochs, header.last_offset)
+    ):
+        raise CorruptSegmentError("A batch of another segment")

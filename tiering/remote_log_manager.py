@@ -44,6 +44,8 @@ _log = logging.getLogger(__name__)
 
 _PARTITIONS_MAX = 100_000
 _QUOTA_STEP_SECONDS = 1.0
+_READ_TROUBLE_SECONDS = 600.0
+"""How long a partition that cannot be read from the tier is told of no second time."""
 _DOUBLINGS_MAX = 32
 
 
@@ -151,6 +153,7 @@ class RemoteLogManager:
         self._followed: set[TopicIdPartition] = set()
         self._is_started = False
         self._tier_trouble = ""
+        self._read_trouble_told: dict[TopicIdPartition, float] = {}
 
     @property
     def tier_trouble(self) -> str:
@@ -215,6 +218,7 @@ class RemoteLogManager:
                 continue
             self._end_term(partition)
             self._followed.discard(partition)
+            self._read_trouble_told.pop(partition, None)
             log = self._log_of(partition.topic_partition)
             if log is not None and log.topic_id == partition.topic_id:
                 log.remote = None
@@ -353,6 +357,7 @@ class RemoteLogManager:
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 self.statistics.fetch_failed(partition.topic)
+                self._read_failed(partition, error)
             raise
         self.fetch_quota.record(len(result.records), loop.time())
         self.statistics.fetched(partition.topic, len(result.records))
@@ -371,11 +376,22 @@ class RemoteLogManager:
                 lambda: self._timestamps.find(lookup, remote, history, end)
             )
         except (RemoteStorageError, CorruptIndexError, OSError) as error:
-            raise KafkaError(
+            failure = KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"The remote tier cannot be searched now: {error}",
-            ) from error
+            )
+            self._read_failed(partition, failure)
+            raise failure from error
         return found if found is not None else lookup.local_result
+
+    def _read_failed(self, partition: TopicIdPartition, error: KafkaError) -> None:
+        """Clients try again without a word, so nobody would learn of it; one line tells it here."""
+        now = asyncio.get_running_loop().time()
+        due = self._read_trouble_told.get(partition, now) <= now
+        # That its metadata is not read yet is how every start begins.
+        if due and self._access.metadata.is_ready(partition):
+            self._read_trouble_told[partition] = now + _READ_TROUBLE_SECONDS
+            _log.warning("%s. Its consumers try again; others are not affected.", error.message)
 
     def _readable_log(self, partition: TopicIdPartition) -> UnifiedLog:
         """The local side of a partition. Raises KafkaError while its metadata is not known."""

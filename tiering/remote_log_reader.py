@@ -27,7 +27,7 @@ from ..storage.remote_log import RemoteLog
 from ..storage.remote_segment import RemoteLogSegmentMetadata
 from ..storage.transaction_index import AbortedTxn
 from .chunk_cache import ChunkCache
-from .remote_batches import Choice, CorruptSegmentError, Outcome, Wanted, choose
+from .remote_batches import Choice, CorruptSegmentError, Outcome, Wanted, check_belongs, choose
 from .remote_index_cache import RemoteIndexCache
 from .remote_storage import RemoteResourceNotFound, RemoteStorageError
 
@@ -130,6 +130,8 @@ class RemoteLogReader:
             is_end = position + len(piece) >= segment.segment_size_bytes
             try:
                 choice = choose(memoryview(piece), wanted, is_segment_end=is_end)
+                if choice.outcome is Outcome.DEAD_BRANCH:
+                    check_belongs(memoryview(piece), choice.position, segment)
             except CorruptSegmentError as error:
                 self._chunks.forget(segment.id)
                 raise RemoteStorageError(f"Segment {segment.segment_id}: {error}") from error
