@@ -28,6 +28,7 @@ help:
 	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
 	@echo 'make simulate whole brokers in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
+	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
 	@echo 'make micro    micro-benchmarks of the hot calls: CPU time each, in microseconds'
 	@echo 'make bench    measure against Apache Kafka, which it fetches (needs Java and Maven)'
 	@echo 'make clean    remove .venv and the caches; ./data stays'
@@ -81,6 +82,10 @@ simulate: setup-test
 format: setup-test
 	$(BIN)/ruff check --quiet --fix-only $(CODE)
 	$(BIN)/ruff format --quiet $(CODE)
+
+.PHONY: diagrams
+diagrams: setup-test
+	$(BIN)/python -m tierlog.tests.state_diagrams
 
 .PHONY: micro
 micro: setup-test

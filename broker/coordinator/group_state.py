@@ -71,7 +71,9 @@ class Reaction(Enum):
     KEEP_ALIVE_AND_CALL = "restart the session timeout and ask the member to rejoin"
     REBALANCE = "begin a rebalance"
     COMPLETE_IF_ALL_JOINED = "begin the generation if nobody is missing"
-    COMPLETE_IF_NOT_INITIAL = "the same, but sit out the first rebalance's delay"
+    COMPLETE_IF_NOT_INITIAL = (
+        "begin the generation if nobody is missing and the first delay is over"
+    )
     COMPLETE_JOIN = "begin the generation without those who are missing"
     EXTEND_OR_COMPLETE = "wait on while members keep coming, else begin the generation"
     EXPEL_UNSYNCED = "remove those who have not synced and rebalance"

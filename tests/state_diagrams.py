@@ -1,0 +1,153 @@
+"""Pictures of the state machines, drawn from the tables that the code itself goes by.
+
+`make diagrams` writes `docs/state-machines.md`; `test_state_diagrams.py` sees that the page is what
+the tables say, and that no table is left out.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+from tierlog.broker.connection import TRANSITIONS as CONNECTION, ConnectionState
+from tierlog.broker.coordinator.group_state import NEXT_STATES, REACTIONS, GroupEvent, GroupState
+from tierlog.replication.controller import TRANSITIONS as CONTROLLER, ControllerState
+from tierlog.replication.partition import TRANSITIONS as PARTITION, PartitionRole
+from tierlog.storage.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "state-machines.md"
+
+_OUTSIDE = "[*]"
+_INTRODUCTION = """\
+# State machines
+
+Drawn from the tables in the code by `make diagrams`; a test keeps this page up to date. What is not
+drawn cannot happen: code that tries it has a mistake of ours, and says so.
+"""
+
+
+class Move(NamedTuple):
+    """From one state to another, and the events that do it (none where the table names none)."""
+
+    origin: str
+    target: str
+    events: tuple[str, ...] = ()
+
+
+class Machine(NamedTuple):
+    """One table: where it stands, and its moves."""
+
+    title: str
+    source: str
+    table: str
+    moves: list[Move]
+
+
+def moves_by_event(start: Enum, table: Iterable[tuple[tuple[Enum, Enum], Enum]]) -> list[Move]:
+    """The moves of a table that leads from (state, event) to a state; `start` is where all begin.
+
+    Events that lead the same way share an arrow.
+    """
+    found: dict[tuple[str, str], tuple[str, ...]] = {(_OUTSIDE, start.name): ()}
+    for (state, event), target in table:
+        way = (state.name, target.name)
+        found[way] = (*found.get(way, ()), str(event.value))
+    return [Move(*way, events) for way, events in found.items()]
+
+
+def moves_by_state(table: Iterable[tuple[Enum | None, frozenset[Enum]]]) -> list[Move]:
+    """The moves of a table that leads from a state to those that may follow; None is outside."""
+    return [
+        Move(_OUTSIDE if state is None else state.name, target.name)
+        for state, targets in table
+        for target in sorted(targets, key=list(type(next(iter(targets)))).index)
+    ]
+
+
+MACHINES = [
+    Machine(
+        "A client's connection",
+        "broker/connection.py",
+        "TRANSITIONS",
+        moves_by_event(ConnectionState.READY, CONNECTION.items()),
+    ),
+    Machine(
+        "What this broker is to a partition",
+        "replication/partition.py",
+        "TRANSITIONS",
+        moves_by_event(PartitionRole.FOLLOWER, PARTITION.items()),
+    ),
+    Machine(
+        "The controller",
+        "replication/controller.py",
+        "TRANSITIONS",
+        moves_by_event(ControllerState.STARTING, CONTROLLER.items()),
+    ),
+    Machine(
+        "A segment in the remote tier",
+        "storage/remote_segment.py",
+        "SEGMENT_TRANSITIONS",
+        moves_by_state(SEGMENT_TRANSITIONS.items()),
+    ),
+    Machine(
+        "A deleted partition's data in the remote tier",
+        "storage/remote_segment.py",
+        "PARTITION_DELETE_TRANSITIONS",
+        moves_by_state(PARTITION_DELETE_TRANSITIONS.items()),
+    ),
+    Machine(
+        "A consumer group",
+        "broker/coordinator/group_state.py",
+        "NEXT_STATES",
+        [
+            Move(_OUTSIDE, GroupState.EMPTY.name, ("made",)),
+            Move(_OUTSIDE, GroupState.STABLE.name, ("loaded with its members",)),
+            *moves_by_state(NEXT_STATES.items()),
+        ],
+    ),
+]
+
+
+def diagram(moves: list[Move]) -> str:
+    """The moves as Mermaid draws them; a state that nothing leaves is the end."""
+    lines = ["stateDiagram-v2"]
+    for origin, target, events in moves:
+        label = f": {' / '.join(events)}" if events else ""
+        lines.append(f"    {origin} --> {target}{label}")
+    left = {origin for origin, target, _ in moves if origin != target}
+    ends = dict.fromkeys(target for _, target, _ in moves if target not in left)
+    lines += [f"    {end} --> {_OUTSIDE}" for end in ends]
+    return "\n".join(lines)
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION]
+    for machine in MACHINES:
+        source = f"`{machine.table}` in [{machine.source}](../{machine.source})"
+        drawing = f"```mermaid\n{diagram(machine.moves)}\n```"
+        parts.append(f"## {machine.title}\n\n{source}\n\n{drawing}\n")
+    parts.append(_reactions())
+    return "\n".join(parts)
+
+
+def _reactions() -> str:
+    """What a group does about each event in each state: a table, since no arrows could show it."""
+    source = "broker/coordinator/group_state.py"
+    head = " | ".join(state.value for state in GroupState)
+    rows = [
+        " | ".join([event.value, *(REACTIONS[state, event].value for state in GroupState)])
+        for event in GroupEvent
+    ]
+    lines = [
+        f"## What a consumer group does about an event\n\n`REACTIONS` in [{source}](../{source})\n",
+        f"| event | {head} |",
+        "|---" * (1 + len(GroupState)) + "|",
+        *(f"| {row} |" for row in rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
