@@ -15,7 +15,7 @@ Rules it keeps:
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..clients.errors import KafkaError
+from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.protocol.codec import encode_bytes
 from ..clients.protocol.schema import Message
@@ -213,7 +213,12 @@ class MetadataLog:
             records = found.records
             content = records.read() if isinstance(records, FileRegion) else records
             for batch in batches(content):
-                batch.ensure_valid()
+                if not batch.crc_is_valid():
+                    raise KafkaError(
+                        ErrorCode.CORRUPT_MESSAGE,
+                        f"The metadata log in {self._log.directory} is damaged at offset "
+                        f"{batch.base_offset}: the CRC of its record batch is wrong.",
+                    )
                 yield batch
                 offset = batch.next_offset
 

@@ -91,7 +91,8 @@ def read_quorum_state(files: Files, path: str) -> QuorumState:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is not a quorum state: {error!r}."
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"{path} is damaged: it does not hold the state of a quorum.",
         ) from error
 
 
