@@ -79,14 +79,7 @@ class Apis:
             # A version that is announced and yet has no class: Produce 0 to 2.
             raise Refused(error.message) from error
         route.requests.add()
-        context = RequestContext(
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
-            client.host,
-            client.listener,
-        )
+        context = RequestContext(*header, *client)
         try:
             result = route.handle(self._broker, context, request)
             if result is None:

@@ -33,7 +33,7 @@ class Index:
         self._files = files
         self.path = path
         self.base_offset = base_offset
-        self._max_size = max_size - max_size % self.entry.size
+        self.max_entries = max_size // self.entry.size
         self._mapped: MappedFile | None = None
         self.is_writable = False
         """The file has its preallocated size and takes entries."""
@@ -68,8 +68,8 @@ class Index:
         return self._mapped
 
     @property
-    def max_entries(self) -> int:
-        return self._max_size // self.entry.size
+    def _max_size(self) -> int:
+        return self.max_entries * self.entry.size
 
     @property
     def is_full(self) -> bool:
@@ -92,9 +92,10 @@ class Index:
     def _append(self, content: bytes) -> None:
         mapped = self._mapped if self.is_writable else self._make_writable()
         assert mapped is not None
-        assert self.entries < self.max_entries, f"Appended to the full index {self.path}."
-        mapped.write_at(self.entries * self.entry.size, content)
-        self.entries += 1
+        entries = self.entries
+        assert entries < self.max_entries, f"Appended to the full index {self.path}."
+        mapped.write_at(entries * len(content), content)
+        self.entries = entries + 1
 
     def _truncate_to_entries(self, entries: int) -> None:
         assert 0 <= entries <= self.entries
@@ -122,7 +123,7 @@ class Index:
 
     def resize(self, max_size: int) -> None:
         """Give a reopened index its room to grow again, without touching its file yet."""
-        self._max_size = max_size - max_size % self.entry.size
+        self.max_entries = max_size // self.entry.size
         self.is_writable = False
 
     def trim(self) -> None:

@@ -28,7 +28,7 @@ class OffsetIndex(Index):
     entry: ClassVar[Struct] = Struct(">ii")
 
     def _entries_changed(self) -> None:
-        self._last = self._entry(self.entries - 1) if self.entries else None
+        self._last_offset = self._entry(self.entries - 1).offset if self.entries else -1
 
     def _entry(self, slot: int) -> OffsetPosition:
         relative, position = self.entry.unpack_from(self._buffer(), slot * 8)
@@ -37,7 +37,7 @@ class OffsetIndex(Index):
     @property
     def last(self) -> OffsetPosition | None:
         self._load()
-        return self._last
+        return self._entry(self.entries - 1) if self.entries else None
 
     @property
     def last_offset(self) -> int:
@@ -51,11 +51,13 @@ class OffsetIndex(Index):
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry. Offsets must grow and the index must not be full."""
-        self._load()
-        assert self._last is None or offset > self._last.offset, "Index offsets must grow."
-        assert self.can_hold(offset)
-        self._append(self.entry.pack(offset - self.base_offset, position))
-        self._last = OffsetPosition(offset, position)
+        if not self._is_loaded:
+            self._load()
+        relative = offset - self.base_offset
+        assert offset > self._last_offset, "Index offsets must grow."
+        assert 0 <= relative <= _INT32_MAX
+        self._append(self.entry.pack(relative, position))
+        self._last_offset = offset
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The last entry at or below `offset`; the start of the segment if there is none."""

@@ -120,6 +120,8 @@ class ProducerStateManager:
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forget ended transactions whose markers are now replicated."""
+        if not self._unreplicated_txns:
+            return
         replicated = [
             first for first, marker in self._unreplicated_txns.items() if marker < high_watermark
         ]

@@ -54,7 +54,8 @@ class TimeIndex(Index):
 
         `may_fill` lets the entry take the slot that is kept for closing the segment.
         """
-        self._load()
+        if not self._is_loaded:
+            self._load()
         assert self.entries == 0 or offset >= self._last.offset, "Index offsets must grow."
         if timestamp <= self._last.timestamp or self.entries >= self.max_entries:
             return

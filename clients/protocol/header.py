@@ -54,10 +54,14 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
         client_id = str(view[_FIXED.size : position], "utf-8", "replace") if size >= 0 else None
         header = RequestHeader(key, version, correlation_id, client_id)
         api = SERVED.get(key)
-        if api is None or not api.serves(version):
+        if api is None or not api.lowest_version <= version <= api.highest_version:
             raise UnsupportedApiError(header)
-        if api.is_flexible(version):
-            position = skip_tagged_fields(view, position, len(view))
+        if version >= api.first_flexible_version:
+            # No client sends a tagged field here yet; its absence is worth no call.
+            if view[position]:
+                position = skip_tagged_fields(view, position, len(view))
+            else:
+                position += 1
     except (StructError, IndexError) as error:
         raise ProtocolError("The request ends within its header") from error
     return header, position

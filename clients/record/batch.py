@@ -157,7 +157,7 @@ class RecordBatch:
         if not BATCH_OVERHEAD <= size <= available:
             raise _corrupt(f"A record batch of {size} bytes cannot lie in {available} bytes.")
         self.size_in_bytes = size
-        self.view = view[position : position + size]
+        self.view = view if size == len(view) else view[position : position + size]
 
     @property
     def last_offset(self) -> int:
@@ -214,7 +214,7 @@ class RecordBatch:
 
     def ensure_valid(self) -> None:
         """Raise `KafkaError(CORRUPT_MESSAGE)` unless the CRC matches."""
-        if not self.crc_is_valid():
+        if crc32c(self.view[_ATTRIBUTES_POSITION:]) != self.crc:
             raise _corrupt(f"The CRC of the record batch at offset {self.base_offset} is wrong.")
 
     def records(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
