@@ -5,13 +5,12 @@ is answered when the low watermark, the smallest log start of the live replicas,
 offset, or with REQUEST_TIMED_OUT after its time; the records are gone from the leader either way.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicPartition
+from .delayed_replication import DelayedReplication
 from .partition import Partition
-from .purgatory import DelayedOperation
 
 UP_TO_HIGH_WATERMARK = -1
 """As an offset: everything that consumers can see."""
@@ -34,8 +33,17 @@ class UnsettledDeletion:
     offset: int
     result: DeleteRecordsResult
 
+    def settle(self) -> bool:
+        """Take note of the low watermark; whether nothing is left to wait for."""
+        partition, result = self.partition, self.result
+        if not partition.is_leader:
+            result.error = partition.not_leader().code
+            return True
+        result.low_watermark = partition.low_watermark
+        return result.low_watermark >= self.offset
 
-OnComplete = Callable[[list[DeleteRecordsResult]], None]
+
+DelayedDeleteRecords = DelayedReplication[DeleteRecordsResult]
 
 
 def delete_records_of(partition: Partition, offset: int) -> int:
@@ -66,42 +74,3 @@ def delete_records_of(partition: Partition, offset: int) -> int:
         )
     log.maybe_increment_log_start_offset(offset)
     return offset
-
-
-class DelayedDeleteRecords(DelayedOperation):
-    """A deletion that followers have not followed everywhere."""
-
-    __slots__ = ("_on_complete", "_results", "_unsettled")
-
-    def __init__(
-        self,
-        timeout_ms: int,
-        results: list[DeleteRecordsResult],
-        unsettled: Sequence[UnsettledDeletion],
-        on_complete: OnComplete,
-    ) -> None:
-        super().__init__(timeout_ms)
-        self._results = results
-        self._unsettled = list(unsettled)
-        self._on_complete = on_complete
-
-    def try_complete(self) -> bool:
-        self._unsettled = [deletion for deletion in self._unsettled if not settle(deletion)]
-        return not self._unsettled and self.force_complete()
-
-    def on_expiration(self) -> None:
-        for deletion in self._unsettled:
-            deletion.result.error = ErrorCode.REQUEST_TIMED_OUT
-
-    def on_complete(self) -> None:
-        self._on_complete(self._results)
-
-
-def settle(deletion: UnsettledDeletion) -> bool:
-    """Take note of the low watermark; whether nothing is left to wait for."""
-    partition = deletion.partition
-    if not partition.is_leader:
-        deletion.result.error = partition.not_leader().code
-        return True
-    deletion.result.low_watermark = partition.low_watermark
-    return deletion.result.low_watermark >= deletion.offset

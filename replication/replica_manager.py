@@ -31,12 +31,12 @@ from ..storage.producer_entry import AppendOrigin
 from .append_data import ACKS_ALL, AppendEntry, AppendRequest, PartitionAppendResult
 from .cluster_image import ClusterDelta, ClusterImage
 from .delayed_produce import DelayedProduce, UnsettledAppend
+from .delayed_replication import DelayedReplication, ResultT, Unreplicated
 from .delete_records import (
     DelayedDeleteRecords,
     DeleteRecordsResult,
     UnsettledDeletion,
     delete_records_of,
-    settle,
 )
 from .fetch_data import (
     CurrentLeader,
@@ -192,7 +192,8 @@ class ReplicaManager:
             result = self._append(entry, request, now_ms, unsettled)
             results.append(result)
         if unsettled:
-            return self._wait_for_followers(request.timeout_ms, results, unsettled)
+            waiting = self._produce_purgatory
+            return self._wait_for_followers(waiting, request.timeout_ms, results, unsettled)
         return results
 
     def _append(
@@ -237,17 +238,21 @@ class ReplicaManager:
         return result
 
     def _wait_for_followers(
-        self, timeout_ms: int, results: AppendResults, unsettled: Sequence[UnsettledAppend]
-    ) -> "asyncio.Future[AppendResults]":
-        answer: asyncio.Future[AppendResults] = self._loop.create_future()
+        self,
+        purgatory: Purgatory[DelayedReplication[ResultT]],
+        timeout_ms: int,
+        results: list[ResultT],
+        unsettled: Sequence[Unreplicated],
+    ) -> "asyncio.Future[list[ResultT]]":
+        answer: asyncio.Future[list[ResultT]] = self._loop.create_future()
 
-        def respond(settled: AppendResults) -> None:
+        def respond(settled: list[ResultT]) -> None:
             if not answer.done():
                 answer.set_result(settled)
 
-        delayed = DelayedProduce(timeout_ms, results, unsettled, respond)
-        keys = [append.partition for append in unsettled]
-        self._produce_purgatory.try_complete_else_watch(delayed, keys)
+        delayed = DelayedReplication(timeout_ms, results, unsettled, respond)
+        keys = [each.partition for each in unsettled]
+        purgatory.try_complete_else_watch(delayed, keys)
         answer.add_done_callback(lambda _: delayed.force_complete())
         return answer
 
@@ -331,21 +336,11 @@ class ReplicaManager:
                 result.error = error.code
                 continue
             deletion = UnsettledDeletion(partition, required, result)
-            if not settle(deletion):
+            if not deletion.settle():
                 unsettled.append(deletion)
         if not unsettled:
             return results
-        answer: asyncio.Future[DeletionResults] = self._loop.create_future()
-
-        def respond(settled: DeletionResults) -> None:
-            if not answer.done():
-                answer.set_result(settled)
-
-        delayed = DelayedDeleteRecords(timeout_ms, results, unsettled, respond)
-        keys = [deletion.partition for deletion in unsettled]
-        self._delete_purgatory.try_complete_else_watch(delayed, keys)
-        answer.add_done_callback(lambda _: delayed.force_complete())
-        return answer
+        return self._wait_for_followers(self._delete_purgatory, timeout_ms, results, unsettled)
 
     def offset_for_leader_epoch(
         self, topic_partition: TopicPartition, current_leader_epoch: int, leader_epoch: int
