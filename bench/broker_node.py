@@ -7,7 +7,6 @@ and tests drive either through the same few names.
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from .probe import NotUpError, free_port, wait_until_up
@@ -106,10 +105,5 @@ class BrokerNode:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

@@ -9,7 +9,6 @@ topics raises the first error; what was done for the others stays done.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
-from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 from .backoff import Backoff
@@ -99,12 +98,7 @@ class Admin:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def stop(self) -> None:

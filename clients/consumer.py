@@ -9,7 +9,6 @@ position is the offset of the next record that `poll` will return.
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Literal, Self, TypedDict, Unpack
 
 from .backoff import Backoff
@@ -124,12 +123,7 @@ class Consumer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def start(self) -> None:

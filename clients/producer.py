@@ -7,7 +7,6 @@ metadata has told their partitions. What becomes of batches is the sender's affa
 
 import asyncio
 from collections.abc import Sequence
-from types import TracebackType
 from typing import NamedTuple, Self, Unpack
 
 from .accumulator import ProducerRecord, RecordAccumulator, RecordMetadata
@@ -68,12 +67,7 @@ class Producer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def start(self) -> None:

@@ -5,7 +5,6 @@ random, ports, times, and how far the metadata log has come.
 """
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Self, TypeAlias, cast
 
 from tierlog.clients.kafka_uuid import ZERO_UUID
@@ -120,12 +119,7 @@ class SideBySide:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kafka.socket.close()
         self.ours.socket.close()
 
