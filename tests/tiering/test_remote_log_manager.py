@@ -19,16 +19,19 @@ from tierlog.tests.tiering.memory_tier import (
     UNREACHABLE,
     MemoryTier,
 )
-from tierlog.tests.tiering.tiered_broker import PARTITION, TieredBroker, on_broker, until
+from tierlog.tests.tiering.tiered_broker import (
+    PARTITION,
+    TieredBroker,
+    on_a_leader,
+    on_broker,
+    until,
+)
 
 STATE = RemoteLogSegmentState
 
 
 def test_2_1_segments_are_offloaded_and_consumed_from_the_tier() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
-        await broker.manager.start()
-        broker.lead()
+    async def story(broker: TieredBroker) -> None:
         broker.append(5, per_segment=2)
         await until(lambda: broker.log.local_log_start_offset == 4)
         assert broker.tier.start_offsets() == [0, 2]
@@ -36,9 +39,8 @@ def test_2_1_segments_are_offloaded_and_consumed_from_the_tier() -> None:
         everything, remote = await broker.consume(1)
         assert (everything, remote) == ([1, 2, 3, 4], [1, 2, 3])
         assert len(broker.tier.asked(FETCH)) == 2
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_2_1_after_a_restart_the_metadata_is_read_again() -> None:
@@ -49,12 +51,7 @@ def test_2_1_after_a_restart_the_metadata_is_read_again() -> None:
         broker.lead()
         broker.append(3)
         await until(lambda: broker.log.local_log_start_offset == 2)
-        await broker.manager.stop()
-        broker.log.close(broker.environment.wall_clock_ms())
-
-        again = TieredBroker(loop, tier, topic, broker.files)
-        await again.manager.start()
-        again.lead(1)
+        again = await broker.restarted(1)
         with pytest.raises(KafkaError) as early:
             await again.manager.read(again.remote_read(0))
         assert early.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -68,36 +65,28 @@ def test_2_1_after_a_restart_the_metadata_is_read_again() -> None:
 
 
 def test_nothing_leaves_the_disk_before_its_copy_is_finished() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    async def story(broker: TieredBroker) -> None:
         broker.tier.copies_held.clear()
-        await broker.manager.start()
-        broker.lead()
         broker.append(4)
         await until(lambda: broker.tier.asked(COPY) == [0])
         assert broker.log.delete_old_segments(broker.environment.wall_clock_ms()) == 0
         assert broker.log.local_log_start_offset == 0
         broker.tier.copies_held.set()
         await until(lambda: broker.log.local_log_start_offset == 3)
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_only_what_is_below_the_last_stable_offset_is_copied() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
-        await broker.manager.start()
-        broker.lead()
+    async def story(broker: TieredBroker) -> None:
         broker.append(6)
         broker.log.high_watermark = 3
         await until(lambda: broker.tier.start_offsets() == [0, 1, 2])
         for _ in range(3):
             await until(lambda: broker.metadata.is_ready(PARTITION))
         assert broker.log.highest_remote_offset == 2
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def states_written(broker: TieredBroker) -> list[RemoteLogSegmentState]:
@@ -109,11 +98,8 @@ def states_written(broker: TieredBroker) -> list[RemoteLogSegmentState]:
 
 
 def test_4_7_a_failed_copy_is_deleted_and_tried_again_under_a_new_id() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    async def story(broker: TieredBroker) -> None:
         broker.tier.faults[COPY] = [BROKEN]
-        await broker.manager.start()
-        broker.lead()
         broker.append(2)
         await until(lambda: broker.log.highest_remote_offset == 0)
         assert broker.tier.asked(DELETE) == [0]
@@ -125,26 +111,21 @@ def test_4_7_a_failed_copy_is_deleted_and_tried_again_under_a_new_id() -> None:
             STATE.COPY_SEGMENT_FINISHED,
         ]
         assert len(broker.metadata.remote_log(PARTITION)) == 1
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_4_7_a_copy_that_may_succeed_later_is_not_deleted_at_once() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    async def story(broker: TieredBroker) -> None:
         broker.tier.faults[COPY] = [UNREACHABLE]
-        await broker.manager.start()
-        broker.lead()
         broker.append(2)
         await until(lambda: broker.manager.tier_trouble != "")
         assert broker.tier.asked(DELETE) == []
         await until(lambda: broker.log.highest_remote_offset == 0)
         assert len(broker.tier.segments) == 1
         assert broker.manager.tier_trouble == ""
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_an_outage_leaves_one_unfinished_segment_and_is_told_once(
@@ -152,14 +133,11 @@ def test_an_outage_leaves_one_unfinished_segment_and_is_told_once(
 ) -> None:
     caplog.set_level(logging.WARNING)
 
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    async def story(broker: TieredBroker) -> None:
         broker.tier.is_down = True
-        await broker.manager.start()
-        broker.lead()
         broker.append(5)
-        began = loop.time()
-        await until(lambda: loop.time() > began + 7200, seconds=8000)
+        began = broker.loop.time()
+        await until(lambda: broker.loop.time() > began + 7200, seconds=8000)
         assert broker.log.local_log_start_offset == 0
         assert (await broker.consume(0))[1] == []
         assert len(broker.metadata.remote_log(PARTITION)) == 1
@@ -168,9 +146,8 @@ def test_an_outage_leaves_one_unfinished_segment_and_is_told_once(
         await until(lambda: broker.log.highest_remote_offset == 3)
         assert broker.tier.start_offsets() == [0, 1, 2, 3]
         assert await broker.consume(0) == ([0, 1, 2, 3, 4], [0, 1, 2, 3])
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
     assert "unreachable" in told[0]
@@ -178,28 +155,21 @@ def test_an_outage_leaves_one_unfinished_segment_and_is_told_once(
 
 
 def test_a_copy_that_failed_after_the_work_leaves_no_orphan() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    async def story(broker: TieredBroker) -> None:
         broker.tier.fails_after_the_work = True
         broker.tier.faults[COPY] = [BROKEN, UNREACHABLE]
         broker.tier.faults[DELETE] = [UNREACHABLE, BROKEN]
-        await broker.manager.start()
-        broker.lead()
         broker.append(2)
         await until(lambda: broker.log.highest_remote_offset == 0)
         assert len(broker.tier.segments) == 1
         assert len(broker.metadata.remote_log(PARTITION)) == 1
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_an_unconfirmed_end_of_a_copy_is_confirmed_and_not_copied_again() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    async def story(broker: TieredBroker) -> None:
         broker.tier.copies_held.clear()
-        await broker.manager.start()
-        broker.lead()
         broker.append(2)
         await until(lambda: broker.tier.asked(COPY) == [0])
         broker.topic.loses_acknowledgements = 1
@@ -208,9 +178,8 @@ def test_an_unconfirmed_end_of_a_copy_is_confirmed_and_not_copied_again() -> Non
         assert broker.tier.asked(COPY) == [0]
         assert broker.tier.asked(DELETE) == []
         assert states_written(broker).count(STATE.COPY_SEGMENT_FINISHED) == 2
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_what_a_crash_left_unfinished_is_removed_before_anything_is_copied() -> None:
@@ -222,13 +191,8 @@ def test_what_a_crash_left_unfinished_is_removed_before_anything_is_copied() -> 
         broker.lead()
         broker.append(2)
         await until(lambda: tier.asked(COPY) == [0])
-        await broker.manager.stop()
-        broker.log.close(broker.environment.wall_clock_ms())
+        again = await broker.restarted(1)
         tier.copies_held.set()
-
-        again = TieredBroker(loop, tier, topic, broker.files)
-        await again.manager.start()
-        again.lead(1)
         await until(lambda: again.log.highest_remote_offset == 0)
         assert tier.asked(DELETE) == [0]
         assert len(tier.segments) == 1
@@ -238,15 +202,12 @@ def test_what_a_crash_left_unfinished_is_removed_before_anything_is_copied() -> 
 
 
 def test_4_7_too_much_custom_metadata_stops_the_partition_until_its_leader_changes() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    async def story(broker: TieredBroker) -> None:
         broker.tier.custom_metadata = bytes(256)
-        await broker.manager.start()
-        broker.lead()
         broker.append(3)
         await until(lambda: broker.tier.asked(DELETE) == [0])
-        began = loop.time()
-        await until(lambda: loop.time() > began + 120)
+        began = broker.loop.time()
+        await until(lambda: broker.loop.time() > began + 120)
         assert broker.tier.asked(COPY) == [0]
         assert broker.tier.segments == {}
         broker.tier.custom_metadata = b"little"
@@ -254,28 +215,23 @@ def test_4_7_too_much_custom_metadata_stops_the_partition_until_its_leader_chang
         await until(lambda: broker.log.highest_remote_offset == 1)
         (first, _) = broker.metadata.remote_log(PARTITION).segments()
         assert first.custom_metadata == b"little"
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_a_deposed_leader_does_not_finish_what_it_stored() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    async def story(broker: TieredBroker) -> None:
         broker.tier.copies_held.clear()
-        await broker.manager.start()
-        broker.lead()
         broker.append(2)
         await until(lambda: broker.tier.asked(COPY) == [0])
         broker.manager.on_leadership_change([], [PARTITION])
         broker.tier.copies_held.set()
-        began = loop.time()
-        await until(lambda: loop.time() > began + 60)
+        began = broker.loop.time()
+        await until(lambda: broker.loop.time() > began + 60)
         assert STATE.COPY_SEGMENT_FINISHED not in states_written(broker)
         assert broker.log.highest_remote_offset == -1
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_a_follower_learns_from_the_metadata_what_it_may_delete() -> None:
@@ -298,10 +254,7 @@ def test_a_follower_learns_from_the_metadata_what_it_may_delete() -> None:
 
 
 def test_what_was_copied_before_an_unclean_election_is_found_anew() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
-        await broker.manager.start()
-        broker.lead()
+    async def story(broker: TieredBroker) -> None:
         broker.append(4, per_segment=2)
         broker.log.roll(broker.environment.wall_clock_ms())
         kept = broker.log.config
@@ -320,68 +273,51 @@ def test_what_was_copied_before_an_unclean_election_is_found_anew() -> None:
         await until(lambda: broker.log.highest_remote_offset == last_closed)
         everything, _ = await broker.consume(0)
         assert everything == list(range(6))
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_the_metadata_topic_may_be_away_for_long() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    async def story(broker: TieredBroker) -> None:
         broker.topic.is_down = True
-        await broker.manager.start()
-        broker.lead()
         broker.append(3)
-        began = loop.time()
-        await until(lambda: loop.time() > began + 3600, seconds=4000)
+        began = broker.loop.time()
+        await until(lambda: broker.loop.time() > began + 3600, seconds=4000)
         assert broker.tier.events == []
         assert "not available" in broker.metadata.status
         broker.topic.is_down = False
         await until(lambda: broker.log.highest_remote_offset == 1)
         assert broker.metadata.status == ""
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_a_copy_waits_for_its_quota() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        config = on_broker(0, copy_max_bytes_per_second=10)
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic(), config=config)
-        await broker.manager.start()
-        broker.lead()
+    async def story(broker: TieredBroker) -> None:
         broker.append(6)
         size = broker.log.local.segments.first.size
-        began = loop.time()
+        began = broker.loop.time()
         await until(lambda: broker.log.highest_remote_offset == 4, seconds=3600)
-        assert loop.time() - began >= 3 * size / 10 - 12
-        await broker.manager.stop()
+        assert broker.loop.time() - began >= 3 * size / 10 - 12
 
-    simulate(story)
+    on_a_leader(story, on_broker(0, copy_max_bytes_per_second=10))
 
 
 def test_a_throttled_read_is_empty_and_no_error() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
-        await broker.manager.start()
-        broker.lead()
+    async def story(broker: TieredBroker) -> None:
         broker.append(3)
         await until(lambda: broker.log.local_log_start_offset == 2)
         broker.manager.fetch_quota.bytes_per_second = 1
         assert (await broker.read(0))[0] == [0]
         assert (await broker.manager.read(broker.remote_read(0))).records == b""
-        await until(lambda: broker.manager.fetch_quota.throttle_seconds(loop.time()) <= 0)
+        await until(lambda: broker.manager.fetch_quota.throttle_seconds(broker.loop.time()) <= 0)
         assert (await broker.read(0))[0] == [0]
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_copy_disable_stops_copies_and_leaves_reads() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
-        await broker.manager.start()
-        broker.lead()
+    async def story(broker: TieredBroker) -> None:
         broker.append(3)
         await until(lambda: broker.log.local_log_start_offset == 2)
         copying = broker.log.config
@@ -389,38 +325,30 @@ def test_copy_disable_stops_copies_and_leaves_reads() -> None:
             replace(copying, remote_log_copy_disable=True, local_retention_bytes=-2)
         )
         broker.append(3)
-        began = loop.time()
-        await until(lambda: loop.time() > began + 60)
+        began = broker.loop.time()
+        await until(lambda: broker.loop.time() > began + 60)
         assert broker.tier.asked(COPY) == [0, 1]
         assert await broker.consume(0) == ([0, 1, 2, 3, 4, 5], [0, 1])
         broker.log.update_config(copying)
         await until(lambda: broker.log.highest_remote_offset == 4)
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_the_removal_of_a_topic_is_marked_so_that_anyone_can_go_on() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
-        await broker.manager.start()
-        broker.lead()
+    async def story(broker: TieredBroker) -> None:
         broker.append(3)
         await until(lambda: broker.log.highest_remote_offset == 1)
         broker.manager.stop_partitions([PARTITION], delete=True)
         remote = broker.metadata.remote_log(PARTITION)
         await until(lambda: remote.partition_delete_state is not None)
         assert len(remote.segments()) == 2
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_4_8_a_timestamp_is_looked_for_in_the_tier_and_then_locally() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
-        await broker.manager.start()
-        broker.lead()
+    async def story(broker: TieredBroker) -> None:
         for timestamp in (1000, 2000, 3000, 4000):
             broker.append(1, per_segment=2, timestamp=timestamp)
         broker.append(1, per_segment=2, timestamp=9000)
@@ -433,16 +361,12 @@ def test_4_8_a_timestamp_is_looked_for_in_the_tier_and_then_locally() -> None:
             assert found is not None
             answers[timestamp] = found.offset
         assert answers == {1: 0, 1500: 1, 3000: 2, 4000: 3, 4001: 4}
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_an_unreachable_tier_fails_the_read_and_not_the_broker() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
-        await broker.manager.start()
-        broker.lead()
+    async def story(broker: TieredBroker) -> None:
         broker.append(3)
         await until(lambda: broker.log.local_log_start_offset == 2)
         broker.tier.is_down = True
@@ -455,20 +379,15 @@ def test_an_unreachable_tier_fails_the_read_and_not_the_broker() -> None:
         assert (await broker.read(0))[0] == [0]
         assert broker.tier.asked(INDEX)
         assert broker.manager.statistics.remote_fetch_errors == {"orders": 1}
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)
 
 
 def test_read_committed_of_a_log_without_transactions_has_an_empty_list() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
-        await broker.manager.start()
-        broker.lead()
+    async def story(broker: TieredBroker) -> None:
         broker.append(3)
         await until(lambda: broker.log.local_log_start_offset == 2)
         read = broker.remote_read(0)._replace(isolation=FetchIsolation.TXN_COMMITTED)
         assert (await broker.manager.read(read)).aborted_transactions == []
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)

@@ -28,7 +28,7 @@ from tierlog.tests.tiering.memory_tier import (
     UNREACHABLE,
     MemoryTier,
 )
-from tierlog.tests.tiering.tiered_broker import PARTITION, TieredBroker, until
+from tierlog.tests.tiering.tiered_broker import PARTITION, TieredBroker, on_a_leader, until
 from tierlog.tiering.remote_storage import RemoteResourceNotFound
 
 FAULTS: tuple[Exception | None, ...] = (None, None, UNREACHABLE, BROKEN)
@@ -93,16 +93,6 @@ def check_the_tier_is_what_the_metadata_says(broker: TieredBroker) -> None:
         assert offsets == list(range(stored.metadata.start_offset, stored.metadata.end_offset + 1))
 
 
-async def restarted(loop: SimulatedLoop, broker: TieredBroker, epoch: int) -> TieredBroker:
-    """Stop a broker in the midst of whatever it does, and start it again on its disk."""
-    await broker.manager.stop()
-    broker.log.close(broker.environment.wall_clock_ms())
-    again = TieredBroker(loop, broker.tier, broker.topic, broker.files)
-    await again.manager.start()
-    again.lead(epoch)
-    return again
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_no_record_is_lost_and_nothing_is_left_behind(seed: int) -> None:
     async def story(loop: SimulatedLoop) -> None:
@@ -118,7 +108,7 @@ def test_no_record_is_lost_and_nothing_is_left_behind(seed: int) -> None:
             await asyncio.sleep(chance.choice((0.01, 0.3, 2.0, 40.0)))
             check_nothing_is_lost(broker)
             if chance.random() < 0.4:
-                broker = await restarted(loop, broker, epoch)
+                broker = await broker.restarted(epoch)
         chaos.calm()
         last_closed = broker.log.local.active_segment.base_offset - 1
         await until(lambda: broker.log.highest_remote_offset == last_closed)
@@ -133,14 +123,10 @@ def test_no_record_is_lost_and_nothing_is_left_behind(seed: int) -> None:
 
 
 def test_not_found_is_a_failure_like_others_while_copying() -> None:
-    async def story(loop: SimulatedLoop) -> None:
-        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    async def story(broker: TieredBroker) -> None:
         broker.tier.faults[COPY] = [RemoteResourceNotFound("no such bucket")]
-        await broker.manager.start()
-        broker.lead()
         broker.append(3)
         await until(lambda: broker.log.highest_remote_offset == 1)
         check_the_tier_is_what_the_metadata_says(broker)
-        await broker.manager.stop()
 
-    simulate(story)
+    on_a_leader(story)

@@ -1,8 +1,9 @@
 """The tiering half of a broker in a simulation: real logs on a simulated disk, a tier in memory."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record, batches
@@ -16,7 +17,7 @@ from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.simulation.loop import SimulatedLoop
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
 from tierlog.tests.tiering.memory_tier import MemoryTier
 from tierlog.tiering.blocking_pool import ThreadedPool
@@ -48,6 +49,7 @@ class TieredBroker:
         files: SimulatedFiles | None = None,
         config: RemoteLogManagerConfig = CONFIG,
     ) -> None:
+        self.loop = loop
         self.tier = tier
         self.topic = topic
         self.files = files or SimulatedFiles(SimulatedDisk())
@@ -82,6 +84,15 @@ class TieredBroker:
         self.epoch = epoch
         self.log.update_high_watermark(self.log.log_end_offset)
         self.manager.on_leadership_change([LeaderPartition(PARTITION, epoch)], [])
+
+    async def restarted(self, epoch: int) -> "TieredBroker":
+        """Stop it in the midst of whatever it does; the next process on its disk, leading."""
+        await self.manager.stop()
+        self.log.close(self.environment.wall_clock_ms())
+        again = TieredBroker(self.loop, self.tier, self.topic, self.files, self.config)
+        await again.manager.start()
+        again.lead(epoch)
+        return again
 
     def append(self, count: int, *, per_segment: int = 1, timestamp: int | None = None) -> None:
         """Append records; a segment is closed when it holds this many and another one comes."""
@@ -127,6 +138,22 @@ class TieredBroker:
         found = self.log.read(offset, 1 << 20, FetchIsolation.HIGH_WATERMARK, min_one_message=True)
         assert isinstance(found, RemoteRead)
         return found
+
+
+def on_a_leader(
+    story: Callable[[TieredBroker], Coroutine[Any, Any, None]],
+    config: RemoteLogManagerConfig = CONFIG,
+) -> None:
+    """Tell a story in virtual time, of one broker that leads the partition."""
+
+    async def body(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic(), config=config)
+        await broker.manager.start()
+        broker.lead()
+        await story(broker)
+        await broker.manager.stop()
+
+    simulate(body)
 
 
 def _offsets(raw: bytes, offset: int) -> list[int]:
