@@ -63,6 +63,9 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     values = ConfigValues(stated)
     node_id = _node_id(values)
     _require_single_voter(values, node_id)
+    if values.stated.get("authorizer.class.name", "").strip():
+        # Serving everyone where the file protects something would be no small difference.
+        raise _refuse("authorizer.class.name asks for access control, which is not served yet.")
     named = values.texts("log.dirs") or values.texts("log.dir")
     if not named or not all(named):
         raise _refuse("log.dirs holds an empty directory name.")

@@ -81,11 +81,23 @@ def _require_plaintext(values: ConfigValues, endpoints: list[Endpoint]) -> None:
 
 def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
     """The broker's listeners; those of the controller are left out, since one voter needs none."""
-    controller = {name.upper() for name in values.texts("controller.listener.names")}
-    bound = [e for e in _endpoints(values, "listeners") if e.name not in controller]
+    controller = {name.upper() for name in values.texts("controller.listener.names") if name}
+    named = _endpoints(values, "listeners")
+    bound = [endpoint for endpoint in named if endpoint.name not in controller]
     if not bound:
         raise _refuse("listeners names no listener for clients.")
+    if controller and len(bound) == len(named):
+        # A misspelt name would open the controller's listener to clients.
+        raise _refuse(
+            f"controller.listener.names={','.join(sorted(controller))} names no listener of"
+            " listeners."
+        )
     _require_plaintext(values, bound)
+    inter_broker = values.text("inter.broker.listener.name").upper()
+    if inter_broker and inter_broker not in {endpoint.name for endpoint in bound}:
+        raise _refuse(
+            f"inter.broker.listener.name={inter_broker} names no listener for clients of listeners."
+        )
     stated = (
         _endpoints(values, "advertised.listeners") if values.text("advertised.listeners") else []
     )
