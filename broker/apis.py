@@ -78,7 +78,7 @@ class Apis:
         except KafkaError as error:
             # A version that is announced and yet has no class: Produce 0 to 2.
             raise Refused(error.message) from error
-        route.requests.add()
+        route.requests.value += 1
         context = RequestContext(*header, *client)
         try:
             result = route.handle(self._broker, context, request)

@@ -314,7 +314,10 @@ class UnifiedLog:
 
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, clamped to the local log; answers what it is now."""
-        offset = min(max(offset, self.local_log_start_offset), self.local.log_end_offset)
+        if offset > (end := self.local.log_end_offset):
+            offset = end
+        elif offset < (start := self.local_log_start_offset):
+            offset = start
         self.high_watermark = offset
         self.producers.on_high_watermark(offset)
         return offset

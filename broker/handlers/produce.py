@@ -9,7 +9,7 @@ Transactions are not served: a transactional batch is refused with INVALID_TXN_S
 coordinator could ever end its transaction, and the last stable offset would stand still for ever.
 """
 
-from collections.abc import Sequence
+from struct import Struct
 from typing import TypeAlias
 
 from ...clients.errors import ErrorCode
@@ -17,18 +17,19 @@ from ...clients.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
+from ...clients.protocol.schema import Chunk
 from ...clients.topic_partition import TopicPartition
 from ...replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
 from ..context import BrokerContext, Later, NoAnswer, RequestContext
 
-_BATCH_HEADER_BYTES = 61
+_BATCH_HEADER = Struct(">8xi4xb5xB38x")
+"""Length, magic and attributes, in the 61 bytes that begin a batch."""
 _LENGTH = slice(8, 12)
 _LOG_OVERHEAD = 12
 _SMALLEST_RECORD = 14
@@ -38,47 +39,55 @@ _CODEC_MASK = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
 
-_Refusals: TypeAlias = dict[int, PartitionProduceResponse]
-"""What is refused before the log is asked, by its place in the request."""
+_NOT_ONE_BATCH = "must have exactly one record batch per partition"
 
-_Outcome: TypeAlias = tuple[_Refusals, Sequence[PartitionAppendResult]]
+_Results: TypeAlias = list[PartitionAppendResult]
+"""One for each partition, in the request's order."""
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Later[list[PartitionAppendResult]] | None:
+) -> ProduceResponse | Later[_Results] | None:
     """Append what can be appended; each partition is answered by itself."""
     if request.acks not in (-1, 0, 1):
-        return _answer(broker, context, request, (_wrong_acks(request), ()))
+        return _answer(broker, context, request, _wrong_acks(request))
     version = context.api_version
     entries: list[AppendEntry] = []
-    refusals: _Refusals = {}
+    refused: dict[int, PartitionAppendResult] = {}
     index = nbytes = 0
     for topic in request.topic_data:
         name = _topic_name(broker, version, topic)
         for data in topic.partition_data:
+            partition = TopicPartition(name, data.index)
             records = data.records
-            code, message = _objection(version, name, data)
-            if code or request.transactional_id is not None:
-                code = code or ErrorCode.INVALID_TXN_STATE
-                refusals[index] = PartitionProduceResponse(
-                    index=data.index, error_code=code, base_offset=-1, error_message=message
-                )
+            objection = _objection(version, name, records)
+            if objection is None and request.transactional_id is not None:
+                objection = ErrorCode.INVALID_TXN_STATE, None
+            if objection is not None:
+                code, message = objection
+                refused[index] = PartitionAppendResult(partition, code, error_message=message)
             else:
                 assert isinstance(records, memoryview), "Nothing else is decoded."
-                entries.append(AppendEntry(TopicPartition(name, data.index), records))
+                entries.append(AppendEntry(partition, records))
                 nbytes += len(records)
             index += 1
     broker.bytes_in.value += nbytes
     appending = AppendRequest(entries, request.acks, request.timeout_ms)
     outcome = broker.replica_manager.append_records(appending) if entries else []
     if isinstance(outcome, list):
-        return _answer(broker, context, request, (refusals, outcome))
+        return _answer(broker, context, request, _in_order(refused, outcome))
 
-    def respond(results: list[PartitionAppendResult]) -> ProduceResponse:
-        return _answered(broker, context, request, (refusals, results))
+    def respond(results: _Results) -> ProduceResponse:
+        return _answered(broker, context, request, _in_order(refused, results))
 
     return Later(outcome, respond)
+
+
+def _in_order(refused: dict[int, PartitionAppendResult], results: _Results) -> _Results:
+    """What was refused before the log was asked, put where it stood among the rest."""
+    for index, result in refused.items():
+        results.insert(index, result)
+    return results
 
 
 def _topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> str:
@@ -90,34 +99,43 @@ def _topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) ->
 
 
 def _objection(
-    version: int, topic: str, data: PartitionProduceData
-) -> tuple[ErrorCode, str | None]:
-    """What is wrong with one partition's records before the log is asked.
+    version: int, topic: str, records: Chunk | None
+) -> tuple[ErrorCode, str | None] | None:
+    """What is wrong with one partition's records before the log is asked; nearly always nothing.
 
-    The order is that in which Kafka looks at them (`ByteBufferLogInputStream.nextBatchSize`, then
-    `ProduceRequest.validateRecords`), so that the codes are the same.
+    One look at the header finds that out. Otherwise the questions are asked one by one in Kafka's
+    order, so that the codes are the same (`ByteBufferLogInputStream.nextBatchSize`, then
+    `ProduceRequest.validateRecords`).
     """
     if version >= 13 and not topic:
         return ErrorCode.UNKNOWN_TOPIC_ID, None
-    records = data.records
-    size = len(records) if isinstance(records, memoryview) else 0
+    if not isinstance(records, memoryview):
+        return _refused(version, _NOT_ONE_BATCH)
+    if (size := len(records)) >= _BATCH_HEADER.size and version >= 7:
+        length, magic, attributes = _BATCH_HEADER.unpack_from(records)
+        if length + _LOG_OVERHEAD == size and magic == 2 and not attributes & _TRANSACTIONAL:
+            return None
+    return _first_objection(version, records)
+
+
+def _first_objection(version: int, records: memoryview) -> tuple[ErrorCode, str | None] | None:
+    size = len(records)
     if size < _LOG_OVERHEAD:
-        return _refused(version, "must have exactly one record batch per partition")
-    assert isinstance(records, memoryview)
+        return _refused(version, _NOT_ONE_BATCH)
     end = _LOG_OVERHEAD + int.from_bytes(records[_LENGTH], "big", signed=True)
     if end < _LOG_OVERHEAD + _SMALLEST_RECORD:
         return ErrorCode.CORRUPT_MESSAGE, "The size of the record batch is impossible"
     if size > _MAGIC and records[_MAGIC] > 2:
         return ErrorCode.CORRUPT_MESSAGE, f"There is no magic {records[_MAGIC]}"
     if size < end:
-        return _refused(version, "must have exactly one record batch per partition")
+        return _refused(version, _NOT_ONE_BATCH)
     if records[_MAGIC] != 2:
         return _refused(version, "are only allowed to contain record batches with magic version 2")
     if size > end:
         return _refused(
             version, "are only allowed to contain exactly one record batch per partition"
         )
-    if size < _BATCH_HEADER_BYTES:
+    if size < _BATCH_HEADER.size:
         return ErrorCode.CORRUPT_MESSAGE, "The record batch is smaller than its own header"
     attributes = records[_ATTRIBUTES_LOW]
     if version < 7 and attributes & _CODEC_MASK == _ZSTD:
@@ -127,21 +145,21 @@ def _objection(
         )
     if attributes & _TRANSACTIONAL:
         return ErrorCode.INVALID_TXN_STATE, "Transactions are not served"
-    return ErrorCode.NONE, None
+    return None
 
 
 def _refused(version: int, rule: str) -> tuple[ErrorCode, str]:
     return ErrorCode.INVALID_RECORD, f"Produce requests with version {version} {rule}"
 
 
-def _wrong_acks(request: ProduceRequest) -> _Refusals:
-    partitions = (data for topic in request.topic_data for data in topic.partition_data)
-    return {
-        index: PartitionProduceResponse(
-            index=data.index, error_code=ErrorCode.INVALID_REQUIRED_ACKS, base_offset=-1
+def _wrong_acks(request: ProduceRequest) -> _Results:
+    return [
+        PartitionAppendResult(
+            TopicPartition(topic.name, data.index), ErrorCode.INVALID_REQUIRED_ACKS
         )
-        for index, data in enumerate(partitions)
-    }
+        for topic in request.topic_data
+        for data in topic.partition_data
+    ]
 
 
 def _partition(result: PartitionAppendResult) -> PartitionProduceResponse:
@@ -169,13 +187,11 @@ def _partition(result: PartitionAppendResult) -> PartitionProduceResponse:
 
 
 def _answer(
-    broker: BrokerContext, context: RequestContext, request: ProduceRequest, outcome: _Outcome
+    broker: BrokerContext, context: RequestContext, request: ProduceRequest, results: _Results
 ) -> ProduceResponse | None:
     if request.acks != 0:
-        return _answered(broker, context, request, outcome)
-    refusals, results = outcome
-    codes = [each.error_code for each in refusals.values()] + [each.error for each in results]
-    failed = next(filter(None, codes), None)
+        return _answered(broker, context, request, results)
+    failed = next((result.error for result in results if result.error), None)
     if failed is not None:
         name = ErrorCode(failed).name
         raise NoAnswer(f"a Produce with acks=0 failed with {name}, which nothing else can tell")
@@ -183,22 +199,19 @@ def _answer(
 
 
 def _answered(
-    broker: BrokerContext, context: RequestContext, request: ProduceRequest, outcome: _Outcome
+    broker: BrokerContext, context: RequestContext, request: ProduceRequest, results: _Results
 ) -> ProduceResponse:
     """One answer for each partition, in the request's order."""
-    refusals, results = outcome
-    appended = iter(results)
+    following = iter(results)
     responses: list[TopicProduceResponse] = []
     leaders: set[int] = set()
-    index = 0
     for topic in request.topic_data:
         partitions: list[PartitionProduceResponse] = []
         for _ in topic.partition_data:
-            answer = refusals.get(index) or _partition(next(appended))
-            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                leaders.add(answer.current_leader.leader_id)
-            partitions.append(answer)
-            index += 1
+            result = next(following)
+            partitions.append(_partition(result))
+            if result.current_leader is not None:
+                leaders.add(result.current_leader.leader_id)
         responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=partitions

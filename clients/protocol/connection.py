@@ -49,8 +49,8 @@ class FrameReader:
 
     def feed(self, view: memoryview) -> Iterator[memoryview]:
         """All frames that `view` completes. To stop between two frames use `next_frame`."""
-        position = 0
-        while True:
+        position, end = 0, len(view)
+        while position < end:
             frame, position = self.next_frame(view, position)
             if frame is None:
                 return
