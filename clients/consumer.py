@@ -21,7 +21,8 @@ from .fetcher import FetchConfig, Fetcher, PartitionPosition
 from .group import GroupConfig, GroupMember
 from .metadata import Metadata
 from .network import NetworkClient, NetworkConfig
-from .offset_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, OffsetLookup
+from .offset_lookup import OffsetAndTimestamp, OffsetLookup
+from .offset_names import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from .task_owner import TaskOwner
 from .topic_partition import TopicPartition
 

@@ -22,11 +22,6 @@ from .protocol.messages.list_offsets import (
 from .refusal import refusal
 from .topic_partition import TopicPartition
 
-EARLIEST_TIMESTAMP = -2
-LATEST_TIMESTAMP = -1
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL_TIMESTAMP = -4
-LATEST_TIERED_TIMESTAMP = -5
 CONSUMER_REPLICA_ID = -1
 
 

@@ -18,13 +18,13 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..clients.topic_partition import TopicPartition
-from ..storage.fetch_data import FetchIsolation, RemoteTimestampLookup, TimestampAndOffset
-from ..storage.log_offsets import (
+from ..clients.offset_names import (
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
+from ..clients.topic_partition import TopicPartition
+from ..storage.fetch_data import FetchIsolation, RemoteTimestampLookup, TimestampAndOffset
 from .fetch_data import NO_EPOCH, CurrentLeader
 from .log_reader import visible_end
 from .partition import Partition

@@ -7,17 +7,18 @@ local segments is handed up as a `RemoteTimestampLookup`, with the local answer 
 
 from typing import Protocol
 
+from ..clients.offset_names import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
 from ..clients.topic_partition import TopicIdPartition
 from .fetch_data import RemoteTimestampLookup, TimestampAndOffset
 from .leader_epoch import LeaderEpochCache
 from .local_log import LocalLog
-
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL_TIMESTAMP = -4
-LATEST_TIERED_TIMESTAMP = -5
-EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
 _UNKNOWN = -1
 

@@ -10,7 +10,7 @@ from tierlog.clients.completed_fetch import ConsumerRecord
 from tierlog.clients.consumer import Consumer
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.group import GroupConfig
-from tierlog.clients.offset_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
+from tierlog.clients.offset_names import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 from tierlog.clients.producer import Producer
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.topic_partition import TopicPartition
