@@ -4,9 +4,12 @@ What legitimately differs between two clusters is taken out before comparing: id
 random, ports, times, and how far the metadata log has come.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Self, TypeAlias, cast
 
+from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.messages.create_topics import CreatableTopicConfigs
 from tierlog.clients.protocol.messages.delete_topics import DeletableTopicResult
@@ -22,7 +25,7 @@ from tierlog.clients.protocol.messages.offset_for_leader_epoch import (
 from tierlog.clients.protocol.schema import Message, Struct
 from tierlog.clients.record.batch import batches
 
-from ..broker_process import RawClient
+from ..broker_process import BrokerProcess, RawClient
 
 Plain: TypeAlias = "bool | int | float | str | bytes | list[Plain] | dict[str, Plain] | None"
 
@@ -152,6 +155,23 @@ class SideBySide:
         found = differences(expected, plain(ours, OUR_OWN | ignoring))
         assert not found, "Kafka's answer and ours differ:\n" + "\n".join(found)
         return expected
+
+
+@contextmanager
+def both_brokers(directory: Path) -> Generator[tuple[int, int], None, None]:
+    """Apache Kafka and ours, both empty; their ports."""
+    settings = {
+        "auto.create.topics.enable": "false",
+        "node.id": "1",
+        # The records are of 2023, and retention must not take them.
+        "log.retention.ms": "-1",
+    }
+    untiered = {**settings, "remote.log.storage.system.enable": "false"}
+    for name in ("kafka", "ours"):
+        (directory / name).mkdir()
+    kafka = KafkaNode(directory / "kafka", properties=settings, heap="512m")
+    with kafka, BrokerProcess.on(directory / "ours", untiered) as ours:
+        yield kafka.port, ours.port
 
 
 def at(value: Plain, *path: str | int) -> Plain:

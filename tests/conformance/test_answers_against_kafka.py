@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tierlog.clients.protocol.messages.create_partitions import (
@@ -47,8 +46,8 @@ from tierlog.clients.protocol.messages.produce import (
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 
-from ..broker_process import BrokerProcess, RawClient
-from .side_by_side import SideBySide, at
+from ..broker_process import RawClient
+from .side_by_side import SideBySide, at, both_brokers
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -60,20 +59,12 @@ UNKNOWN_ID = Uuid(b"\x01" * 16)
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
-    # The records are of 2023, and retention must not take them.
-    settings = {
-        "auto.create.topics.enable": "false",
-        "node.id": "1",
-        "log.retention.ms": "-1",
-    }
-    untiered = {**settings, "remote.log.storage.system.enable": "false"}
-    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
-    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), untiered) as ours:
-        with SideBySide(kafka.port, ours.port) as both:
+    with both_brokers(tmp_path_factory.mktemp("side_by_side")) as both_ports:
+        with SideBySide(*both_ports) as both:
             both.same(creation("known", 2), 7)
             for client in (both.kafka, both.ours):
                 wait_for_leader(client, "known")
-        yield kafka.port, ours.port
+        yield both_ports
 
 
 @pytest.fixture
