@@ -11,6 +11,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -75,11 +76,22 @@ def _serve(file: str | None, overrides: Sequence[str], started_ms: int) -> int:
         return _give_up(error.message)
     for warning in config_warnings(config):
         _LOG.warning("%s", warning)
+    _allow_many_files()
     with asyncio.Runner() as runner:
         try:
             return runner.run(_run(config, started_ms))
         except StartError as error:
             return _give_up(str(error))
+
+
+def _allow_many_files() -> None:
+    """As many as the system lets the process have: shells begin with few, and a JVM does it too."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError) as error:
+        # Some systems name a limit that they do not grant.
+        _LOG.debug("The limit on open files stays as it is: %s", error)
 
 
 def _configuration(file: str | None, overrides: Sequence[str]) -> BrokerConfig:

@@ -5,11 +5,15 @@ a burst of clients (1,000 connects take seconds with asyncio's 100), TCP_NODELAY
 connection (asyncio sets it only where the socket names its protocol, and a header that is written
 before its body then waits for the peer's acknowledgement), and accepting can pause, which leaves
 further clients in the backlog as `max.connections` asks.
+
+Clients never get the process's last file descriptors: a log that cannot open its next segment takes
+its directory offline, and silent connections must not be able to do that to a broker.
 """
 
 import asyncio
 import errno
 import logging
+import resource
 import socket
 from typing import NamedTuple
 
@@ -19,6 +23,8 @@ _LOG = logging.getLogger(__name__)
 
 _ACCEPTS_PER_TURN = 64
 _RETRY_ACCEPT_S = 1.0
+_KEPT_FOR_FILES = 1024
+"""Descriptors that no client gets, or an eighth of all where there are few."""
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -35,6 +41,14 @@ def local_host_name() -> str:
     return socket.getfqdn()
 
 
+def _is_one_of_the_last(descriptor: int) -> bool:
+    """Whether few are left. The system gives the lowest number that is free."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limit != resource.RLIM_INFINITY and descriptor >= limit - min(
+        _KEPT_FOR_FILES, limit // 8
+    )
+
+
 class SocketListener:
     """One listening socket."""
 
@@ -48,6 +62,7 @@ class SocketListener:
         self._scratch = SharedScratch()
         self._accepting = False
         self._retry: asyncio.TimerHandle | None = None
+        self._is_short = False
         name: object = listening.getsockname()[1]
         self.port = name if isinstance(name, int) else 0
 
@@ -73,9 +88,11 @@ class SocketListener:
             except OSError as error:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
                     raise
-                _LOG.warning("Cannot accept connections for now: %s", error.strerror)
-                self.pause_accepting()
-                self._retry = self._loop.call_later(_RETRY_ACCEPT_S, self.resume_accepting)
+                self._accept_later(error.strerror or str(error))
+                return
+            if _is_one_of_the_last(connected.fileno()):
+                connected.close()
+                self._accept_later("nearly as many files are open as the system allows")
                 return
             try:
                 self._prepare(connected)
@@ -85,7 +102,16 @@ class SocketListener:
                 continue
             # A listener for both families shows IPv4 peers as mapped IPv6 addresses.
             host = str(address[0]).removeprefix("::ffff:")
+            self._is_short = False
             self._on_connected(SocketTransport(connected, host, self._scratch))
+
+    def _accept_later(self, reason: str) -> None:
+        """Leave the others in the backlog for now."""
+        if not self._is_short:
+            _LOG.warning("Cannot accept all connections for now: %s", reason)
+        self._is_short = True
+        self.pause_accepting()
+        self._retry = self._loop.call_later(_RETRY_ACCEPT_S, self.resume_accepting)
 
     def _prepare(self, connected: socket.socket) -> None:
         connected.setblocking(False)

@@ -24,30 +24,47 @@ def value_of(index: int) -> bytes:
     return b"%08d" % index * (RECORD_BYTES // 8)
 
 
-def produce(
-    bootstrap: str, topic: str, values: Iterable[bytes], *, timeout_ms: int = 3_000, **more: object
-) -> Sent:
-    """Send with acks=all; each record is acknowledged or refused within the time."""
-    sent = Sent([], [])
+class PlainProducer:
+    """acks=all; each record is acknowledged or refused within the time."""
 
-    def on_delivery(
-        error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
+    def __init__(self, bootstrap: str, topic: str, timeout_ms: int = 3_000) -> None:
+        self._topic = topic
+        self._timeout_ms = timeout_ms
+        self._sent = Sent([], [])
+        self._producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "message.timeout.ms": timeout_ms,
+                "log_level": 0,
+            }
+        )
+
+    def _on_delivery(
+        self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
     ) -> None:
         if error is not None:
-            sent.refused.append(error)
+            self._sent.refused.append(error)
             return
         offset, value = message.offset(), message.value()
         assert offset is not None
         assert isinstance(value, bytes)
-        sent.acknowledged.append((offset, value))
+        self._sent.acknowledged.append((offset, value))
 
-    settings = {"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0}
-    producer = confluent_kafka.Producer({**settings, "message.timeout.ms": timeout_ms, **more})
-    for value in values:
-        producer.produce(topic, value, partition=0, on_delivery=on_delivery)
-        producer.poll(0)
-    producer.flush(timeout_ms / 1000 + 30)
-    return sent
+    def send(self, values: Iterable[bytes]) -> Sent:
+        """Send them; all that became of this producer's records so far."""
+        for value in values:
+            self._producer.produce(self._topic, value, partition=0, on_delivery=self._on_delivery)
+            self._producer.poll(0)
+        self._producer.flush(self._timeout_ms / 1000 + 30)
+        return self._sent
+
+
+def produce(
+    bootstrap: str, topic: str, values: Iterable[bytes], *, timeout_ms: int = 3_000
+) -> Sent:
+    """Send with a producer of their own."""
+    return PlainProducer(bootstrap, topic, timeout_ms).send(values)
 
 
 def read(

@@ -23,7 +23,8 @@ from tierlog.clients.protocol.messages.metadata import (
 )
 from tierlog.tests.broker_process import BrokerProcess, RawClient
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
-from tierlog.tests.scenarios.plain_io import produce, read, value_of
+from tierlog.tests.scenarios.plain_io import PlainProducer, produce, read, value_of
+from tierlog.tests.waiting import wait_until
 
 TOPIC = "wanted"
 RECORDS = 20_000
@@ -131,3 +132,25 @@ def test_requests_that_are_sent_all_at_once_are_answered_in_order(broker: Broker
         client = hostile.enter_context(RawClient(broker.port))
         headers = [client.send(ASK_FOR_ALL, 12) for _ in range(2_000)]
         assert all(isinstance(client.receive(header), MetadataResponse) for header in headers)
+
+
+@pytest.mark.slow
+def test_idle_connections_leave_descriptors_for_the_logs(tmp_path: Path) -> None:
+    few = 300
+    with BrokerProcess.on(tmp_path) as broker, ExitStack() as hostile:
+        CLIENTS["confluent-kafka"].create_topic(
+            broker.bootstrap, TOPIC, {"segment.bytes": "1048576"}
+        )
+        resource.prlimit(broker.process.pid, resource.RLIMIT_NOFILE, (few, few))
+        producer = PlainProducer(broker.bootstrap, TOPIC)
+        assert producer.send([b"connected before the crowd"]).refused == []
+        for _ in range(2 * few):
+            hostile.enter_context(raw(broker))
+        wait_until(
+            lambda: "Cannot accept all connections" in broker.log.read_text(), 20, "all accepted"
+        )
+        # Several new segments, each of which opens files.
+        assert producer.send(map(value_of, range(5_000))).refused == []
+        hostile.close()
+        assert len(read(broker.bootstrap, TOPIC, 5_001)) == 5_001
+        assert broker.stop() == 0
