@@ -17,6 +17,7 @@ from .fetch_data import EMPTY_RECORDS
 from .files import FileRegion, Files, ReadableBuffer
 from .log_segment import LogSegment
 from .log_segments import LogSegments
+from .transaction_index import AbortedTxn
 
 
 class LocalRead(NamedTuple):
@@ -200,6 +201,24 @@ class LocalLog:
         else:
             end = segment.end_within(start, limit)
         return LocalRead(segment.region(position, end - position), segment, end, False)
+
+    def aborted_in(self, offset: int, found: LocalRead) -> list[AbortedTxn]:
+        """The aborted transactions among what a read at `offset` has found."""
+        segment = found.segment
+        if segment is None:
+            return []
+        upper_bound = segment.upper_bound_offset(found.end_position)
+        if upper_bound is None:
+            upper_bound = self.end_offset_of(segment)
+        return self.aborted_transactions(offset, upper_bound)
+
+    def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """The aborted transactions that overlap [start, upper bound)."""
+        found: list[AbortedTxn] = []
+        for segment in self.segments.from_offset(start_offset):
+            if segment.txn_index.collect(start_offset, upper_bound, found):
+                break
+        return found
 
     def end_offset_of(self, segment: LogSegment) -> int:
         """One past the last offset that can be in `segment`."""

@@ -33,7 +33,7 @@ from .fetch_data import (
 )
 from .files import ReadableBuffer
 from .leader_epoch import LeaderEpochCache
-from .local_log import FlushTask, LocalLog, LocalRead
+from .local_log import FlushTask, LocalLog
 from .log_dir import LogDir, on_disk
 from .log_offsets import find_offset
 from .log_retention import RetentionBounds, breached_segments
@@ -253,7 +253,7 @@ class UnifiedLog:
             found.first_entry_incomplete,
         )
         if isolation is FetchIsolation.TXN_COMMITTED:
-            info.aborted_transactions = self._aborted_in(offset, found)
+            info.aborted_transactions = self.local.aborted_in(offset, found)
         return info
 
     def read_position(self, offset: int, isolation: FetchIsolation) -> int:
@@ -286,22 +286,9 @@ class UnifiedLog:
             self.local_log_start_offset,
         )
 
-    def _aborted_in(self, offset: int, found: LocalRead) -> list[AbortedTxn]:
-        segment = found.segment
-        if segment is None:
-            return []
-        upper_bound = segment.upper_bound_offset(found.end_position)
-        if upper_bound is None:
-            upper_bound = self.local.end_offset_of(segment)
-        return self.aborted_transactions(offset, upper_bound)
-
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
         """The aborted transactions that overlap [start, upper bound), from the local segments."""
-        found: list[AbortedTxn] = []
-        for segment in self.local.segments.from_offset(start_offset):
-            if segment.txn_index.collect(start_offset, upper_bound, found):
-                break
-        return found
+        return self.local.aborted_transactions(start_offset, upper_bound)
 
     @on_disk
     def offset_for_timestamp(
