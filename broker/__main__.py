@@ -10,14 +10,15 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
+from typing import NoReturn
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
     os._exit(0)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code."""
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line, and end the process with its exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
     from ..clients.environment import SystemEnvironment
@@ -26,8 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Imported here so that the time it takes is part of the start that is told to the user.
     from .command_line import run
 
-    return run(arguments, started_ms)
+    code = run(arguments, started_ms)
+    # Everything is stopped. What may be left is a thread that waits for an answer of a remote tier;
+    # leaving in the usual way would wait for it, for minutes if the tier has fallen silent.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -117,7 +117,7 @@ BANS = (
     _ban(
         "os._exit",
         "an error that is raised",
-        "broker/__main__.py",  # a signal before the broker is up
+        "broker/__main__.py",  # before the broker is up, and after it has stopped
         "broker/command_line.py",  # a second signal
     ),
     _ban(

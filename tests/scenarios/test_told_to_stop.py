@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM at any moment: no traceback, soon over, and the next start finds all."""
 
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,27 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     told = broker.log.read_text()
     assert "Traceback" not in told
     assert "never awaited" not in told
+
+
+@pytest.mark.slow
+def test_a_tier_that_has_fallen_silent_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    # It takes connections and never says a word.
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
+        properties = {
+            "rsm.config.url": "s3://bucket/prefix",
+            "rsm.config.option.endpoint_url": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "rsm.config.option.key": "key",
+            "rsm.config.option.secret": "secret",
+            "remote.log.manager.task.interval.ms": "100",
+        }
+        with BrokerProcess.on(tmp_path, properties) as broker:
+            config = {"remote.storage.enable": "true", "segment.bytes": "1048576"}
+            CLIENTS["confluent-kafka"].create_topic(broker.bootstrap, "kept", config)
+            produce(broker.bootstrap, "kept", map(value_of, range(3_000)), timeout_ms=30_000)
+            silent.settimeout(30)
+            copying, _ = silent.accept()
+            with copying:
+                broker.process.send_signal(signal.SIGTERM)
+                assert broker.process.wait(20) == 0
+        assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+        assert "Traceback" not in broker.log.read_text()
