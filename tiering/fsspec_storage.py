@@ -199,6 +199,11 @@ class FsspecStorage:
         text = self._location.redact(f"{type(error).__name__}: {error}")
         if isinstance(error, FileNotFoundError):
             return RemoteResourceNotFound(f"The remote tier {self} has no such object ({text})")
+        if isinstance(error, NotImplementedError):
+            return RemoteStorageError(
+                f"The remote tier {self} cannot be used: file systems of "
+                f"{self._location.protocol!r} do not offer what a tier needs, such as writing"
+            )
         failure = _failure_of(error)
         return RemoteStorageError(f"The remote tier {self} is {failure.value} ({text})", failure)
 

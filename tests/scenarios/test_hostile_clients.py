@@ -7,7 +7,7 @@ reads, costs little however many of them there are.
 import resource
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def resident_mib(broker: BrokerProcess) -> int:
 
 
 @contextmanager
-def others_are_served(broker: BrokerProcess) -> Iterator[ExitStack]:
+def others_are_served(broker: BrokerProcess) -> Generator[ExitStack]:
     """While whatever is put on the stack is open, and afterwards."""
     before = resident_mib(broker)
     with ExitStack() as hostile:

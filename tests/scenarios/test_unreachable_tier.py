@@ -98,6 +98,7 @@ def test_a_bucket_that_appears_later_gets_everything(tmp_path: Path) -> None:
     [
         ("nonsense://here", "Protocol not known: nonsense"),
         ("gs://bucket/prefix", "pip install gcsfs"),
+        ("http://127.0.0.1:1/tier", "do not offer what a tier needs"),
         ("file://{file}/tier", "Not a directory"),
     ],
 )
