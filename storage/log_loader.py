@@ -205,8 +205,7 @@ class _Loading:
 
     def _check_or_rebuild(self, segment: LogSegment) -> None:
         try:
-            if segment.size > 0:
-                segment.sanity_check()
+            segment.sanity_check()
         except CorruptIndexError:
             self._recover_segment(segment)
 

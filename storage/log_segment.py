@@ -278,6 +278,13 @@ class LogSegment:
         self.offset_index.sanity_check()
         self.time_index.sanity_check()
         self.txn_index.sanity_check()
+        last = self.offset_index.last
+        if last is not None and last.position >= self.size:
+            raise CorruptIndexError(f"An index of {self.path} goes on behind its end.")
+        if self.size == 0 and self.time_index.entries:
+            raise CorruptIndexError(
+                f"A time index of {self.path} tells of records that are not there."
+            )
 
     def begin_rebuild(self) -> None:
         """Forget all indexes before `rebuild_with` is told of every batch."""

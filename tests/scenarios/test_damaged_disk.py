@@ -123,3 +123,21 @@ def test_whose_data_it_is_cannot_be_guessed(
         broker.close()
     assert line.startswith(f"tierlog: {data / name} ")
     assert line.isprintable()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [empty, cut])
+def test_records_that_vanish_after_a_clean_stop_leave_a_log_that_works(
+    damage: Damage, after_a_crash: Path, tmp_path: Path
+) -> None:
+    data = copy_of(after_a_crash, tmp_path)
+    with BrokerProcess.on(tmp_path, PROPERTIES) as broker:
+        assert broker.stop() == 0
+    last = max(data.glob(f"{TOPIC}-0/*.log"))
+    damage(last)
+    left = int(last.stem) if damage is empty else RECORDS - 100
+    with BrokerProcess.on(tmp_path, PROPERTIES) as broker:
+        assert produce(broker.bootstrap, TOPIC, [b"more"]).acknowledged == [(left, b"more")]
+        assert read(broker.bootstrap, TOPIC, left) == EVERYTHING[:left]
+        assert broker.stop() == 0
+    assert "Traceback" not in broker.log.read_text()
