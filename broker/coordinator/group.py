@@ -37,8 +37,17 @@ from .group_actions import (
     TimerKey,
     Waiter,
 )
+from .group_admin import (
+    DEAD_GROUP,
+    GroupDescription,
+    GroupOverview,
+    described,
+    group_deletion,
+    listed,
+    offsets_deletion,
+)
 from .group_config import GroupCoordinatorConfig
-from .group_records import CommittedOffset, GroupRecord, group_record, offset_record
+from .group_records import CommittedOffset, GroupRecord, OffsetKey, group_record, offset_record
 from .group_shard import SHARD_ERRORS, Forgotten, GroupShard, PreparedCommit, ShardState
 from .group_timers import GroupTimers
 from .offsets import CommitRequest, FetchTopic
@@ -224,6 +233,50 @@ class GroupCoordinator:
         under_way.add_done_callback(answer)
         return future
 
+    def list_groups(
+        self, states: Sequence[str], types: Sequence[str]
+    ) -> tuple[ErrorCode, list[GroupOverview]]:
+        """All groups that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS if not all yet."""
+        for shard in self._shards.values():
+            if shard.state is ShardState.LOADING:
+                return SHARD_ERRORS[shard.state], []
+        shards = self._active_shards()
+        return ErrorCode.NONE, [each for shard in shards for each in listed(shard, states, types)]
+
+    def describe_group(self, group_id: str) -> tuple[ErrorCode, GroupDescription]:
+        """A group as it is now; GROUP_ID_NOT_FOUND comes with what a dead group looks like."""
+        shard = self._shard_of(group_id)
+        error = _shard_error(shard)
+        if error or shard is None:
+            return error, DEAD_GROUP._replace(state="")
+        group = shard.groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND, DEAD_GROUP
+        return error, described(group)
+
+    def delete_group(self, group_id: str) -> Answer[ErrorCode]:
+        """NONE when the log has it; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        shard = self._shard_of(group_id)
+        error = _shard_error(shard)
+        if error or shard is None:
+            return error
+        deletion = group_deletion(shard, group_id)
+        return deletion if isinstance(deletion, ErrorCode) else self._deleted(shard, deletion)
+
+    def delete_offsets(
+        self, group_id: str, offsets: Sequence[tuple[str, int]]
+    ) -> tuple[Answer[ErrorCode], frozenset[str]]:
+        """NONE when the log has it, and the topics that were left alone as they are in use."""
+        shard = self._shard_of(group_id)
+        error = self._group_id_error(group_id) or _shard_error(shard)
+        if error or shard is None:
+            return error, frozenset()
+        keys = [OffsetKey(group_id, topic, partition) for topic, partition in offsets]
+        prepared = offsets_deletion(shard, group_id, keys)
+        if isinstance(prepared, ErrorCode):
+            return prepared, frozenset()
+        return self._deleted(shard, prepared.deletion), prepared.in_use
+
     def new_member_id(self, prefix: str) -> str:
         """A member id: the client's or instance's name and a random UUID, as Kafka writes it."""
         raw = self._environment.random_uuid().hex()
@@ -280,17 +333,32 @@ class GroupCoordinator:
             self._write_forgotten(shard, shard.expired(self._now_ms()))
         self.start()
 
-    def _write_forgotten(self, shard: GroupShard, forgotten: Forgotten) -> None:
+    def _deleted(self, shard: GroupShard, deletion: Forgotten) -> Answer[ErrorCode]:
+        """NONE when the log has the deletion."""
+        if not deletion.records:
+            return ErrorCode.NONE
+        future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._write_forgotten(shard, deletion, partial(_settle, future))
+        return future.result() if future.done() else future
+
+    def _write_forgotten(
+        self,
+        shard: GroupShard,
+        forgotten: Forgotten,
+        then: Callable[[ErrorCode], None] | None = None,
+    ) -> None:
         """In batches, the last of which settles it: offsets that are deleted twice do no harm."""
+
+        def written(is_last: bool, outcome: Appended) -> None:
+            if is_last and not outcome.error:
+                shard.forget(forgotten, self._now_ms())
+            if then is not None and (is_last or outcome.error):
+                then(append_error_to_client(outcome.error))
+
         last = len(forgotten.records) - _TOMBSTONES_PER_BATCH
         for start in range(0, len(forgotten.records), _TOMBSTONES_PER_BATCH):
             records = forgotten.records[start : start + _TOMBSTONES_PER_BATCH]
-            settled = forgotten if start >= last else None
-            self._append(shard, records, partial(self._forgotten, shard, settled))
-
-    def _forgotten(self, shard: GroupShard, settled: Forgotten | None, outcome: Appended) -> None:
-        if settled is not None and not outcome.error:
-            shard.forget(settled, self._now_ms())
+            self._append(shard, records, partial(written, start >= last))
 
     # What the groups decided.
 

@@ -69,6 +69,8 @@ class Forgotten(NamedTuple):
     records: list[GroupRecord]
     offsets: list[OffsetKey]
     group_ids: list[str]
+    # Whether groups go although somebody was sent away with an id and is expected back.
+    even_if_awaited: bool = False
 
 
 class GroupShard:
@@ -171,11 +173,11 @@ class GroupShard:
             offsets.extend(gone)
             if self._is_idle(group) and len(gone) == len(self.offsets.keys(group_id)):
                 group_ids.append(group_id)
-        return _forgotten(offsets, group_ids)
+        return with_tombstones(offsets, group_ids)
 
     def offsets_of_topic(self, topic: str) -> Forgotten:
         """What is to go because its topic is gone."""
-        return _forgotten(self.offsets.keys_of_topic(topic), [])
+        return with_tombstones(self.offsets.keys_of_topic(topic), [])
 
     def forget(self, forgotten: Forgotten, now_ms: int) -> None:
         """The tombstones are in the log. A group that somebody joined meanwhile stays."""
@@ -183,7 +185,10 @@ class GroupShard:
             self.offsets.apply(key, None)
         for group_id in forgotten.group_ids:
             group = self.groups.get(group_id)
-            if group is None or not self._is_idle(group) or self.offsets.has_offsets(group_id):
+            if group is None or group.state is not GroupState.EMPTY:
+                continue
+            awaited = group.members.pending_joins and not forgotten.even_if_awaited
+            if awaited or self.offsets.has_offsets(group_id):
                 continue
             group.delete(now_ms)
             del self.groups[group_id]
@@ -248,7 +253,8 @@ class GroupShard:
                 self._replay_offset(entry, batch.max_timestamp)
 
 
-def _forgotten(offsets: list[OffsetKey], group_ids: list[str]) -> Forgotten:
+def with_tombstones(offsets: list[OffsetKey], group_ids: list[str]) -> Forgotten:
+    """What is to be deleted, and the tombstones that it takes."""
     records = [offset_tombstone(key) for key in offsets]
     records.extend(group_tombstone(group_id) for group_id in group_ids)
     return Forgotten(records, offsets, group_ids)

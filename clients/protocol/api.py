@@ -147,6 +147,8 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.HEARTBEAT, "Heartbeat", 0, 4, 4),
         Api(ApiKey.LEAVE_GROUP, "LeaveGroup", 0, 5, 4),
         Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, 4),
+        Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6, 5),
+        Api(ApiKey.LIST_GROUPS, "ListGroups", 0, 5, 3),
         Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, 3),
         Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, 5),
         Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
@@ -154,6 +156,8 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
         Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
         Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
+        Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, 2),
+        Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, 1),
         Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
     )
 }

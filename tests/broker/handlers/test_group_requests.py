@@ -12,6 +12,14 @@ from tierlog.clients.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from tierlog.clients.protocol.messages.delete_groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from tierlog.clients.protocol.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from tierlog.clients.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -31,6 +39,7 @@ from tierlog.clients.protocol.messages.leave_group import (
     LeaveGroupResponse,
     MemberIdentity,
 )
+from tierlog.clients.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tierlog.clients.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -41,6 +50,12 @@ from tierlog.clients.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from tierlog.clients.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
 )
 from tierlog.clients.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -266,3 +281,62 @@ def test_without_a_coordinator_a_fetch_says_so_where_its_version_can(
         told = [code for code in codes if code]
         assert set(told) == {ErrorCode.NOT_COORDINATOR}
         assert len(told) == (2 if version == 1 else 1)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_group_is_listed_until_it_is_deleted(client: RawClient, version: int) -> None:
+    group_id = f"listed-{version}"
+    member = joined(client, group_id, 9)
+    request = ListGroupsRequest()
+    if version >= 4:
+        request.states_filter = ["CompletingRebalance"]
+    listed = client.ask(request, version, ListGroupsResponse)
+    assert listed.error_code == ErrorCode.NONE
+    assert group_id in [group.group_id for group in listed.groups]
+    deletion = DeleteGroupsRequest(groups_names=[group_id, "nobody's", group_id])
+    leave = LeaveGroupRequest(
+        group_id=group_id, members=[MemberIdentity(member_id=member.member_id)]
+    )
+    for error in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+        answer = client.ask(deletion, min(version, 2), DeleteGroupsResponse)
+        assert [(each.group_id, each.error_code) for each in answer.results] == [
+            (group_id, error),
+            ("nobody's", ErrorCode.GROUP_ID_NOT_FOUND),
+        ]
+        client.ask(leave, 5, LeaveGroupResponse)
+    every = client.ask(ListGroupsRequest(), version, ListGroupsResponse)
+    assert group_id not in [group.group_id for group in every.groups]
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_group_is_described_and_a_missing_one_is_dead(client: RawClient, version: int) -> None:
+    group_id = f"described-{version}"
+    member = joined(client, group_id, 9)
+    request = DescribeGroupsRequest(groups=[group_id, "nobody's"])
+    request.include_authorized_operations = version >= 3
+    answer = client.ask(request, version, DescribeGroupsResponse)
+    group, missing = answer.groups
+    assert (group.error_code, group.group_state) == (0, "CompletingRebalance")
+    assert [each.member_id for each in group.members] == [member.member_id]
+    assert (group.authorized_operations > 0) == (version >= 3)
+    unknown = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
+    assert (missing.error_code, missing.group_state) == (unknown, "Dead")
+
+
+def test_offsets_are_deleted_and_then_not_found(client: RawClient) -> None:
+    client.ask(commit_of(id_of_topic(client)), 9, OffsetCommitResponse)
+    partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in (0, 7)]
+    topics = [OffsetDeleteRequestTopic(name=TOPIC, partitions=partitions)]
+    request = OffsetDeleteRequest(group_id="committed", topics=topics)
+    answer = client.ask(request, 0, OffsetDeleteResponse)
+    errors = {each.partition_index: each.error_code for each in answer.topics[0].partitions}
+    assert errors == {0: 0, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    asked = OffsetFetchRequest(
+        group_id="committed",
+        topics=[OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])],
+    )
+    found = client.ask(asked, 5, OffsetFetchResponse)
+    assert [each.committed_offset for each in found.topics[0].partitions] == [-1]
+    request.group_id = "nobody's"
+    missing = client.ask(request, 0, OffsetDeleteResponse)
+    assert (missing.error_code, missing.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])

@@ -127,6 +127,9 @@ def confluent_kafka(bootstrap: str) -> None:
     partition = client.TopicPartition(topic, 0)
     admin.list_offsets({partition: admins.OffsetSpec.latest()})[partition].result()
     admin.describe_cluster().result()
+    admin.list_consumer_groups().result()
+    admin.describe_consumer_groups(["golden-librdkafka"])["golden-librdkafka"].result()
+    admin.delete_consumer_groups(["golden-leaver"])["golden-leaver"].result()
     admin.delete_topics([topic])[topic].result()
 
 
@@ -157,6 +160,9 @@ def kafka_python(bootstrap: str) -> None:
     admin.describe_configs([admins.ConfigResource(admins.ConfigResourceType.TOPIC, topic)])
     admin.describe_cluster()
     admin.describe_topics([topic])
+    admin.list_groups()
+    admin.describe_groups(["golden-kafka-python"])
+    admin.delete_groups(["golden-kafka-python"])
     admin.delete_topics([topic])
 
 
@@ -208,7 +214,12 @@ def java_tools(bootstrap: str) -> None:
         "--all",
     )
     run_tool("kafka-get-offsets", *server, "--topic", topic)
-    run_tool("kafka-consumer-groups", *server, "--describe", "--group", "golden-java")
+    groups = ("kafka-consumer-groups", *server)
+    group = ("--group", "golden-java")
+    run_tool(*groups, "--list", "--state", "stable,empty", "--type", "classic")
+    run_tool(*groups, "--describe", *group)
+    run_tool(*groups, "--delete-offsets", *group, "--topic", topic)
+    run_tool(*groups, "--delete", *group)
     run_tool("kafka-cluster", "list-endpoints", *server, check=False)
     run_tool("kafka-topics", *server, "--delete", "--topic", topic)
 

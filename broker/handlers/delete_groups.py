@@ -1,0 +1,45 @@
+"""DeleteGroups (key 42), versions 0-2: groups without members go, with their committed offsets.
+
+Answered when the log has the deletions, with an error code a group: GROUP_ID_NOT_FOUND, or
+NON_EMPTY_GROUP. A group that is named twice is deleted, and answered, once.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from ..context import BrokerContext, RequestContext
+from ..coordinator.group import Answer
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse | Coroutine[object, object, DeleteGroupsResponse]:
+    """Delete."""
+    group_ids = list(dict.fromkeys(request.groups_names))
+    answers = [broker.group_coordinator.delete_group(group_id) for group_id in group_ids]
+    known = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
+    if len(known) == len(answers):
+        return _response(group_ids, known)
+    return _later(group_ids, answers)
+
+
+async def _later(
+    group_ids: Sequence[str], answers: Sequence[Answer[ErrorCode]]
+) -> DeleteGroupsResponse:
+    errors = [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
+    return _response(group_ids, errors)
+
+
+def _response(group_ids: Sequence[str], errors: Sequence[ErrorCode]) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=error)
+            for group_id, error in zip(group_ids, errors, strict=True)
+        ]
+    )

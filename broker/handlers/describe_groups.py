@@ -1,0 +1,63 @@
+"""DescribeGroups (key 15), versions 0-6: the state and the members of classic groups.
+
+3 may ask for authorized operations (KIP-430). A group that is not there is described as Dead, and
+from 6 it is also GROUP_ID_NOT_FOUND (KIP-1043).
+"""
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ..authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from ..context import BrokerContext, RequestContext
+from ..coordinator.group import GroupCoordinator
+
+_FIRST_KNOWING_GROUP_ID_NOT_FOUND = 6
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse:
+    """Describe."""
+    asked = request.include_authorized_operations
+    coordinator = broker.group_coordinator
+    version = context.api_version
+    groups = [_described(coordinator, group_id, version) for group_id in request.groups]
+    for group in groups:
+        if asked and not group.error_code:
+            group.authorized_operations = GROUP_OPERATIONS
+        else:
+            group.authorized_operations = NOT_ASKED
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _described(coordinator: GroupCoordinator, group_id: str, version: int) -> DescribedGroup:
+    error, group = coordinator.describe_group(group_id)
+    sentence = None
+    if error is ErrorCode.GROUP_ID_NOT_FOUND:
+        if version < _FIRST_KNOWING_GROUP_ID_NOT_FOUND:
+            error = ErrorCode.NONE
+        else:
+            sentence = f"Group {group_id} not found."
+    return DescribedGroup(
+        error_code=error,
+        error_message=sentence,
+        group_id=group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_name,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in group.members
+        ],
+    )

@@ -1,0 +1,71 @@
+"""OffsetDelete (key 47), version 0: some of a group's committed offsets go (KIP-496).
+
+Answered when the log has the deletion. Partitions that do not exist are refused one by one; a topic
+that a member subscribes to is GROUP_SUBSCRIBED_TO_TOPIC; an offset that was never committed is as
+good as deleted.
+"""
+
+import asyncio
+from functools import partial
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ..context import BrokerContext, Later, RequestContext
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Later[ErrorCode]:
+    """Delete."""
+    image = broker.controller.image
+    missing = {
+        (topic.name, each.partition_index)
+        for topic in request.topics
+        for each in topic.partitions
+        if image.partition(topic.name, each.partition_index) is None
+    }
+    offsets = [
+        (topic.name, each.partition_index)
+        for topic in request.topics
+        for each in topic.partitions
+        if (topic.name, each.partition_index) not in missing
+    ]
+    answer, in_use = broker.group_coordinator.delete_offsets(request.group_id, offsets)
+    respond = partial(_response, request, missing, in_use)
+    return Later(answer, respond) if isinstance(answer, asyncio.Future) else respond(answer)
+
+
+def _response(
+    request: OffsetDeleteRequest,
+    missing: set[tuple[str, int]],
+    in_use: frozenset[str],
+    error: ErrorCode,
+) -> OffsetDeleteResponse:
+    if error:
+        return OffsetDeleteResponse(error_code=error)
+
+    def error_of(topic: str, partition: int) -> ErrorCode:
+        if (topic, partition) in missing:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if topic in in_use else ErrorCode.NONE
+
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=each.partition_index,
+                        error_code=error_of(topic.name, each.partition_index),
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

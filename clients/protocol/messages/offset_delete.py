@@ -1,0 +1,45 @@
+"""OffsetDelete (key 47): some of a group's committed offsets go (KIP-496). Version 0 only."""
+
+from ..schema import Message, Struct, field, int16, int32
+
+
+class OffsetDeleteRequestPartition(Struct):
+    """One partition."""
+
+    partition_index: int32 = field("0+")
+
+
+class OffsetDeleteRequestTopic(Struct):
+    """Partitions of one topic."""
+
+    name: str = field("0+")
+    partitions: list[OffsetDeleteRequestPartition] = field("0+")
+
+
+class OffsetDeleteRequest(Message, key=47, versions="0"):
+    """Whose offsets of what."""
+
+    group_id: str = field("0+")
+    topics: list[OffsetDeleteRequestTopic] = field("0+")
+
+
+class OffsetDeleteResponsePartition(Struct):
+    """Whether one offset is gone."""
+
+    partition_index: int32 = field("0+")
+    error_code: int16 = field("0+")
+
+
+class OffsetDeleteResponseTopic(Struct):
+    """Partitions of one topic."""
+
+    name: str = field("0+")
+    partitions: list[OffsetDeleteResponsePartition] = field("0+")
+
+
+class OffsetDeleteResponse(Message, key=47, versions="0"):
+    """Whether they are gone."""
+
+    error_code: int16 = field("0+")
+    throttle_time_ms: int32 = field("0+", ignorable=True)
+    topics: list[OffsetDeleteResponseTopic] = field("0+")
