@@ -40,8 +40,10 @@ from ..storage.log_manager import LogManager
 from ..tiering.blocking_pool import BlockingPool, ThreadedPool
 from .apis import Apis
 from .config import BrokerConfig
+from .config_values import ConfigValues
 from .context import BrokerContext
 from .coordinator.producer_ids import ProducerIds
+from .dynamic_config import DynamicConfig
 from .fetch_session import FetchSessionCache
 from .groups import Groups
 from .listeners import with_bound_ports
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _PLAINTEXT = 0
+_REMOTE, _RATE = "remote.log.manager", "max.bytes.per.second"
 _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
 
 
@@ -123,7 +126,7 @@ class Broker:
         )
         self._started.push_async_callback(server.stop)
         await self._bind(server)
-        context = self._build()
+        context = self._build(server)
         # Pushed again: clients go before anything that serves them does.
         self._started.push_async_callback(server.stop)
         server.open(Apis(context).answer)
@@ -140,7 +143,7 @@ class Broker:
             raise StartError(f"Cannot listen on {addresses}: {error.strerror}.") from error
         self.listeners = with_bound_ports(self.config.listeners, ports)
 
-    def _build(self) -> BrokerContext:
+    def _build(self, server: SocketServer) -> BrokerContext:
         config, environment = self.config, self._world.environment
         topic_defaults = TopicDefaults(config.values)
         log_config = topic_defaults.log_config()
@@ -154,6 +157,21 @@ class Broker:
             self._remote,
         )
         self._started.push_async_callback(replica_manager.stop)
+        dynamic_config = DynamicConfig(config.values, config.node_id, topic_defaults)
+        controller.subscribe(dynamic_config.publish)
+
+        def obey(values: ConfigValues) -> None:
+            log_manager.default_config = topic_defaults.log_config()
+            controller.use_topic_defaults(log_manager.default_config)
+            replica_manager.wait_for_remote(values.integer("remote.fetch.max.wait.ms"))
+            server.limit(connection_limits(values))
+            if self._remote is not None:
+                copies, reads = self._remote.copy_quota, self._remote.fetch_quota
+                copies.bytes_per_second = values.integer(f"{_REMOTE}.copy.{_RATE}")
+                reads.bytes_per_second = values.integer(f"{_REMOTE}.fetch.{_RATE}")
+
+        dynamic_config.subscribe(obey)
+        # After the defaults that its logs are to have.
         controller.subscribe(replica_manager.publish)
         groups = Groups(config, environment, controller, replica_manager, log_manager)
         self._started.callback(groups.stop)
@@ -171,6 +189,7 @@ class Broker:
                 environment.random,
             ),
             topic_defaults=topic_defaults,
+            dynamic_config=dynamic_config,
             metrics=self.metrics,
             bytes_in=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesInPerSec"),
             bytes_out=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesOutPerSec"),

@@ -12,6 +12,7 @@ from ..replication.replica_manager import ReplicaManager
 from ..storage.log_manager import LogManager
 from .config import BrokerConfig
 from .coordinator.producer_ids import ProducerIds
+from .dynamic_config import DynamicConfig
 from .fetch_session import FetchSessionCache
 from .groups import Groups
 from .metrics import Counter, Metrics
@@ -71,6 +72,7 @@ class BrokerContext:
     producer_ids: ProducerIds
     fetch_sessions: FetchSessionCache
     topic_defaults: TopicDefaults
+    dynamic_config: DynamicConfig
     metrics: Metrics
     bytes_in: Counter
     bytes_out: Counter

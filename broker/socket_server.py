@@ -85,6 +85,13 @@ class SocketServer:
             listener.resume_accepting()
         self._schedule_sweep()
 
+    def limit(self, limits: ConnectionLimits) -> None:
+        """Let these limits hold for whoever connects from now on."""
+        self._limits = limits
+        is_full = len(self._connections) >= limits.max_connections
+        for each in self._listeners if self._is_open else ():
+            (each.pause_accepting if is_full else each.resume_accepting)()
+
     def _connected(self, listener: str, transport: AttachableTransport) -> None:
         if not self._is_open:
             transport.close()

@@ -4,12 +4,15 @@ A topic property that the topic does not set is given by the broker property tha
 (its synonym), and by Kafka's default where that is not stated either. Some have several synonyms
 that differ in their unit: `log.roll.ms` before `log.roll.hours`, and so on; the first that is
 stated counts. DescribeConfigs shows the whole chain.
+
+Each name may be stated for this broker, for all brokers and in the node's file; the first counts.
 """
 
 from collections.abc import Mapping
 from itertools import dropwhile
 from typing import NamedTuple
 
+from ..replication.controller_config import ConfigSource
 from ..storage.config import TOPIC_CONFIGS, LogConfig
 from .config_values import TABLES, ConfigValues
 
@@ -36,11 +39,11 @@ _COARSER: Mapping[str, tuple[Synonym, ...]] = {
 
 
 class Default(NamedTuple):
-    """One link of the chain: the broker property, its text, and whether the user stated it."""
+    """One link of the chain: the broker property, its text, and who stated it."""
 
     name: str
     value: str
-    is_stated: bool
+    source: ConfigSource
 
 
 class TopicDefaults:
@@ -48,6 +51,15 @@ class TopicDefaults:
 
     def __init__(self, values: ConfigValues) -> None:
         self._values = values
+        self._file = values.stated
+        self._own: Mapping[str, str] = {}
+        self._everyone: Mapping[str, str] = {}
+
+    def update(
+        self, values: ConfigValues, own: Mapping[str, str], everyone: Mapping[str, str]
+    ) -> None:
+        """Let `values` be in force, of which these are this broker's and all brokers' dynamic."""
+        self._values, self._own, self._everyone = values, own, everyone
 
     def synonyms(self, topic_property: str) -> tuple[Synonym, ...]:
         """The broker properties that stand for a topic property, the strongest first."""
@@ -75,12 +87,21 @@ class TopicDefaults:
         one is in neither list, Kafka shows none of the coarser ones (`ConfigHelper`).
         """
         names = [name for name, _ in self.synonyms(topic_property)]
-        stated = self._values.stated
-        chain = [Default(name, stated[name].strip(), True) for name in names if name in stated]
+        layers = (
+            (ConfigSource.DYNAMIC_BROKER_CONFIG, self._own),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self._everyone),
+            (ConfigSource.STATIC_BROKER_CONFIG, self._file),
+        )
+        chain = [
+            Default(name, stated[name].strip(), source)
+            for source, stated in layers
+            for name in names
+            if name in stated
+        ]
         for name in names:
             definition = TABLES.find(name)
             if definition is not None and definition.default is not None:
-                chain.append(Default(name, definition.default, False))
+                chain.append(Default(name, definition.default, ConfigSource.DEFAULT_CONFIG))
         strongest = TOPIC_CONFIGS[topic_property].server_synonym
         return list(dropwhile(lambda each: each.name != strongest, chain))
 

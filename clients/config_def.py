@@ -67,8 +67,16 @@ def parse_value(definition: ConfigDef, text: str | None) -> ConfigValue:
     value = _typed(definition, text)
     reason = _objection(definition, value)
     if reason:
-        raise invalid(definition.name, text, reason)
+        strange = _first_not_allowed(definition, value)
+        raise invalid(definition.name, strange or text, reason)
     return value
+
+
+def _first_not_allowed(definition: ConfigDef, value: ConfigValue) -> str:
+    """Of a list that may hold certain items only, the first other one: Kafka names just that."""
+    if not isinstance(value, list):
+        return ""
+    return next((item for item in value if _objection(definition, [item])), "")
 
 
 def _typed(definition: ConfigDef, text: str) -> ConfigValue:

@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -27,6 +28,7 @@ from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.protocol.schema import Message
 from ..clients.task_owner import TaskOwner
+from ..storage.config import LogConfig
 from .broker_control import (
     PRODUCER_ID_BLOCK_SIZE,
     BrokerRegistration,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
         DeleteTopicsRequest,
         DeleteTopicsResponse,
     )
+    from .alter_configs import AlterationResults, ConfigAlteration
 
 _log = logging.getLogger(__name__)
 
@@ -361,6 +364,23 @@ class Controller:
             )
         except KafkaError as error:
             return refused_partitions(request, error)
+
+    async def alter_configs(
+        self, alterations: "Sequence[ConfigAlteration]", validate_only: bool
+    ) -> "AlterationResults":
+        """Change configurations; what speaks against each alteration, in order."""
+        from .alter_configs import alter_configs
+
+        try:
+            return await self._write(
+                lambda image: alter_configs(self._config, image, alterations, validate_only)
+            )
+        except KafkaError as error:
+            return [error for _ in alterations]
+
+    def use_topic_defaults(self, log_config: LogConfig) -> None:
+        """Check topics against these defaults from now on."""
+        self._config = replace(self._config, log_config=log_config)
 
     async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Set, or with None take away, overrides of a topic. Raises KafkaError: 3, 40, 41, 7."""

@@ -102,6 +102,10 @@ class HostedPartitions:
         for changed in delta.changed_topics.values():
             for number, partition_image in changed.changed_partitions.items():
                 self._publish_partition(image, changed, number, partition_image, changes)
+        if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
+            # The defaults of every topic may be others now.
+            for name in image.topics_by_name:
+                self._publish_config(image, name, changes)
         for resource in delta.changed_configs:
             if resource.type == ConfigResourceType.TOPIC:
                 self._publish_config(image, resource.name, changes)

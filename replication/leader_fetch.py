@@ -37,7 +37,7 @@ class LeaderFetch:
         self._reader = reader
         self._loop = loop
         self._remote_tier = remote_tier
-        self._remote_fetch_max_wait_ms = remote_fetch_max_wait_ms
+        self.remote_fetch_max_wait_ms = remote_fetch_max_wait_ms
         self._remote_reads = TaskOwner(remote_reads_max)
         self.purgatory: Purgatory[DelayedFetch] = Purgatory("Fetch", loop)
         self.remote_purgatory: Purgatory[DelayedRemoteFetch] = Purgatory("RemoteFetch", loop)
@@ -98,7 +98,7 @@ class LeaderFetch:
             if not future.done():
                 future.set_result(results)
 
-        wait_ms = self._remote_fetch_max_wait_ms
+        wait_ms = self.remote_fetch_max_wait_ms
         delayed = DelayedRemoteFetch(wait_ms, outcome.results, outcome.remote, respond)
         for pending in outcome.remote:
             self._start_remote_read(delayed, pending)

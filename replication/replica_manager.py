@@ -163,6 +163,10 @@ class ReplicaManager:
             ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker has no replica of {topic_partition}."
         )
 
+    def wait_for_remote(self, max_wait_ms: int) -> None:
+        """Let fetches of remote offsets wait so long from now on."""
+        self._leader_fetch.remote_fetch_max_wait_ms = max_wait_ms
+
     def listen(self, topic: str, listener: LeadershipListener) -> None:
         """Tell `listener` of leaderships of the topic's partitions, beginning with present ones."""
         self._hosted.listen(topic, listener)

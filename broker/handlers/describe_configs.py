@@ -1,14 +1,16 @@
-"""DescribeConfigs (key 32), versions 1-4: what topics and this broker are set to, and by whom.
+"""DescribeConfigs (key 32), versions 1-4: what topics, this broker, groups and client metrics
+subscriptions are set to, and by whom.
 
 1 shows synonyms: every property that could have given the value, the strongest first (KIP-226).
 3 shows types and, if asked, documentation (KIP-569).
 
 Of the broker's properties those are shown that tierlog acts on, and those that its file states;
 a name that nobody knows belongs to a plugin, may be a secret, and is shown without its value.
-Broker properties cannot be altered while the broker runs, so all of them are read-only.
+Those that cannot be altered while it runs are read-only (`dynamic_config.py`). A broker without a
+name stands for all brokers: only what was set for all of them is shown.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from ...clients.config_def import ConfigDef, ConfigType
@@ -21,12 +23,14 @@ from ...clients.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ...replication.cluster_image import ConfigResourceType
+from ...replication.cluster_image import ConfigResource, ConfigResourceType
 from ...replication.controller_config import ConfigSource
+from ...replication.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ...replication.topic_names import validate_topic_name
 from ...storage.config import TOPIC_CONFIGS, LogConfig
 from ..config_values import TABLES
 from ..context import BrokerContext, RequestContext
+from ..dynamic_config import definition_of, is_dynamic
 
 _UNKNOWN_TYPE = 0
 _TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
@@ -70,7 +74,7 @@ def _result(
     broker: BrokerContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        error_message=None,
+        error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
@@ -95,9 +99,23 @@ def _entries(
         return _topic_entries(broker, name, keys)
     if resource.resource_type == ConfigResourceType.BROKER:
         return _broker_entries(broker, name, keys)
+    overrides = broker.controller.image.configs.get(
+        ConfigResource(resource.resource_type, name), {}
+    )
+    if resource.resource_type == ConfigResourceType.GROUP:
+        _require_name(name, "Group name")
+        return _group_entries(broker, overrides, keys)
+    if resource.resource_type == ConfigResourceType.CLIENT_METRICS:
+        _require_name(name, "Client metrics subscription name")
+        return _client_metrics_entries(overrides, keys)
     raise KafkaError(
         ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
     )
+
+
+def _require_name(name: str, what: str) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{what} must not be empty")
 
 
 def _topic_entries(
@@ -116,9 +134,7 @@ def _topic_entries(
                 )
             )
         synonyms += [
-            DescribeConfigsSynonym(
-                name=default.name, value=default.value, source=_source(default.is_stated)
-            )
+            DescribeConfigsSynonym(name=default.name, value=default.value, source=default.source)
             for default in broker.topic_defaults.chain(name)
         ]
         yield _Entry(name, config.value_text(name), definition, synonyms, False)
@@ -127,10 +143,40 @@ def _topic_entries(
 def _broker_entries(
     broker: BrokerContext, name: str, keys: Collection[str] | None
 ) -> Iterable[_Entry]:
+    image = broker.controller.image
+    everyone = (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, image.broker_config(None))
     if name == "":
-        # The cluster-wide defaults, none of which can be set yet.
-        return
-    node_id = broker.config.node_id
+        layers = [everyone]
+        names = sorted(everyone[1])
+    else:
+        _check_node_id(name, broker.config.node_id)
+        file = broker.config.values.stated
+        own = image.broker_config(broker.config.node_id)
+        layers = [
+            (ConfigSource.DYNAMIC_BROKER_CONFIG, own),
+            everyone,
+            (ConfigSource.STATIC_BROKER_CONFIG, file),
+        ]
+        names = sorted({*TABLES.acted_on, *file, *own, *everyone[1]})
+    for each in names:
+        if keys is not None and each not in keys:
+            continue
+        definition = definition_of(each)
+        synonyms = [
+            DescribeConfigsSynonym(name=each, value=_shown(definition, layer[each]), source=source)
+            for source, layer in layers
+            if each in layer
+        ]
+        default = None if definition is None else definition.default
+        if default is not None and name:
+            synonyms.append(
+                DescribeConfigsSynonym(name=each, value=default, source=ConfigSource.DEFAULT_CONFIG)
+            )
+        value = synonyms[0].value if synonyms else None
+        yield _Entry(each, value, definition, synonyms, not is_dynamic(each))
+
+
+def _check_node_id(name: str, node_id: int) -> None:
     if not name.removeprefix("-").isdecimal():
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
@@ -140,30 +186,42 @@ def _broker_entries(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
         )
-    stated = broker.config.values.stated
-    for each in sorted({*TABLES.acted_on, *stated}):
-        if keys is not None and each not in keys:
+
+
+def _group_entries(
+    broker: BrokerContext, overrides: Mapping[str, str], keys: Collection[str] | None
+) -> Iterable[_Entry]:
+    file = broker.config.values.stated
+    for name, definition in GROUP_CONFIGS.items():
+        if keys is not None and name not in keys:
             continue
-        definition = TABLES.find(each)
-        synonyms: list[DescribeConfigsSynonym] = []
-        if each in stated:
-            synonyms.append(
-                DescribeConfigsSynonym(
-                    name=each,
-                    value=_shown(definition, stated[each]),
-                    source=ConfigSource.STATIC_BROKER_CONFIG,
-                )
-            )
-        default = None if definition is None else definition.default
-        if default is not None:
-            synonyms.append(
-                DescribeConfigsSynonym(name=each, value=default, source=ConfigSource.DEFAULT_CONFIG)
-            )
-        yield _Entry(each, synonyms[0].value if synonyms else None, definition, synonyms, True)
+        given_by = definition.server_synonym or name
+        links = [
+            (name, overrides.get(name), ConfigSource.GROUP_CONFIG),
+            (given_by, file.get(given_by), ConfigSource.STATIC_BROKER_CONFIG),
+            (given_by, definition.default, ConfigSource.DEFAULT_CONFIG),
+        ]
+        synonyms = [
+            DescribeConfigsSynonym(name=link, value=value, source=source)
+            for link, value, source in links
+            if value is not None
+        ]
+        yield _Entry(name, synonyms[0].value, definition, synonyms, False)
 
 
-def _source(is_stated: bool) -> ConfigSource:
-    return ConfigSource.STATIC_BROKER_CONFIG if is_stated else ConfigSource.DEFAULT_CONFIG
+def _client_metrics_entries(
+    overrides: Mapping[str, str], keys: Collection[str] | None
+) -> Iterable[_Entry]:
+    for name, definition in CLIENT_METRICS_CONFIGS.items():
+        if keys is not None and name not in keys:
+            continue
+        source = ConfigSource.CLIENT_METRICS_CONFIG
+        synonyms = [
+            DescribeConfigsSynonym(name=name, value=value, source=source)
+            for value in (overrides.get(name),)
+            if value is not None
+        ]
+        yield _Entry(name, overrides.get(name, definition.default), definition, synonyms, False)
 
 
 def _is_sensitive(definition: ConfigDef | None) -> bool:

@@ -155,9 +155,11 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5, 2),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
         Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
+        Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, 2),
         Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
         Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, 2),
         Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, 1),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, 1),
         Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
     )
 }

@@ -1,0 +1,81 @@
+"""What AlterConfigs and IncrementalAlterConfigs have in common (`ConfigAdminManager`).
+
+The broker looks at each resource first: properties named twice, values that are missing, types that
+nobody has, and its own properties, which only it can check. What passes goes to the controller, all
+of it at once; each resource is answered by itself.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ..clients.config_def import ConfigType
+from ..clients.errors import ErrorCode, KafkaError
+from ..replication.alter_configs import (
+    AlterationResults,
+    ConfigAlteration,
+    ConfigOperation,
+)
+from ..replication.cluster_image import ConfigResourceType
+from .config_values import TABLES
+from .context import BrokerContext
+
+_DECIDED_BY_CONTROLLER = frozenset(
+    {ConfigResourceType.TOPIC, ConfigResourceType.CLIENT_METRICS, ConfigResourceType.GROUP}
+)
+
+
+async def change_configs(
+    broker: BrokerContext, alterations: Sequence[ConfigAlteration], validate_only: bool
+) -> AlterationResults:
+    """Make the changes; what speaks against each alteration, in order."""
+    results: list[KafkaError | None] = [_objection(broker, each) for each in alterations]
+    named = Counter(each.resource for each in alterations)
+    for index, each in enumerate(alterations):
+        if named[each.resource] > 1:
+            results[index] = KafkaError(
+                ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+            )
+    sound = [index for index, objection in enumerate(results) if objection is None]
+    if sound:
+        decided = await broker.controller.alter_configs(
+            [_with_lists(alterations[index]) for index in sound], validate_only
+        )
+        for index, result in zip(sound, decided, strict=True):
+            results[index] = result
+    return results
+
+
+def _with_lists(alteration: ConfigAlteration) -> ConfigAlteration:
+    if alteration.resource.type != ConfigResourceType.BROKER:
+        return alteration
+    lists = {name: each for name, each in TABLES.acted_on.items() if each.type is ConfigType.LIST}
+    return alteration._replace(broker_lists=lists)
+
+
+def _objection(broker: BrokerContext, alteration: ConfigAlteration) -> KafkaError | None:
+    try:
+        _preprocess(broker, alteration)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _preprocess(broker: BrokerContext, alteration: ConfigAlteration) -> None:
+    changes = alteration.changes
+    if len({change.name for change in changes}) < len(changes):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    missing = [
+        change.name
+        for change in changes
+        if change.value is None and change.operation != ConfigOperation.DELETE
+    ]
+    if missing:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}"
+        )
+    kind, name = alteration.resource
+    if kind == ConfigResourceType.BROKER:
+        image = broker.controller.image
+        broker.dynamic_config.check(image, name, changes, alteration.replaces)
+    elif kind not in _DECIDED_BY_CONTROLLER:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")

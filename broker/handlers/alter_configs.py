@@ -1,0 +1,45 @@
+"""AlterConfigs (key 33), versions 0-2: gives resources a whole new configuration; what is not named
+goes back to its default. Key 44 has superseded it (KIP-339).
+
+1 throttles after the answer, 2 is the first flexible version.
+"""
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from ...replication.alter_configs import ConfigAlteration, ConfigChange, ConfigOperation
+from ...replication.cluster_image import ConfigResource
+from ..config_changes import change_configs
+from ..context import BrokerContext, RequestContext
+
+
+async def handle(
+    broker: BrokerContext, context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    """Change what can be changed; each resource is answered by itself."""
+    alterations = [
+        ConfigAlteration(
+            ConfigResource(resource.resource_type, resource.resource_name),
+            [
+                ConfigChange(config.name, ConfigOperation.SET, config.value)
+                for config in resource.configs
+            ],
+            replaces=True,
+        )
+        for resource in request.resources
+    ]
+    results = await change_configs(broker, alterations, request.validate_only)
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message or None,
+                resource_type=alteration.resource.type,
+                resource_name=alteration.resource.name,
+            )
+            for alteration, error in zip(alterations, results, strict=True)
+        ]
+    )

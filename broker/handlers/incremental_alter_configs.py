@@ -1,0 +1,44 @@
+"""IncrementalAlterConfigs (key 44), versions 0-1: changes properties of topics, of this broker or
+all brokers, of groups and of client metrics subscriptions, one by one (KIP-339).
+
+1 is the first flexible version; nothing else changed.
+"""
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ...replication.alter_configs import ConfigAlteration, ConfigChange
+from ...replication.cluster_image import ConfigResource
+from ..config_changes import change_configs
+from ..context import BrokerContext, RequestContext
+
+
+async def handle(
+    broker: BrokerContext, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Change what can be changed; each resource is answered by itself."""
+    alterations = [
+        ConfigAlteration(
+            ConfigResource(resource.resource_type, resource.resource_name),
+            [
+                ConfigChange(config.name, config.config_operation, config.value)
+                for config in resource.configs
+            ],
+        )
+        for resource in request.resources
+    ]
+    results = await change_configs(broker, alterations, request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message or None,
+                resource_type=alteration.resource.type,
+                resource_name=alteration.resource.name,
+            )
+            for alteration, error in zip(alterations, results, strict=True)
+        ]
+    )
