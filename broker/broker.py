@@ -247,6 +247,7 @@ class Broker:
             now_ms,
             had_clean_shutdown=first.has_clean_shutdown_marker(),
         )
+        _tell_losses(log_manager)
         flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._started.callback(flusher.shutdown)
         controller = Controller(
@@ -259,6 +260,7 @@ class Broker:
         controller.start(self._registration(meta))
         log_manager.on_log_dir_failure(partial(self._log_dir_failed, log_manager))
         log_manager.start(now_ms, self._topic_configs(controller, log_config))
+        _tell_losses(log_manager)
         self._started.callback(self._close_logs, log_manager, controller)
         self._started.push_async_callback(controller.stop)
         housekeeping = Housekeeping(
@@ -292,6 +294,12 @@ class Broker:
             for name in image.topics_by_name
             if (overrides := image.topic_config(name))
         }
+
+
+def _tell_losses(log_manager: LogManager) -> None:
+    for log_dir in log_manager.log_dirs:
+        while log_dir.losses:
+            _LOG.warning("%s", log_dir.losses.pop(0))
 
 
 def _housework_failed(task: asyncio.Task[object], failure: BaseException) -> None:

@@ -10,7 +10,7 @@ fsync drops the pages that it could not write) is never asked again (KIP-112).
 import json
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
@@ -23,6 +23,9 @@ from .checkpoint import (
 )
 from .files import DirectoryLock, Files
 from .index import CorruptIndexError
+
+if TYPE_CHECKING:
+    from .log_loss import LogLoss
 
 META_PROPERTIES_FILE = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
@@ -55,6 +58,8 @@ class LogDir:
         self.failure: OSError | None = None
         self.on_failure: FailureListener | None = None
         """Called once, when the directory goes offline."""
+        self.losses: list[LogLoss] = []
+        """What opening its logs has cost, one for each log that lost something."""
         self._lock: DirectoryLock | None = None
 
     def __repr__(self) -> str:

@@ -4,7 +4,8 @@
    that a cleaning had finished takes its place (L5).
 2. After a clean stop indexes are believed if they make sense. After a crash every segment from the
    recovery point on is read batch by batch: at the first that is torn, damaged or out of order the
-   log is cut, later segments are deleted, and what was kept is indexed anew (L3).
+   log is cut, later segments are deleted, and what was kept is indexed anew (L3). What that cost
+   is noted for the broker to tell (`log_loss.py`).
 3. The leader epoch history is cut to the log's bounds, and the producer state is folded from the
    newest valid snapshot on, so that both say what the surviving records say (I8).
 
@@ -35,6 +36,7 @@ from .log_file import (
     has_offset_name,
     offset_of,
 )
+from .log_loss import LogLoss
 from .log_segment import LogSegment
 from .log_segments import LogSegments
 from .producer_recovery import fold_batches, reload_producers
@@ -84,6 +86,8 @@ class _Loading:
         )
         self._recovering: ProducerStateManager | None = None
         self._rebuilt: list[LogSegment] = []
+        self._damage = ""
+        self._loss: LogLoss | None = None
 
     def _read_epochs(self, path: str) -> LeaderEpochCache:
         try:
@@ -107,9 +111,11 @@ class _Loading:
         if len(self._segments) and self._end_offset() < request.log_start_offset:
             # The records that the checkpoint promises are gone with the disk's cache.
             for segment in self._segments:
-                self._drop(segment)
+                self._lose(segment, request.log_start_offset, "it ended below its start offset")
         if not len(self._segments):
             self._segments.add(self._segment(request.log_start_offset))
+        if self._loss is not None:
+            self._log_dir.losses.append(self._loss)
         return self._assemble()
 
     def _assemble(self) -> UnifiedLog:
@@ -223,6 +229,24 @@ class _Loading:
         segment.delete()
         self._producers.delete_snapshot_at(segment.base_offset)
 
+    def _note_loss(self, offset: int, reason: str) -> LogLoss:
+        """The log's loss, begun if this is the first; of several cuts the lowest is told."""
+        request, loss = self._request, self._loss
+        if loss is None:
+            loss = LogLoss(request.topic_partition, request.directory, offset, reason)
+            self._loss = loss
+        elif offset < loss.offset:
+            loss.offset, loss.reason = offset, reason
+        return loss
+
+    def _lose(self, segment: LogSegment, offset: int, reason: str) -> None:
+        """Drop a segment for good, where nothing from `offset` on can be kept."""
+        if segment.size > 0:
+            loss = self._note_loss(offset, reason)
+            loss.later_segments += 1
+            loss.later_bytes += segment.size
+        self._drop(segment)
+
     # -- Recovery -----------------------------------------------------------------------------
 
     def _recover_from(self, recovery_point: int) -> None:
@@ -242,7 +266,8 @@ class _Loading:
             if has_gap and segment.base_offset > recovery_point:
                 is_cut = is_cut or not self._request.config.is_compacted
             if is_cut:
-                self._drop(segment)
+                gap = f"the records before offset {segment.base_offset} are missing"
+                self._lose(segment, expected or 0, gap)
             else:
                 is_cut = self._recover_segment(segment) > 0
                 expected = segment.next_offset()
@@ -264,7 +289,10 @@ class _Loading:
                 segment.txn_index.append(AbortedTxn(completed.producer_id, first, last, stable))
             valid_bytes = position + batch.size_in_bytes
         self._rebuilt.append(segment)
-        return segment.end_rebuild(valid_bytes)
+        cut_bytes = segment.end_rebuild(valid_bytes)
+        if cut_bytes:
+            self._note_loss(segment.next_offset(), self._damage).cut_bytes += cut_bytes
+        return cut_bytes
 
     def _producers_at(self, offset: int) -> ProducerStateManager:
         """The producer state at a segment's start: it decides what its markers have aborted."""
@@ -284,12 +312,17 @@ class _Loading:
         expected = segment.base_offset
         following = self._segments.higher(segment.base_offset)
         limit = None if following is None else following.base_offset
+        self._damage = "what stands there is not a whole record batch"
         try:
             for position, batch in segment.positioned_batches():
                 in_order = batch.base_offset >= expected and batch.last_offset_delta >= 0
-                if not in_order or (limit is not None and batch.next_offset > limit):
-                    return
                 if not batch.crc_is_valid():
+                    self._damage = "the CRC of the record batch there is wrong"
+                    return
+                if not in_order or (limit is not None and batch.next_offset > limit):
+                    self._damage = (
+                        f"a batch of other offsets, from {batch.base_offset} on, stands there"
+                    )
                     return
                 expected = batch.next_offset
                 yield position, batch

@@ -1,7 +1,8 @@
 """Files that a crash or a bad disk left damaged: a start heals them, or refuses in one sentence.
 
 What can be made again from the records (indexes, checkpoints, snapshots) is made again without a
-word. A torn tail is cut off. What says whose data this is cannot be guessed, so a start refuses.
+word. A torn tail is cut off, and that is told. What says whose data this is cannot be guessed,
+so a start refuses.
 """
 
 import shutil
@@ -45,6 +46,12 @@ def remove(file: Path) -> None:
 def add_nonsense(file: Path) -> None:
     with file.open("ab") as end:
         end.write(b"\x9c" * 333)
+
+
+def losses(broker: BrokerProcess) -> list[str]:
+    """What the broker told of records that are gone."""
+    lines = broker.log.read_text().splitlines()
+    return [line for line in lines if " WARNING The log of " in line and " was cut at " in line]
 
 
 DAMAGES: tuple[Damage, ...] = (cut, flip, empty, remove, add_nonsense)
@@ -92,6 +99,7 @@ def test_what_can_be_made_again_is_made_again(
         assert produce(broker.bootstrap, TOPIC, [b"more"]).acknowledged == [(RECORDS, b"more")]
         assert broker.stop() == 0
     assert "Traceback" not in broker.log.read_text()
+    assert losses(broker) == []
 
 
 @pytest.mark.slow
@@ -105,6 +113,8 @@ def test_a_torn_tail_is_cut_off(damage: Damage, after_a_crash: Path, tmp_path: P
         assert read(broker.bootstrap, TOPIC, left) == EVERYTHING[:left]
         assert broker.stop() == 0
     assert "Traceback" not in broker.log.read_text()
+    (told,) = losses(broker)
+    assert f"The log of {TOPIC}-0 in {data}/{TOPIC}-0 was cut at offset {left}, because" in told
 
 
 @pytest.mark.slow

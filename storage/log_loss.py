@@ -1,0 +1,36 @@
+"""What opening a log has cost: records that were in its files and are not in the log.
+
+A crash may tear the last batch that was being written; nothing that was acknowledged after an fsync
+goes with it. A bad disk, or a file that somebody changed, may cost more, up to everything after the
+damage. Either way the loss is told, in one sentence a log, by whoever has a log file to tell it in.
+"""
+
+from dataclasses import dataclass
+
+from ..clients.topic_partition import TopicPartition
+
+
+@dataclass(slots=True)
+class LogLoss:
+    """Where a log was cut when it was opened, why, and what went."""
+
+    topic_partition: TopicPartition
+    directory: str
+    offset: int
+    """The end of the log after the cut: the first offset that is no longer there."""
+    reason: str
+    cut_bytes: int = 0
+    """Bytes that went from the segment in which the log was cut."""
+    later_segments: int = 0
+    later_bytes: int = 0
+    """How many later segments went whole, and how long they were."""
+
+    def __str__(self) -> str:
+        lost = [f"{self.cut_bytes} bytes of that segment"] if self.cut_bytes else []
+        if self.later_segments:
+            kind = "segment" if self.later_segments == 1 else "segments"
+            lost.append(f"{self.later_segments} later {kind} of {self.later_bytes} bytes")
+        return (
+            f"The log of {self.topic_partition} in {self.directory} was cut at offset "
+            f"{self.offset}, because {self.reason}; {' and '.join(lost)} are lost."
+        )
