@@ -38,6 +38,26 @@ _COARSER: Mapping[str, tuple[Synonym, ...]] = {
 }
 
 
+_FLUSH = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+_INTERCHANGEABLE: Mapping[str, tuple[str, ...]] = {
+    _FLUSH[0]: _FLUSH,
+    **{
+        name: names
+        for names in (
+            ("log.roll.ms", "log.roll.hours"),
+            ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+            ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        )
+        for name in names
+    },
+}
+
+
+def interchangeable(name: str) -> tuple[str, ...]:
+    """All the broker properties that say the same as this one, the finest unit first."""
+    return _INTERCHANGEABLE.get(name, (name,))
+
+
 class Default(NamedTuple):
     """One link of the chain: the broker property, its text, and who stated it."""
 

@@ -10,7 +10,8 @@ Those that cannot be altered while it runs are read-only (`dynamic_config.py`). 
 name stands for all brokers: only what was set for all of them is shown.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import dropwhile
 from typing import NamedTuple
 
 from ...clients.config_def import ConfigDef, ConfigType
@@ -31,6 +32,7 @@ from ...storage.config import TOPIC_CONFIGS, LogConfig
 from ..config_values import TABLES
 from ..context import BrokerContext, RequestContext
 from ..dynamic_config import definition_of, is_dynamic
+from ..topic_defaults import interchangeable
 
 _UNKNOWN_TYPE = 0
 _TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
@@ -162,18 +164,30 @@ def _broker_entries(
         if keys is not None and each not in keys:
             continue
         definition = definition_of(each)
-        synonyms = [
-            DescribeConfigsSynonym(name=each, value=_shown(definition, layer[each]), source=source)
-            for source, layer in layers
-            if each in layer
-        ]
-        default = None if definition is None else definition.default
-        if default is not None and name:
-            synonyms.append(
-                DescribeConfigsSynonym(name=each, value=default, source=ConfigSource.DEFAULT_CONFIG)
-            )
+        synonyms = _broker_synonyms(each, layers, with_defaults=bool(name))
         value = synonyms[0].value if synonyms else None
         yield _Entry(each, value, definition, synonyms, not is_dynamic(each))
+
+
+def _broker_synonyms(
+    name: str, layers: Sequence[tuple[ConfigSource, Mapping[str, str]]], *, with_defaults: bool
+) -> list[DescribeConfigsSynonym]:
+    names = interchangeable(name)
+    synonyms = [
+        DescribeConfigsSynonym(
+            name=each, value=_shown(definition_of(each), layer[each]), source=source
+        )
+        for source, layer in layers
+        for each in names
+        if each in layer
+    ]
+    for each in names if with_defaults else ():
+        definition = definition_of(each)
+        if definition is not None and definition.default is not None:
+            default, source = definition.default, ConfigSource.DEFAULT_CONFIG
+            synonyms.append(DescribeConfigsSynonym(name=each, value=default, source=source))
+    # As Kafka does it: what stands before the property's own name is not shown.
+    return list(dropwhile(lambda synonym: synonym.name != name, synonyms))
 
 
 def _check_node_id(name: str, node_id: int) -> None:
