@@ -28,6 +28,7 @@ from .metadata_records import (
     PartitionChangeRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    UnregisterBrokerRecord,
 )
 
 _FENCED, _UNFENCED = 1, -1
@@ -145,3 +146,41 @@ def allocate_producer_ids(
         broker_id=broker_id, broker_epoch=broker.epoch, next_producer_id=first + count
     )
     return Decision([record], first)
+
+
+def unregister_broker(image: ClusterImage, own_id: int, broker_id: int) -> Decision[None]:
+    """Forget a broker that will not come back; it is in sync nowhere from then on.
+
+    Raises KafkaError: BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST for the broker that runs here,
+    which would go on serving partitions that the cluster believes nobody has.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {broker_id} is not currently registered",
+        )
+    if broker_id == own_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running: stop it instead."
+        )
+    records: list[Message] = []
+    for topic in image.topics_by_name.values():
+        for number, partition in topic.partitions.items():
+            if broker_id not in (*partition.isr, *partition.elr, partition.leader):
+                continue
+            record = _without(partition, broker_id)
+            record.partition_id, record.topic_id = number, topic.topic_id
+            records.append(record)
+    records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch))
+    return Decision(records, None)
+
+
+def _without(partition: PartitionImage, broker_id: int) -> PartitionChangeRecord:
+    isr = [each for each in partition.isr if each != broker_id]
+    record = PartitionChangeRecord(isr=isr)
+    if broker_id in partition.elr:
+        record.eligible_leader_replicas = [each for each in partition.elr if each != broker_id]
+    if partition.leader == broker_id:
+        record.leader = isr[0] if isr else NO_LEADER
+    return record

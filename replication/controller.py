@@ -35,12 +35,17 @@ from .broker_control import (
     allocate_producer_ids,
     bootstrap_records,
     register_broker,
+    unregister_broker,
 )
 from .cluster_image import ClusterDelta, ClusterImage
 from .controller_config import ControllerConfig, Decision
 from .metadata_log import MetadataLog
 
 if TYPE_CHECKING:
+    from ..clients.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+    )
     from ..clients.protocol.messages.create_partitions import (
         CreatePartitionsRequest,
         CreatePartitionsResponse,
@@ -52,6 +57,10 @@ if TYPE_CHECKING:
     from ..clients.protocol.messages.delete_topics import (
         DeleteTopicsRequest,
         DeleteTopicsResponse,
+    )
+    from ..clients.protocol.messages.elect_leaders import (
+        ElectLeadersRequest,
+        ElectLeadersResponse,
     )
     from .alter_configs import AlterationResults, ConfigAlteration
 
@@ -178,6 +187,11 @@ class Controller:
     @property
     def state(self) -> ControllerState:
         return self._state
+
+    @property
+    def metadata_log(self) -> MetadataLog:
+        """For those who ask how far it has come; only the controller writes it."""
+        return self._metadata_log
 
     def subscribe(self, listener: ImageListener) -> None:
         """Call `listener` with every new image, at once with what the image already holds."""
@@ -381,6 +395,35 @@ class Controller:
     def use_topic_defaults(self, log_config: LogConfig) -> None:
         """Check topics against these defaults from now on."""
         self._config = replace(self._config, log_config=log_config)
+
+    async def elect_leaders(self, request: "ElectLeadersRequest") -> "ElectLeadersResponse":
+        """Hold elections; each partition's result says how it went."""
+        from .leader_election import elect_leaders, refused_election
+
+        try:
+            return await self._write(
+                lambda image: elect_leaders(image, request), request.timeout_ms
+            )
+        except KafkaError as error:
+            return refused_election(request, error)
+
+    async def alter_partition_reassignments(
+        self, request: "AlterPartitionReassignmentsRequest"
+    ) -> "AlterPartitionReassignmentsResponse":
+        """Begin or call off reassignments; each partition's result says how it went."""
+        from .reassignment import alter_reassignments, refused_reassignments
+
+        try:
+            return await self._write(
+                lambda image: alter_reassignments(image, request), request.timeout_ms
+            )
+        except KafkaError as error:
+            return refused_reassignments(error)
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker. Raises KafkaError: 102, 42, 41, 7."""
+        own_id = self._config.node_id
+        await self._write(lambda image: unregister_broker(image, own_id, broker_id))
 
     async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Set, or with None take away, overrides of a topic. Raises KafkaError: 3, 40, 41, 7."""

@@ -64,12 +64,12 @@ def new_partition(
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_directory(broker) for broker in brokers],
+        directories=[directory_of(broker) for broker in brokers],
     )
 
 
-def _directory(broker: BrokerImage) -> Uuid:
-    """A broker with one log directory has no choice to make."""
+def directory_of(broker: BrokerImage) -> Uuid:
+    """Where a new replica goes: a broker with one log directory has no choice to make."""
     directories = broker.directories
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 

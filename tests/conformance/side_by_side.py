@@ -14,6 +14,7 @@ from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.messages.create_topics import CreatableTopicConfigs
 from tierlog.clients.protocol.messages.delete_topics import DeletableTopicResult
 from tierlog.clients.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from tierlog.clients.protocol.messages.elect_leaders import ReplicaElectionResult
 from tierlog.clients.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsTopicResponse,
@@ -108,6 +109,7 @@ IN_NO_ORDER = (
     ListOffsetsPartitionResponse,
     OffsetForLeaderTopicResult,
     EpochEndOffset,
+    ReplicaElectionResult,
 )
 """What Kafka answers in the order of a hash table."""
 

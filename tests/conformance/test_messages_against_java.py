@@ -196,6 +196,9 @@ def test_what_kafka_refuses_we_refuse_and_what_it_understands_we_understand() ->
         if end < len(data):
             assert said == f"{len(data) - end} bytes left over", (cls, version, data.hex())
             continue
+        if "Invalid raw tag field list" in said:
+            # Kafka reads unknown tags in any order, and only cannot write them again.
+            continue
         # Values are compared, since Kafka hands on tagged fields that it does not know.
         assert decode(cls, version, bytes.fromhex(returned))[0] == message
     assert refused > len(asked) // 20

@@ -9,6 +9,7 @@ kept, the longest that is not long. Nothing but the APIs that we serve is kept.
 """
 
 import importlib.metadata
+import json
 import socket
 import struct
 import sys
@@ -221,7 +222,26 @@ def java_tools(bootstrap: str) -> None:
     run_tool(*groups, "--delete-offsets", *group, "--topic", topic)
     run_tool(*groups, "--delete", *group)
     run_tool("kafka-cluster", "list-endpoints", *server, check=False)
+    java_partition_tools(server, topic)
     run_tool("kafka-topics", *server, "--delete", "--topic", topic)
+
+
+def java_partition_tools(server: tuple[str, str], topic: str) -> None:
+    """What admins do with partitions: from moving to asking who writes."""
+    partition = ("--topic", topic, "--partition", "0")
+    asked = json.dumps({"topic": topic, "partition": 0, "offset": 1, "replicas": [1]})
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "asked.json"
+        file.write_text(f'{{"version": 1, "partitions": [{asked}]}}')
+        run_tool("kafka-delete-records", *server, "--offset-json-file", str(file))
+        moving = ("kafka-reassign-partitions", *server)
+        run_tool(*moving, "--reassignment-json-file", str(file), "--execute")
+        run_tool(*moving, "--list")
+    run_tool("kafka-log-dirs", *server, "--describe")
+    run_tool("kafka-leader-election", *server, "--election-type", "preferred", *partition)
+    run_tool("kafka-metadata-quorum", *server, "describe", "--status")
+    run_tool("kafka-transactions", *server, "describe-producers", *partition)
+    run_tool("kafka-cluster", "unregister", *server, "--id", "77", check=False)
 
 
 CLIENTS = {

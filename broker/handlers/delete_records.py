@@ -1,0 +1,46 @@
+"""DeleteRecords (key 21), versions 0-2: the log start offset moves up, and stays there (R8).
+
+The answer tells the low watermark: the smallest log start over all replicas. 2 is the first
+flexible version; nothing else changed. A partition that is named twice is taken once, with the
+offset that was named last.
+"""
+
+from collections.abc import Sequence
+
+from ...clients.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from ...clients.topic_partition import TopicPartition
+from ...replication.delete_records import DeleteRecordsResult
+from ..context import BrokerContext, Later, RequestContext
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Later[list[DeleteRecordsResult]]:
+    """Delete at once; the answer waits for the followers, where there are any."""
+    offsets = {
+        TopicPartition(topic.name, each.partition_index): each.offset
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    outcome = broker.replica_manager.delete_records(list(offsets.items()), request.timeout_ms)
+    return _response(outcome) if isinstance(outcome, list) else Later(outcome, _response)
+
+
+def _response(results: Sequence[DeleteRecordsResult]) -> DeleteRecordsResponse:
+    topics: dict[str, DeleteRecordsTopicResult] = {}
+    for result in results:
+        name, partition = result.topic_partition
+        topic = topics.setdefault(name, DeleteRecordsTopicResult(name=name))
+        topic.partitions.append(
+            DeleteRecordsPartitionResult(
+                partition_index=partition,
+                low_watermark=result.low_watermark,
+                error_code=result.error,
+            )
+        )
+    return DeleteRecordsResponse(topics=list(topics.values()))

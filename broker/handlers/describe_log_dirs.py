@@ -1,0 +1,75 @@
+"""DescribeLogDirs (key 35), versions 1-5: what lies in which log directory (KIP-113).
+
+Sizes are of the local logs, without what is in the tier. 2 is flexible; 3 brought the top-level
+error, 4 the room on each directory's volume (KIP-827), 5 whether a directory is cordoned, which
+none is (KIP-1066). A directory whose disk has failed is told with KAFKA_STORAGE_ERROR.
+"""
+
+from collections.abc import Collection
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from ...clients.topic_partition import TopicPartition
+from ...storage.log_dir import LogDir
+from ..context import BrokerContext, RequestContext
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    """Every directory, with those of its logs that are asked for."""
+    wanted = None
+    if request.topics is not None:
+        wanted = {
+            TopicPartition(topic.topic, partition)
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+    return DescribeLogDirsResponse(
+        results=[_result(broker, log_dir, wanted) for log_dir in broker.log_manager.log_dirs]
+    )
+
+
+def _result(
+    broker: BrokerContext, log_dir: LogDir, wanted: Collection[TopicPartition] | None
+) -> DescribeLogDirsResult:
+    result = DescribeLogDirsResult(log_dir=log_dir.path)
+    files = broker.log_manager.files
+    try:
+        log_dir.check()
+        try:
+            result.total_bytes = files.total_bytes(log_dir.path)
+            result.usable_bytes = files.usable_bytes(log_dir.path)
+        except OSError as error:
+            raise log_dir.fail(error) from error
+    except KafkaError as error:
+        result.error_code = error.code
+        return result
+    result.error_code = ErrorCode.NONE
+    result.topics = _topics(broker, log_dir, wanted)
+    return result
+
+
+def _topics(
+    broker: BrokerContext, log_dir: LogDir, wanted: Collection[TopicPartition] | None
+) -> list[DescribeLogDirsTopic]:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for log in broker.log_manager.all_logs():
+        name, partition = log.topic_partition
+        if log.log_dir is not log_dir or not (wanted is None or log.topic_partition in wanted):
+            continue
+        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=partition,
+                partition_size=log.size_in_bytes,
+                offset_lag=max(log.high_watermark - log.log_end_offset, 0),
+            )
+        )
+    return list(topics.values())

@@ -1,0 +1,67 @@
+"""DescribeProducers (key 61), version 0: what a partition remembers of its producers (KIP-664).
+
+`kafka-transactions describe-producers` and `find-hanging` look here for transactions that nobody
+ends. A partition is told by its leader only.
+"""
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from ...clients.topic_partition import TopicPartition
+from ...replication.topic_names import validate_topic_name
+from ...storage.unified_log import UnifiedLog
+from ..context import BrokerContext, RequestContext
+
+_NO_TRANSACTION = -1
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    """Describe."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    _partition(broker, TopicPartition(topic.name, index))
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(broker: BrokerContext, topic_partition: TopicPartition) -> PartitionResponse:
+    index = topic_partition.partition
+    try:
+        validate_topic_name(topic_partition.topic)
+        log = broker.replica_manager.partition(topic_partition).leader_log()
+    except KafkaError as error:
+        return PartitionResponse(partition_index=index, error_code=error.code)
+    return PartitionResponse(
+        partition_index=index, error_code=ErrorCode.NONE, active_producers=_producers(log)
+    )
+
+
+def _producers(log: UnifiedLog) -> list[ProducerState]:
+    states: list[ProducerState] = []
+    for producer_id, entry in log.producers.entries.items():
+        started = entry.current_txn_first_offset
+        states.append(
+            ProducerState(
+                producer_id=producer_id,
+                producer_epoch=entry.producer_epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=_NO_TRANSACTION if started is None else started,
+            )
+        )
+    return states

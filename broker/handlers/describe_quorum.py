@@ -1,0 +1,72 @@
+"""DescribeQuorum (key 55), versions 0-2: the quorum of the metadata log (KIP-595).
+
+The one voter is this node, which leads it and is always up to date. 1 tells when replicas fetched
+last (KIP-836); 2 tells messages, directory ids, which static voters do not have, and listeners for
+controllers, of which a single voter opens none (KIP-853).
+"""
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+from ...replication.metadata_log import METADATA_PARTITION
+from ..context import BrokerContext, RequestContext
+
+_FIRST_WITH_NODES = 2
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
+    """Describe; whoever asks for anything but the metadata log is told that it has no quorum."""
+    asked = [
+        (topic.topic_name, each.partition_index)
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    if len(request.topics) != 1 or asked != [tuple(METADATA_PARTITION)]:
+        return _unknown(request)
+    metadata_log = broker.controller.metadata_log
+    node_id = broker.config.node_id
+    now_ms = broker.environment.wall_clock_ms()
+    leader = ReplicaState(
+        replica_id=node_id,
+        log_end_offset=metadata_log.end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    partition = PartitionData(
+        partition_index=METADATA_PARTITION.partition,
+        leader_id=node_id,
+        leader_epoch=metadata_log.epoch,
+        high_watermark=metadata_log.high_watermark,
+        current_voters=[leader],
+    )
+    return DescribeQuorumResponse(
+        topics=[TopicData(topic_name=METADATA_PARTITION.topic, partitions=[partition])],
+        nodes=[Node(node_id=node_id)] if context.api_version >= _FIRST_WITH_NODES else [],
+    )
+
+
+def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(
+        topics=[
+            TopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    PartitionData(
+                        partition_index=each.partition_index,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        error_message="This server does not host this topic-partition.",
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

@@ -1,0 +1,142 @@
+"""DescribeTopicPartitions (key 75), version 0: the partitions of topics, page by page (KIP-966).
+
+Topics come in the order of their names, each with its partitions in order, until the limit is
+reached: the client's, or `max.request.partition.size.limit` where that is smaller. The cursor of
+the answer says where the next page begins. Without names every topic is told.
+"""
+
+from collections.abc import Sequence
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ...replication.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ...replication.topic_names import INTERNAL_TOPICS, validate_topic_name
+from ..authorized_operations import TOPIC_OPERATIONS
+from ..context import BrokerContext, RequestContext
+
+_NO_LEADER = -1
+_PARTITIONS_MAX = 2_000
+"""The default of `max.request.partition.size.limit`."""
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """One page."""
+    image = broker.controller.image
+    cursor = request.cursor
+    start = "" if cursor is None else cursor.topic_name
+    names = [topic.name for topic in request.topics] or list(image.topics_by_name)
+    wanted = sorted({name for name in names if name >= start})
+    if cursor is not None:
+        is_missing = bool(request.topics) and cursor.topic_name not in wanted
+        if is_missing or cursor.partition_index < 0:
+            return _refused(request)
+    page = _Page(
+        image, context.listener, max(min(request.response_partition_limit, _PARTITIONS_MAX), 1)
+    )
+    for name in wanted:
+        first = cursor.partition_index if cursor is not None and name == start else 0
+        if not page.add(name, first):
+            break
+    return page.response
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """The cursor points before a partition, or at a topic that is not asked for."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+class _Page:
+    """An answer that is being filled."""
+
+    def __init__(self, image: ClusterImage, listener: str, room: int) -> None:
+        self.response = DescribeTopicPartitionsResponse()
+        self._image = image
+        self._listener = listener
+        self._room = room
+
+    def add(self, name: str, first: int) -> bool:
+        """Add a topic from one of its partitions on; whether there may be room for the next."""
+        if self._room == 0:
+            self.response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            return False
+        topic = self._image.topics_by_name.get(name)
+        if topic is None:
+            self.response.topics.append(_unknown(name))
+            return True
+        end = min(len(topic.partitions), first + self._room)
+        partitions = self._partitions(topic, range(first, end))
+        self._room -= len(partitions)
+        self.response.topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=name,
+                topic_id=topic.topic_id,
+                is_internal=name in INTERNAL_TOPICS,
+                partitions=partitions,
+                topic_authorized_operations=TOPIC_OPERATIONS,
+            )
+        )
+        if end < len(topic.partitions):
+            self.response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            return False
+        return True
+
+    def _partitions(
+        self, topic: TopicImage, indexes: Sequence[int]
+    ) -> list[DescribeTopicPartitionsResponsePartition]:
+        return [
+            self._partition(index, topic.partitions[index])
+            for index in indexes
+            if index in topic.partitions
+        ]
+
+    def _partition(
+        self, index: int, partition: PartitionImage
+    ) -> DescribeTopicPartitionsResponsePartition:
+        brokers = self._image.brokers
+        leader = brokers.get(partition.leader)
+        is_reachable = (
+            leader is not None and not leader.fenced and self._listener in leader.endpoints
+        )
+        return DescribeTopicPartitionsResponsePartition(
+            partition_index=index,
+            leader_id=partition.leader if is_reachable else _NO_LEADER,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=list(partition.replicas),
+            isr_nodes=list(partition.isr),
+            eligible_leader_replicas=list(partition.elr),
+            last_known_elr=list(partition.last_known_elr),
+            offline_replicas=[
+                replica
+                for replica in partition.replicas
+                if replica not in brokers or brokers[replica].fenced
+            ],
+        )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        validate_topic_name(name)
+    except KafkaError as error:
+        code = error.code
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )

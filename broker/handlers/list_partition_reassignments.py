@@ -1,0 +1,15 @@
+"""ListPartitionReassignments (key 46), version 0: which partitions are on the move (KIP-455)."""
+
+from ...clients.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from ...replication.reassignment import list_reassignments
+from ..context import BrokerContext, RequestContext
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """List."""
+    return list_reassignments(broker.controller.image, request)
