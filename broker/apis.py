@@ -20,7 +20,6 @@ from typing import NamedTuple, cast
 from ..clients.errors import ErrorCode, KafkaError, ProtocolError
 from ..clients.protocol.api import SERVED, ApiKey, request_class
 from ..clients.protocol.codec import decode, encode
-from ..clients.protocol.connection import frame as framed
 from ..clients.protocol.header import (
     RequestHeader,
     UnsupportedApiError,
@@ -28,13 +27,13 @@ from ..clients.protocol.header import (
     response_header,
 )
 from ..clients.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from ..clients.protocol.primitives import size_of
 from ..clients.protocol.schema import Chunk, Message
 from .connection import Answer, Client, Deferred, Refused
 from .context import BrokerContext, Later, NoAnswer, RequestContext
 from .metrics import Counter
 
 _CORRELATION_ID_BYTES = 4
-_CORRELATION_ID = Format(">i")
 _SIZE_AND_CORRELATION_ID = Format(">ii")
 
 _LOG = logging.getLogger(__name__)
@@ -157,12 +156,11 @@ def _name(header: RequestHeader) -> str:
 
 
 def _respond(tagged: bool, header: RequestHeader, response: Message) -> Sequence[Chunk]:
-    """The response as a frame. What is one piece, as nearly all are, is framed in one step."""
-    chunks = encode(response, header.api_version)
-    first = chunks[0]
-    if len(chunks) == 1 and isinstance(first, bytes):
-        size = _CORRELATION_ID_BYTES + tagged + len(first)
-        head = _SIZE_AND_CORRELATION_ID.pack(size, header.correlation_id)
-        return [head + b"\0" + first if tagged else head + first]
-    head = _CORRELATION_ID.pack(header.correlation_id)
-    return framed([head + b"\0" if tagged else head, *chunks])
+    """The response as a frame: what stands before its first chunk is joined to it."""
+    first, *rest = encode(response, header.api_version)
+    assert isinstance(first, bytes), "No response begins with records."
+    size = _CORRELATION_ID_BYTES + tagged + len(first)
+    for chunk in rest:
+        size += size_of(chunk)
+    head = _SIZE_AND_CORRELATION_ID.pack(size, header.correlation_id)
+    return [head + b"\0" + first if tagged else head + first, *rest]

@@ -191,7 +191,7 @@ def assign_offsets(
             _stamp_time(batch, context.now_ms if uses_append_time else None)
         stamp(batch.view, 0, offset, context.leader_epoch)
         batch.base_offset, batch.partition_leader_epoch = offset, context.leader_epoch
-        offset = batch.next_offset
+        offset += batch.last_offset_delta + 1
     return Appendable(buffer, found, context.now_ms if uses_append_time else NO_TIMESTAMP)
 
 

@@ -102,10 +102,10 @@ class ProducerStateManager:
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of a transaction that is open or not yet replicated."""
-        candidates = [
-            next(iter(txns)) for txns in (self._unreplicated_txns, self._ongoing_txns) if txns
-        ]
-        return min(candidates, default=None)
+        unreplicated, ongoing = self._unreplicated_txns, self._ongoing_txns
+        if not (unreplicated or ongoing):
+            return None
+        return min(next(iter(txns)) for txns in (unreplicated, ongoing) if txns)
 
     @property
     def has_ongoing_transactions(self) -> bool:

@@ -185,7 +185,7 @@ def _response(
         leaders = {
             answer.current_leader.leader_id
             for _, answer in pairs
-            if answer.error_code in _NOT_LEADER
+            if answer.error_code and answer.error_code in _NOT_LEADER
         }
         if leaders:
             response.node_endpoints = [
