@@ -263,9 +263,18 @@ class Broker:
         _tell_losses(log_manager)
         self._started.callback(self._close_logs, log_manager, controller)
         self._started.push_async_callback(controller.stop)
+        cleaner = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
+        self._started.callback(cleaner.shutdown)
         housekeeping = Housekeeping(
-            housekeeping_config(config.values), log_manager, environment, flusher, _housework_failed
+            housekeeping_config(config.values),
+            log_manager,
+            environment,
+            flusher,
+            _housework_failed,
+            cleaner,
         )
+        for name in housekeeping.compaction.metrics():
+            self.metrics.gauge(name, partial(housekeeping.compaction.metric, name))
         self._started.push_async_callback(housekeeping.stop)
         housekeeping.start()
         return log_manager, controller

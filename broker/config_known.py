@@ -111,12 +111,6 @@ internal.metadata.max.batch.size.in.bytes | INT | 8388608
 kafka.metrics.polling.interval.secs | INT | 10 | [1,...]
 kafka.metrics.reporters | LIST | ""
 leader.imbalance.check.interval.seconds | LONG | 300 | [1,...]
-log.cleaner.backoff.ms | LONG | 15000 | [0,...]
-log.cleaner.dedupe.buffer.size | LONG | 134217728
-log.cleaner.enable | BOOLEAN | true
-log.cleaner.io.buffer.load.factor | DOUBLE | 0.9
-log.cleaner.io.buffer.size | INT | 524288 | [0,...]
-log.cleaner.io.max.bytes.per.second | DOUBLE | 1.7976931348623157E308
 log.cleaner.threads | INT | 1 | [0,...]
 log.dir.failure.timeout.ms | LONG | 30000 | [1,...]
 max.connection.creation.rate | INT | 2147483647 | [0,...]

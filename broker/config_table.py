@@ -48,8 +48,20 @@ SASL_PLAINTEXT:SASL_PLAINTEXT
     The security protocol of each listener name.
 listeners | LIST | PLAINTEXT://:9092
     Where to listen: NAME://host:port, separated by commas. Port 0 takes any free port.
+log.cleaner.backoff.ms | LONG | 15000 | [0,...]
+    How long the cleaner pauses when no log needs it.
+log.cleaner.dedupe.buffer.size | LONG | 134217728
+    Memory for the keys of one cleaning; a log with more keys takes several.
 log.cleaner.delete.retention.ms | LONG | 86400000 | [0,...]
     How long a tombstone outlives the record that it deletes.
+log.cleaner.enable | BOOLEAN | true
+    Whether compacted topics are compacted.
+log.cleaner.io.buffer.load.factor | DOUBLE | 0.9
+    How full that memory may get.
+log.cleaner.io.buffer.size | INT | 524288 | [0,...]
+    How many bytes are cleaned in one step.
+log.cleaner.io.max.bytes.per.second | DOUBLE | 1.7976931348623157E308
+    The cleaner reads and writes no faster.
 log.cleaner.max.compaction.lag.ms | LONG | 9223372036854775807 | [1,...]
     How long a record may wait for compaction.
 log.cleaner.min.cleanable.ratio | DOUBLE | 0.5 | [0,...,1]

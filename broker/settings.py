@@ -8,6 +8,7 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..replication.controller_config import ControllerConfig
 from ..replication.housekeeping import HousekeepingConfig
 from ..replication.replica_manager import ReplicaManagerConfig
+from ..storage.cleaner_config import CleanerConfig
 from ..storage.config import LogConfig
 from .config import BrokerConfig
 from .config_values import ConfigValues
@@ -93,5 +94,13 @@ def housekeeping_config(values: ConfigValues) -> HousekeepingConfig:
         ),
         producer_id_expiration_check_interval_ms=values.integer(
             "producer.id.expiration.check.interval.ms"
+        ),
+        cleaner=CleanerConfig(
+            enable=values.boolean("log.cleaner.enable"),
+            backoff_ms=values.integer("log.cleaner.backoff.ms"),
+            dedupe_buffer_size=values.integer("log.cleaner.dedupe.buffer.size"),
+            io_buffer_load_factor=values.number("log.cleaner.io.buffer.load.factor"),
+            io_buffer_size=values.integer("log.cleaner.io.buffer.size"),
+            io_max_bytes_per_second=values.number("log.cleaner.io.max.bytes.per.second"),
         ),
     )

@@ -4,19 +4,23 @@ Retention, the removal of deleted files, fsync of closed segments, the checkpoin
 watermarks, recovery points and log starts, and forgetting idle producers: each on its own interval,
 under Kafka's names (`LogManager.startup`, `ReplicaManager.startHighWatermarkCheckPointThread`).
 
-Everything is done on the event loop, because the logs are, except for fsync, which runs in the
-executor handed in. A failing disk takes its directory offline inside the log manager; any other
-failure is a fault of ours and goes to `on_failure`.
+Compaction has a file of its own, `log_compaction.py`.
+
+Everything is done on the event loop, because the logs are, except for fsync and the cleaner's
+reading and writing, which run in the executors handed in. A failing disk takes its directory
+offline inside the log manager; any other failure is a fault of ours and goes to `on_failure`.
 """
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..clients.environment import Environment
 from ..clients.task_owner import TaskOwner
+from ..storage.cleaner_config import CleanerConfig
 from ..storage.log_manager import LogManager
+from .log_compaction import LogCompaction
 
 OnFailure = Callable[["asyncio.Task[object]", BaseException], None]
 
@@ -34,6 +38,7 @@ class HousekeepingConfig:
     # Kafka flushes a closed segment from its scheduler right away; ours waits at most this long.
     flush_check_interval_ms: int = 3_000
     delete_check_interval_ms: int = 1_000
+    cleaner: CleanerConfig = field(default_factory=CleanerConfig)
 
 
 class Housekeeping:
@@ -46,11 +51,15 @@ class Housekeeping:
         environment: Environment,
         flush_executor: Executor,
         on_failure: OnFailure | None = None,
+        cleaner_executor: Executor | None = None,
     ) -> None:
         self._config = config
         self._log_manager = log_manager
         self._environment = environment
         self._flush_executor = flush_executor
+        self.compaction = LogCompaction(
+            config.cleaner, log_manager, environment, cleaner_executor or flush_executor
+        )
         self._tasks = TaskOwner(16, on_failure)
 
     def start(self) -> None:
@@ -83,6 +92,8 @@ class Housekeeping:
         for name, interval_ms, job in jobs:
             self._tasks.start(self._repeat(interval_ms, job), name)
         self._tasks.start(self._flush_now_and_then(), "flush")
+        if config.cleaner.enable:
+            self._tasks.start(self.compaction.run(), "compaction")
 
     async def stop(self) -> None:
         """End after what is being done now."""

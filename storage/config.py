@@ -156,6 +156,13 @@ class LogConfig:
         return "compact" in self.cleanup_policy
 
     @property
+    def max_segment_ms(self) -> int:
+        """segment.ms, or less where compaction may not be kept waiting so long."""
+        if "compact" in self.cleanup_policy:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
     def deletes(self) -> bool:
         """Whether retention by size and time removes old segments."""
         return "delete" in self.cleanup_policy

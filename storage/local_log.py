@@ -15,6 +15,7 @@ from ..clients.record.checksum import crc32c
 from .config import INT32_MAX, LogConfig
 from .fetch_data import EMPTY_RECORDS
 from .files import FileRegion, Files, ReadableBuffer
+from .log_file import CLEANED_SUFFIX, SWAP_SUFFIX
 from .log_segment import LogSegment
 from .log_segments import LogSegments
 from .transaction_index import AbortedTxn
@@ -99,6 +100,16 @@ class LocalLog:
         self._truncations = 0
 
     @property
+    def truncations(self) -> int:
+        """How often records were cut off the end since the log was opened."""
+        return self._truncations
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the files were let go: the log is deleted or closed."""
+        return self._is_released
+
+    @property
     def active_segment(self) -> LogSegment:
         return self.segments.last
 
@@ -119,7 +130,7 @@ class LocalLog:
         age_ms = now_ms - segment.created_ms if first is None else max_timestamp - first
         return (
             segment.size > config.segment_bytes - size
-            or age_ms > config.segment_ms - self._jitter_ms(segment)
+            or age_ms > config.max_segment_ms - self._jitter_ms(segment)
             or segment.offset_index.is_full
             or segment.time_index.is_full
             or last_offset - segment.base_offset > INT32_MAX
@@ -129,7 +140,7 @@ class LocalLog:
         """Up to segment.jitter.ms, chosen by the segment's path: spread, and yet repeatable."""
         if self.config.segment_jitter_ms == 0:
             return 0
-        bound = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        bound = min(self.config.segment_jitter_ms, self.config.max_segment_ms)
         return crc32c(segment.path.encode()) % bound
 
     def roll(self, now_ms: int, at_least: int = 0) -> LogSegment:
@@ -335,6 +346,20 @@ class LocalLog:
             self.segments.remove(segment)
             segment.rename_to_deleted()
             self._pending_deletes.append((now_ms + self.config.file_delete_delay_ms, segment))
+
+    def replace_segments(self, cleaned: LogSegment, old: list[LogSegment], now_ms: int) -> None:
+        """Put `cleaned`, durable under its suffix `.cleaned`, in the place of `old`.
+
+        Wherever the power goes one of the two is found, whole: the cleaned files are `.swap` for
+        good before an old one goes, and the old ones are gone for good before a name is taken.
+        """
+        assert self.active_segment not in old
+        cleaned.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+        self._files.sync_dir(self.directory)
+        self.delete_segments(old, now_ms)
+        self.segments.add(cleaned)
+        self._files.sync_dir(self.directory)
+        cleaned.change_suffix(SWAP_SUFFIX, "")
 
     def delete_pending(self, now_ms: int) -> int:
         """Remove the files whose delay is over; answers how many segments are still waiting."""

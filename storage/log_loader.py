@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid
-from ..clients.record.batch import RecordBatch, batches
+from ..clients.record.batch import RecordBatch
 from ..clients.topic_partition import TopicPartition
 from .checkpoint import LEADER_EPOCH_FILE, MalformedCheckpointError
 from .config import LogConfig
@@ -171,6 +171,8 @@ class _Loading:
         for name in swaps:
             if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
                 self._complete_swap(name, names)
+        # No replaced segment may come back beside the one that takes its place.
+        self._files.sync_dir(self._request.directory)
         for name in swaps:
             path = f"{self._request.directory}/{name}"
             if self._files.exists(path):
@@ -180,10 +182,12 @@ class _Loading:
     def _complete_swap(self, swap_name: str, names: list[str]) -> None:
         """Remove the segments that the cleaned one replaces: all that begin in its range."""
         base = offset_of(swap_name)
-        path = f"{self._request.directory}/{swap_name}"
-        end = base + 1
-        for batch in batches(self._files.read(path)):
-            end = batch.next_offset
+        request = self._request
+        swap = LogSegment(
+            self._files, request.directory, base, request.config, self._now_ms, SWAP_SUFFIX
+        )
+        end = max(base + 1, swap.next_offset())
+        swap.release()
         for name in names:
             if name.endswith((LOG_SUFFIX, *_INDEX_SUFFIXES)) and base <= offset_of(name) < end:
                 self._files.remove(f"{self._request.directory}/{name}")

@@ -54,23 +54,32 @@ class LogSegment:
     """The files that begin with `base_offset`."""
 
     def __init__(
-        self, files: Files, directory: str, base_offset: int, config: LogConfig, created_ms: int
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        created_ms: int,
+        suffix: str = "",
     ) -> None:
         self._files = files
         self.base_offset = base_offset
-        self.path = file_path(directory, base_offset, LOG_SUFFIX)
+        self.path = file_path(directory, base_offset, LOG_SUFFIX + suffix)
         self._handle = files.open(self.path, create=True)
         self.size = self._handle.size()
         """Bytes of whole batches. What lies behind it in the file is not part of the log."""
         index_size = config.segment_index_bytes
         self.offset_index = OffsetIndex(
-            files, file_path(directory, base_offset, INDEX_SUFFIX), base_offset, index_size
+            files, file_path(directory, base_offset, INDEX_SUFFIX + suffix), base_offset, index_size
         )
         self.time_index = TimeIndex(
-            files, file_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset, index_size
+            files,
+            file_path(directory, base_offset, TIME_INDEX_SUFFIX + suffix),
+            base_offset,
+            index_size,
         )
         self.txn_index = TransactionIndex(
-            files, file_path(directory, base_offset, TXN_INDEX_SUFFIX), base_offset
+            files, file_path(directory, base_offset, TXN_INDEX_SUFFIX + suffix), base_offset
         )
         self._index_interval_bytes = config.index_interval_bytes
         self.created_ms = created_ms
@@ -379,6 +388,16 @@ class LogSegment:
         self.offset_index.close()
         self.time_index.close()
         self.txn_index.close()
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Rename all files of a closed segment; the log comes first, it decides at a start."""
+        path = self.path.removesuffix(old) + new
+        self._files.rename(self.path, path)
+        self.path = path
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            # A mapping knows its file by name. The next use makes one anew.
+            index.close()
+            index.rename(index.path.removesuffix(old) + new)
 
     def rename_to_deleted(self) -> None:
         """Give all files the `.deleted` suffix: a restart will not take them for the log's."""

@@ -194,8 +194,9 @@ def rebuild_batch(
 ) -> bytearray:
     """The batch again with only these of its records, which keep their offsets.
 
-    Offsets covered, producer, sequence, times and codec stay as they were unless `changes` say
-    otherwise, so that a compacted batch still answers for its producer; it may be empty.
+    Offsets covered, producer, sequence and codec stay as they were unless `changes` say otherwise,
+    so that a compacted batch still answers for its producer; it may be empty. The largest time is
+    that of the records kept, and of the batch as it was where none is.
     """
     fields: BatchFields = {
         "base_offset": batch.base_offset,
@@ -213,7 +214,8 @@ def rebuild_batch(
     builder = RecordBatchBuilder(**fields)
     for record in records:
         builder.append(record.timestamp, record.key, record.value, record.headers, record.offset)
-    return builder.build(last_offset=batch.last_offset, max_timestamp=batch.max_timestamp)
+    max_timestamp = None if builder.record_count else batch.max_timestamp
+    return builder.build(last_offset=batch.last_offset, max_timestamp=max_timestamp)
 
 
 def _add_bytes(parts: list[bytes], data: bytes | None) -> None:

@@ -1,0 +1,197 @@
+"""Compaction by the clock: the dirtiest log is cleaned, then the next, then there is a pause.
+
+What a cleaning reads and writes belongs to nobody else, so each of its bounded steps runs in the
+executor handed in, and `log.cleaner.io.max.bytes.per.second` decides how long to wait between two
+of them. Choosing a log and swapping a cleaned segment in are done on the event loop, because the
+logs are. A log whose records cannot be read is named uncleanable and left alone until the broker
+starts again (Kafka's `LogCleaner` and `LogCleanerManager`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+from ..clients.environment import Environment
+from ..clients.errors import KafkaError
+from ..storage.cleanable_log import CleanableLog, dirtiest, measure
+from ..storage.cleaner_checkpoint import CleanerCheckpoint
+from ..storage.cleaner_config import CleanerConfig
+from ..storage.log_cleaner import CleaningStats, LogCleaning
+from ..storage.log_dir import LogDir
+from ..storage.log_manager import LogManager
+from ..storage.unified_log import UnifiedLog
+
+if TYPE_CHECKING:
+    from ..clients.topic_partition import TopicPartition
+    from ..storage.log_segment import LogSegment
+
+_LOG = logging.getLogger(__name__)
+
+_CLEANER = "kafka.log:type=LogCleaner,name="
+_MANAGER = "kafka.log:type=LogCleanerManager,name="
+
+
+class LogCompaction:
+    """Cleans one log at a time until it is cancelled."""
+
+    def __init__(
+        self,
+        config: CleanerConfig,
+        log_manager: LogManager,
+        environment: Environment,
+        executor: Executor,
+    ) -> None:
+        self._config = config
+        self._log_manager = log_manager
+        self._environment = environment
+        self._executor = executor
+        self._checkpoints: dict[str, CleanerCheckpoint] = {}
+        self.uncleanable: set[TopicPartition] = set()
+        """Logs with records that could not be read."""
+        self._metrics: dict[str, float] = {}
+        self._last_run_ms = environment.wall_clock_ms()
+
+    # -- What it tells ------------------------------------------------------------------------
+
+    def metrics(self) -> dict[str, float]:
+        """Values by the names of Kafka's MBeans, of the last cleaning and of this moment."""
+        found = {
+            _CLEANER + "max-buffer-utilization-percent": 0.0,
+            _CLEANER + "cleaner-recopy-percent": 0.0,
+            _CLEANER + "max-clean-time-secs": 0.0,
+            _CLEANER + "max-compaction-delay-secs": 0.0,
+            _MANAGER + "max-dirty-percent": 0.0,
+            **self._metrics,
+        }
+        waited_ms = self._environment.wall_clock_ms() - self._last_run_ms
+        found[_MANAGER + "time-since-last-run-ms"] = waited_ms
+        for log_dir in self._log_manager.log_dirs:
+            lost = [
+                log
+                for partition in self.uncleanable
+                if (log := self._log_manager.get_log(partition)) and log.log_dir is log_dir
+            ]
+            of_directory = f',logDirectory="{log_dir.path}"'
+            found[_MANAGER + "uncleanable-partitions-count" + of_directory] = len(lost)
+            found[_MANAGER + "uncleanable-bytes" + of_directory] = sum(
+                log.size_in_bytes for log in lost
+            )
+        return found
+
+    def metric(self, name: str) -> float:
+        """One of `metrics`."""
+        return self.metrics()[name]
+
+    # -- By the clock -------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Clean whatever is due, again and again."""
+        while True:
+            # One turn of the loop for others between two logs, however small they are.
+            pause_ms = 0 if await self.clean_dirtiest() else self._config.backoff_ms
+            await asyncio.sleep(pause_ms / 1000)
+
+    async def clean_dirtiest(self) -> bool:
+        """Clean the log that needs it most; False if none does."""
+        now_ms = self._last_run_ms = self._environment.wall_clock_ms()
+        measured = [
+            found for log in self._compacted_logs() if (found := self._measure(log, now_ms))
+        ]
+        self._metrics[_MANAGER + "max-dirty-percent"] = 100 * max(
+            (each.dirty_ratio for each in measured), default=0.0
+        )
+        self._metrics[_CLEANER + "max-compaction-delay-secs"] = (
+            max((each.overdue_ms for each in measured), default=0) / 1000
+        )
+        chosen = dirtiest(measured)
+        if chosen is None:
+            return False
+        await self._clean(chosen)
+        return True
+
+    def _compacted_logs(self) -> list[UnifiedLog]:
+        return [
+            log
+            for log in self._log_manager.all_logs()
+            if log.config.is_compacted
+            and log.log_dir.is_online
+            and log.topic_partition not in self.uncleanable
+        ]
+
+    def _measure(self, log: UnifiedLog, now_ms: int) -> CleanableLog | None:
+        if len(log.local.segments) == 1:
+            return None
+        try:
+            return measure(log, self._checkpoint(log.log_dir).first_dirty_offset(log), now_ms)
+        except OSError as error:
+            log.log_dir.fail(error)
+        except KafkaError as error:
+            self._give_up(log, error)
+        return None
+
+    def _checkpoint(self, log_dir: LogDir) -> CleanerCheckpoint:
+        known = self._checkpoints.get(log_dir.path)
+        if known is None:
+            known = self._checkpoints[log_dir.path] = CleanerCheckpoint(log_dir)
+        return known
+
+    def _give_up(self, log: UnifiedLog, error: KafkaError) -> None:
+        if log.log_dir.is_online:
+            self.uncleanable.add(log.topic_partition)
+            _LOG.error("%s is not compacted any more: %s", log.topic_partition, error)
+
+    # -- One log ------------------------------------------------------------------------------
+
+    async def _clean(self, chosen: CleanableLog) -> None:
+        log, started_ms = chosen.log, self._environment.wall_clock_ms()
+        cleaning: LogCleaning | None = None
+        current: list[LogSegment] = []
+        try:
+            cleaning = LogCleaning(chosen, self._config, started_ms)
+            await self._in_steps(cleaning.read_keys())
+            for group in cleaning.groups():
+                current = group
+                await self._in_steps(cleaning.clean(group))
+                if not cleaning.swap(group, self._environment.wall_clock_ms()):
+                    return
+            await self._note(log, cleaning.cleaned_up_to)
+            self._count(cleaning.stats, self._environment.wall_clock_ms() - started_ms)
+        except OSError as error:
+            # The files of a log that is deleted meanwhile are closed: nothing is wrong then.
+            if cleaning is None or cleaning.is_current(current):
+                log.log_dir.fail(error)
+        except KafkaError as error:
+            self._give_up(log, error)
+            if cleaning is not None and log.log_dir.is_online:
+                cleaning.abandon()
+
+    async def _in_steps(self, steps: Iterator[int]) -> None:
+        """Run a generator in the executor, no faster than the bound on I/O allows."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            moved = await loop.run_in_executor(self._executor, next, steps, -1)
+            if moved < 0:
+                return
+            due = moved / max(self._config.io_max_bytes_per_second, 1.0)
+            rest = due - (loop.time() - began)
+            if rest > 0:
+                await asyncio.sleep(rest)
+
+    async def _note(self, log: UnifiedLog, offset: int) -> None:
+        checkpoint = self._checkpoint(log.log_dir)
+        checkpoint.cleaned_up_to(log, offset)
+        checkpoint.keep_only({each.topic_partition for each in self._log_manager.all_logs()})
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._executor, checkpoint.write)
+        except OSError as error:
+            log.log_dir.fail(error)
+
+    def _count(self, stats: CleaningStats, took_ms: int) -> None:
+        recopied = stats.bytes_written / stats.bytes_read if stats.bytes_read else 0.0
+        self._metrics[_CLEANER + "max-buffer-utilization-percent"] = 100 * stats.map_utilization
+        self._metrics[_CLEANER + "cleaner-recopy-percent"] = 100 * recopied
+        self._metrics[_CLEANER + "max-clean-time-secs"] = took_ms / 1000

@@ -1,0 +1,65 @@
+"""How far each compacted log has been cleaned: `cleaner-offset-checkpoint` of a log directory.
+
+Offsets below the one written were in an offset map once; the next cleaning reads keys from there
+on. The file is Kafka's. Losing it, or believing an offset that is too low, costs a longer cleaning
+and nothing else, so an offset outside the log, one of another topic of the same name, and one from
+before a truncation are all answered with the log's start (`LogCleanerManager` in Kafka).
+"""
+
+from typing import NamedTuple
+
+from ..clients.kafka_uuid import Uuid
+from ..clients.topic_partition import TopicPartition
+from .checkpoint import MalformedCheckpointError, read_offset_checkpoint, write_offset_checkpoint
+from .log_dir import LogDir
+from .unified_log import UnifiedLog
+
+CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
+
+
+class _Cleaned(NamedTuple):
+    offset: int
+    topic_id: Uuid | None
+    truncations: int
+
+
+class CleanerCheckpoint:
+    """The file of one log directory and what it says."""
+
+    def __init__(self, log_dir: LogDir) -> None:
+        self._files = log_dir.files
+        self._path = f"{log_dir.path}/{CLEANER_OFFSET_FILE}"
+        try:
+            found = read_offset_checkpoint(self._files, self._path)
+        except MalformedCheckpointError:
+            found = {}
+        self._cleaned = {partition: _Cleaned(at, None, 0) for partition, at in found.items()}
+
+    def first_dirty_offset(self, log: UnifiedLog) -> int:
+        """From where on the log's keys are to be read."""
+        known = self._cleaned.get(log.topic_partition)
+        if (
+            known is None
+            or known.topic_id not in (None, log.topic_id)
+            or known.truncations != log.local.truncations
+            or not log.log_start_offset <= known.offset <= log.log_end_offset
+        ):
+            return log.log_start_offset
+        return known.offset
+
+    def cleaned_up_to(self, log: UnifiedLog, offset: int) -> None:
+        """Note that everything below `offset` has been cleaned; `write` makes it last."""
+        self._cleaned[log.topic_partition] = _Cleaned(offset, log.topic_id, log.local.truncations)
+
+    def keep_only(self, partitions: set[TopicPartition]) -> None:
+        """Forget the logs that are no longer here."""
+        self._cleaned = {
+            partition: known
+            for partition, known in self._cleaned.items()
+            if partition in partitions
+        }
+
+    def write(self) -> None:
+        """Replace the file, durably; OSError."""
+        offsets = {partition: known.offset for partition, known in self._cleaned.items()}
+        write_offset_checkpoint(self._files, self._path, offsets)

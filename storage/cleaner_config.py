@@ -1,0 +1,15 @@
+"""The broker's settings for compaction, `log.cleaner.*`, named as there."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerConfig:
+    """Bounds of one cleaning, and the pause between two looks for something to clean."""
+
+    enable: bool = True
+    backoff_ms: int = 15_000
+    dedupe_buffer_size: int = 134_217_728
+    io_buffer_load_factor: float = 0.9
+    io_buffer_size: int = 524_288
+    io_max_bytes_per_second: float = 1.7976931348623157e308

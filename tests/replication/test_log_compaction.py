@@ -1,0 +1,248 @@
+"""When logs are compacted: by the clock, the dirtiest first, and never past a failure."""
+
+import asyncio
+import errno
+from dataclasses import replace
+
+from tierlog.clients.record.batch import Record, batches
+from tierlog.clients.record.builder import build_batch
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
+from tierlog.storage.checkpoint import read_offset_checkpoint
+from tierlog.storage.cleaner_checkpoint import CLEANER_OFFSET_FILE
+from tierlog.storage.cleaner_config import CleanerConfig
+from tierlog.storage.fetch_data import FetchDataInfo, FetchIsolation
+from tierlog.storage.unified_log import UnifiedLog
+from tierlog.tests.replication.broker_node import BrokerNode
+from tierlog.tests.replication.node import DATA, LoopExecutor, creation
+from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
+from tierlog.tests.simulation.files import SimulatedFiles
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+
+CONFIG = HousekeepingConfig()
+CHECKPOINT = f"{DATA}/{CLEANER_OFFSET_FILE}"
+MANAGER = "kafka.log:type=LogCleanerManager,name="
+MAX_DIRTY = f"{MANAGER}max-dirty-percent"
+
+
+def keeping(node: BrokerNode, config: CleanerConfig | None = None) -> Housekeeping:
+    whole = replace(CONFIG, cleaner=config or CleanerConfig())
+    return Housekeeping(whole, node.log_manager, node.environment, LoopExecutor())
+
+
+async def compacted_topic(node: BrokerNode, name: str, **configs: str) -> UnifiedLog:
+    given = {key.replace("_", "."): value for key, value in configs.items()}
+    await node.controller.create_topics(
+        creation(name, configs={"cleanup.policy": "compact", **given})
+    )
+    log = node.log_manager.get_log(TopicPartition(name, 0))
+    assert log is not None
+    return log
+
+
+def write(node: BrokerNode, log: UnifiedLog, keys: str) -> None:
+    """A record for each letter, and the segment is closed."""
+    now_ms = node.environment.wall_clock_ms()
+    for key in keys:
+        made = build_batch([Record(0, now_ms, key.encode(), b"v")])
+        log.append_as_leader(memoryview(made), 0, now_ms)
+    log.update_high_watermark(log.log_end_offset)
+    log.roll(now_ms)
+    log.flush()
+
+
+def keys_in(log: UnifiedLog) -> str:
+    found = ""
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        info = log.read(offset, 1 << 20, FetchIsolation.LOG_END, min_one_message=True)
+        assert isinstance(info, FetchDataInfo)
+        piece = info.records if isinstance(info.records, bytes) else info.records.read()
+        for batch in batches(piece):
+            offset = batch.next_offset
+            found += "".join((record.key or b"?").decode() for record in batch.records())
+    return found
+
+
+def test_a_dirty_log_is_cleaned_after_a_pause_and_its_offset_written_down() -> None:
+    files = SimulatedFiles(SimulatedDisk())
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, files)
+        house = keeping(node)
+        house.start()
+        log = await compacted_topic(node, "t")
+        write(node, log, "abab")
+        await asyncio.sleep(16)
+        assert keys_in(log) == "ab"
+        assert read_offset_checkpoint(files, CHECKPOINT) == {TopicPartition("t", 0): 4}
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_a_log_is_left_alone_while_little_of_it_is_dirty_or_its_records_are_young() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        house = keeping(node)
+        clean = await compacted_topic(node, "clean")
+        young = await compacted_topic(node, "young", min_compaction_lag_ms="60000")
+        write(node, clean, "abcdef")
+        write(node, young, "aa")
+        await house.compaction.clean_dirtiest()
+        write(node, clean, "aa")
+        assert not await house.compaction.clean_dirtiest()
+        assert (keys_in(clean), keys_in(young)) == ("abcdefaa", "aa")
+        assert house.compaction.metric(MAX_DIRTY) == 25
+        await asyncio.sleep(61)
+        assert await house.compaction.clean_dirtiest()
+        assert (keys_in(clean), keys_in(young)) == ("abcdefaa", "a")
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_a_record_that_waited_too_long_is_cleaned_however_little_is_dirty() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        house = keeping(node)
+        log = await compacted_topic(node, "t", max_compaction_lag_ms="60000")
+        write(node, log, "abcdef")
+        assert await house.compaction.clean_dirtiest()
+        write(node, log, "a")
+        assert not await house.compaction.clean_dirtiest()
+        await asyncio.sleep(61)
+        assert await house.compaction.clean_dirtiest()
+        assert keys_in(log) == "bcdefa"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_the_dirtiest_log_comes_first() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        house = keeping(node)
+        logs = [await compacted_topic(node, name) for name in ("some", "most")]
+        for log in logs:
+            write(node, log, "abcd")
+            assert await house.compaction.clean_dirtiest()
+        write(node, logs[0], "abcdaa")
+        write(node, logs[1], "abcdabcda")
+        assert await house.compaction.clean_dirtiest()
+        assert [len(keys_in(log)) for log in logs] == [10, 4]
+        assert await house.compaction.clean_dirtiest()
+        assert [len(keys_in(log)) for log in logs] == [4, 4]
+        assert not await house.compaction.clean_dirtiest()
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_a_topic_that_is_not_compacted_is_not_touched() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        house = keeping(node)
+        log = await compacted_topic(node, "t", cleanup_policy="delete")
+        write(node, log, "aaa")
+        assert not await house.compaction.clean_dirtiest()
+        assert keys_in(log) == "aaa"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_compaction_can_be_turned_off() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        house = keeping(node, CleanerConfig(enable=False))
+        house.start()
+        log = await compacted_topic(node, "t")
+        write(node, log, "aaa")
+        await asyncio.sleep(100)
+        assert keys_in(log) == "aaa"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_a_bound_on_io_spreads_the_work_over_time() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        house = keeping(node, CleanerConfig(io_max_bytes_per_second=100.0))
+        log = await compacted_topic(node, "t")
+        write(node, log, "ab" * 10)
+        size = log.size_in_bytes
+        began = loop.time()
+        assert await house.compaction.clean_dirtiest()
+        assert loop.time() - began >= 2 * size / 100
+        assert keys_in(log) == "ab"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_a_damaged_log_is_named_and_the_others_go_on() -> None:
+    files = SimulatedFiles(SimulatedDisk())
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, files)
+        house = keeping(node)
+        damaged = await compacted_topic(node, "damaged")
+        sound = await compacted_topic(node, "sound")
+        write(node, damaged, "aaaa")
+        write(node, sound, "aa")
+        handle = files.open(f"{damaged.directory}/{0:020d}.log")
+        handle.write_at(70, b"\xff")
+        while await house.compaction.clean_dirtiest():
+            pass
+        assert keys_in(sound) == "a"
+        assert house.compaction.uncleanable == {TopicPartition("damaged", 0)}
+        count = f'{MANAGER}uncleanable-partitions-count,logDirectory="{DATA}"'
+        assert house.compaction.metric(count) == 1
+        assert not [n for n in files.listdir(damaged.directory) if n.endswith(".cleaned")]
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_a_failing_disk_goes_offline_and_not_the_cleaner() -> None:
+    disk = SimulatedDisk()
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(disk))
+        house = keeping(node)
+        log = await compacted_topic(node, "t")
+        write(node, log, "aaaa")
+        disk.faults.append(Fault(Kind.WRITE, errno.EIO, ".cleaned"))
+        await house.compaction.clean_dirtiest()
+        assert not log.log_dir.is_online
+        assert not await house.compaction.clean_dirtiest()
+        await house.stop()
+
+    simulate(story)
+
+
+def test_a_topic_of_the_same_name_starts_dirty() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        house = keeping(node)
+        log = await compacted_topic(node, "t")
+        write(node, log, "aabb")
+        assert await house.compaction.clean_dirtiest()
+        log.truncate_to(1)
+        write(node, log, "aabbcc")
+        assert await house.compaction.clean_dirtiest()
+        assert keys_in(log) == "abc"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
