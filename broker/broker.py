@@ -28,10 +28,10 @@ from ..clients.environment import Environment, SystemEnvironment
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import uuid_to_string
 from ..replication.broker_control import BrokerRegistration
-from ..replication.cluster_image import Endpoint as RegisteredEndpoint
+from ..replication.cluster_image import ClusterImage, Endpoint as RegisteredEndpoint
 from ..replication.controller import Controller
 from ..replication.housekeeping import Housekeeping
-from ..replication.metadata_log import open_metadata_log
+from ..replication.metadata_log import MetadataLog, open_metadata_log
 from ..replication.replica_manager import ReplicaManager
 from ..storage.config import LogConfig
 from ..storage.files import Files, OsFiles
@@ -257,7 +257,9 @@ class Broker:
             metadata_log,
             flusher,
         )
-        controller.start(self._registration(meta))
+        controller.start(
+            self._registration(meta), partial(_refuse_lost_topics, log_manager, metadata_log)
+        )
         log_manager.on_log_dir_failure(partial(self._log_dir_failed, log_manager))
         log_manager.start(now_ms, self._topic_configs(controller, log_config))
         _tell_losses(log_manager)
@@ -303,6 +305,19 @@ class Broker:
             for name in image.topics_by_name
             if (overrides := image.topic_config(name))
         }
+
+
+def _refuse_lost_topics(
+    log_manager: LogManager, metadata_log: MetadataLog, image: ClusterImage
+) -> None:
+    """Without its topic a log looks like one to be given up: better not to start at all."""
+    for directory, topic_id in log_manager.logs_of_others(image.topics_by_name):
+        if metadata_log.has_lost(topic_id):
+            raise StartError(
+                f"{directory} holds the log of a topic that the metadata log in "
+                f"{metadata_log.directory} has lost: restore the metadata log from a backup, or "
+                f"move the logs of lost topics out of {directory.rpartition('/')[0]}."
+            )
 
 
 def _tell_losses(log_manager: LogManager) -> None:

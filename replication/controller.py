@@ -200,14 +200,21 @@ class Controller:
             empty = ClusterImage(self.image.cluster_id, self.image.controller_id)
             listener(self.image, ClusterDelta.between(empty, self.image))
 
-    def start(self, registration: BrokerRegistration) -> None:
-        """Win the election, replay the log, register this node's broker; then take writes.
+    def start(
+        self,
+        registration: BrokerRegistration,
+        check: Callable[[ClusterImage], None] | None = None,
+    ) -> None:
+        """Replay the log, win the election, register this node's broker; then take writes.
 
-        Blocks on the disk. Raises KafkaError when the log can't be read or written.
+        `check` may raise for what was replayed; then nothing is written. Blocks on the disk. Raises
+        KafkaError when the log can't be read or written.
         """
-        log, now_ms = self._metadata_log, self._environment.wall_clock_ms()
-        log.become_leader(now_ms)
+        log = self._metadata_log
         image = self._replay()
+        if check is not None:
+            check(image)
+        log.become_leader(self._environment.wall_clock_ms())
         if image.offset < 0:
             image = self._stage(image, bootstrap_records())
         registered = register_broker(image, registration, log.end_offset)

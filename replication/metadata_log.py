@@ -35,6 +35,7 @@ from .metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
+    TopicRecord,
     decode_record,
     encode_record,
 )
@@ -114,6 +115,11 @@ class MetadataLog:
         self._node_id = node_id
         self._state_path = f"{log.directory}/{QUORUM_STATE_FILE}"
         self._state = read_quorum_state(files, self._state_path)
+        self._created_topics: set[Uuid] = set()
+
+    @property
+    def directory(self) -> str:
+        return self._log.directory
 
     @property
     def epoch(self) -> int:
@@ -179,6 +185,13 @@ class MetadataLog:
         self._log.flush()
         self._log.update_high_watermark(self._log.log_end_offset)
 
+    def has_lost(self, topic_id: Uuid) -> bool:
+        """Whether a topic that once was is in no record, not even as deleted. After `replay`.
+
+        A log is made only once its topic is committed, so then committed records are gone.
+        """
+        return self._log.log_start_offset == 0 and topic_id not in self._created_topics
+
     def replay(self) -> Iterator[CommittedRecords]:
         """Every change of state in the log, oldest first: for its leader, before it serves.
 
@@ -201,6 +214,8 @@ class MetadataLog:
                     case AbortTransactionRecord():
                         bracket = None
                     case _:
+                        if isinstance(message, TopicRecord):
+                            self._created_topics.add(message.topic_id)
                         (unbracketed if bracket is None else bracket).append(message)
             if unbracketed:
                 yield CommittedRecords(unbracketed, batch.last_offset, batch.partition_leader_epoch)

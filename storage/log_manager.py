@@ -11,7 +11,7 @@ go on (KIP-112). The cluster metadata log lives in a directory too, but has its 
 (Kafka's `LogManager`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -105,6 +105,32 @@ class LogManager:
             if meta is not None:
                 return meta.cluster_id
         return None
+
+    def logs_of_others(self, topics: Container[str]) -> Iterator[tuple[str, Uuid]]:
+        """Directories of logs that none of these topics has, and whose they say they are.
+
+        To be asked before `start`. A log that does not say whose it is is left out.
+        """
+        for log_dir in self.log_dirs:
+            try:
+                yield from self._logs_of_others(log_dir, topics)
+            except OSError:
+                # `start` meets the same disk, and tells whoever listens by then.
+                continue
+
+    def _logs_of_others(
+        self, log_dir: LogDir, topics: Container[str]
+    ) -> Iterator[tuple[str, Uuid]]:
+        for name in self.files.listdir(log_dir.path):
+            topic_partition = parse_partition_directory(name)
+            if topic_partition is None or topic_partition.topic in topics:
+                continue
+            directory = f"{log_dir.path}/{name}"
+            if topic_partition.topic != _NOT_OURS and self.files.is_directory(directory):
+                # One that cannot be read is for `start` to judge.
+                topic_id = self._read_topic_id(directory, may_be_damaged=True)
+                if topic_id != ZERO_UUID:
+                    yield directory, topic_id
 
     def start(self, now_ms: int, topic_configs: Mapping[str, LogConfig] | None = None) -> None:
         """Load every log that the directories hold.

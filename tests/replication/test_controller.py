@@ -6,6 +6,7 @@ import errno
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -156,6 +157,39 @@ def test_validate_only_changes_nothing() -> None:
         await controller.stop()
 
     simulate(story)
+
+
+def test_what_was_replayed_may_be_refused_before_anything_is_written() -> None:
+    disk = SimulatedDisk()
+
+    async def first_life(loop: SimulatedLoop) -> ClusterImage:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration())
+        await create(controller, "orders")
+        image = controller.image
+        deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=1_000)
+        await controller.delete_topics(deletion)
+        await controller.stop()
+        return image
+
+    deleted = simulate(first_life).topics_by_name["orders"].topic_id
+
+    async def second_life(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        log = controller.metadata_log
+        end, epoch = log.end_offset, log.epoch
+
+        def refuse(image: ClusterImage) -> None:
+            assert not log.has_lost(deleted)
+            assert log.has_lost(Uuid(bytes(range(16))))
+            assert "orders" not in image.topics_by_name
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No.")
+
+        with pytest.raises(KafkaError, match="No"):
+            controller.start(registration(), refuse)
+        assert (log.end_offset, log.epoch) == (end, epoch)
+
+    simulate(second_life)
 
 
 def test_a_disk_that_refuses_to_flush_ends_the_controller() -> None:

@@ -135,6 +135,37 @@ def test_whose_data_it_is_cannot_be_guessed(
     assert line.isprintable()
 
 
+def empty_log(metadata: Path) -> None:
+    empty(metadata / f"{0:020d}.log")
+
+
+def flip_log(metadata: Path) -> None:
+    flip(metadata / f"{0:020d}.log")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [shutil.rmtree, empty_log, flip_log])
+def test_logs_of_topics_that_the_metadata_has_lost_are_not_given_up(
+    damage: Damage, after_a_crash: Path, tmp_path: Path
+) -> None:
+    data = copy_of(after_a_crash, tmp_path)
+    damage(data / "__cluster_metadata-0")
+    before = {path.name: path.read_bytes() for path in data.glob(f"{TOPIC}-0/*.log")}
+    for _ in range(2):
+        broker = BrokerProcess.on(tmp_path, PROPERTIES)
+        try:
+            assert broker.process.wait(30) == 1
+        finally:
+            broker.close()
+        assert broker.log.read_text().splitlines()[-1] == (
+            f"tierlog: {data / f'{TOPIC}-0'} holds the log of a topic that the metadata log in "
+            f"{data / '__cluster_metadata-0'} has lost: restore the metadata log from a backup, or "
+            f"move the logs of lost topics out of {data}."
+        )
+        assert "Traceback" not in broker.log.read_text()
+    assert before == {path.name: path.read_bytes() for path in data.glob(f"{TOPIC}-0/*.log")}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", [empty, cut])
 def test_records_that_vanish_after_a_clean_stop_leave_a_log_that_works(

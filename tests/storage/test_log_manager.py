@@ -194,6 +194,20 @@ def test_a_log_whose_topic_cannot_be_told_stops_the_start(tmp_path: Path) -> Non
         started(tmp_path)
 
 
+def test_logs_of_topics_that_nobody_knows_are_found_before_they_are_loaded(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    for name, topic_id in ((ORDERS, ID), (BILLS, OTHER_ID)):
+        logs.get_or_create_log(name, topic_id, SMALL, NOW_MS)
+    logs.shutdown(NOW_MS)
+    for other in ("__cluster_metadata-0", "plain-0", "empty-0", "bills-1.0-delete"):
+        (tmp_path / other).mkdir()
+    (tmp_path / "empty-0" / "partition.metadata").write_bytes(b"")
+    (tmp_path / "file-0").write_bytes(b"")
+    again = manager(tmp_path, tmp_path / "missing")
+    assert list(again.logs_of_others({"orders"})) == [(f"{tmp_path}/bills-3", OTHER_ID)]
+    assert not list(again.logs_of_others({"orders", "bills"}))
+
+
 def test_a_log_that_was_never_flushed_may_lose_its_topic_s_id_in_a_crash(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / "partition.metadata").write_bytes(b"")
