@@ -115,17 +115,23 @@ class LogDir:
         path = f"{self.path}/{META_PROPERTIES_FILE}"
         if not self.files.exists(path):
             return None
-        fields = _parse_properties(self.files.read(path).decode("utf-8", "replace"))
-        if fields.get("version") != "1":
-            raise LogDirError(f"{path} has version {fields.get('version')}, not 1.")
         try:
+            fields = _parse_properties(self.files.read(path).decode("utf-8"))
+            version = int(fields["version"])
+            if version != 1:
+                raise LogDirError(f"{path} has version {version}, and only 1 is understood.")
+            if not fields["cluster.id"].isprintable():
+                raise ValueError("a cluster id is text")
             return MetaProperties(
                 fields["cluster.id"],
                 int(fields["node.id"]),
                 uuid_from_string(fields["directory.id"]),
             )
         except (KeyError, ValueError) as error:
-            raise LogDirError(f"{path} is damaged: {error}.") from error
+            raise LogDirError(
+                f"{path} is damaged: it does not say which cluster and node the directory belongs "
+                "to. Restore the file from a backup."
+            ) from error
 
     def write_meta_properties(self, meta: MetaProperties) -> None:
         """Tie the directory to a cluster and a node, durably."""

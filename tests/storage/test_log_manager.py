@@ -290,12 +290,39 @@ def test_kafka_s_own_file_is_read(tmp_path: Path) -> None:
     assert (meta.cluster_id, meta.node_id) == ("hwedaIyvQmiNOu6Kj7CaDQ", 1)
 
 
+_WHOLE = b"node.id=1\ndirectory.id=Jpt5Wxe8mcRtGg6xfipm9g\nversion=1\ncluster.id=abc\n"
+
+
 @pytest.mark.parametrize(
-    "content", ["", "version=0\n", "version=1\nnode.id=1\n", "version=1\nnode.id=x\ncluster.id=c"]
+    "content",
+    [
+        b"",
+        b"version=1\n",
+        b"version=1\nnode.id=x\ncluster.id=c",
+        _WHOLE[:-12],
+        _WHOLE.replace(b"version", b"ver\x8cion"),
+        _WHOLE.replace(b"version=1", b"version=\xce"),
+        _WHOLE.replace(b"abc", b"a\x9dc"),
+        _WHOLE.replace(b"abc", b"a\x02c"),
+        _WHOLE.replace(b"node.id=1", b"node.id=\xce"),
+        _WHOLE.replace(b"Jpt5", b"J\x8ft5"),
+    ],
 )
-def test_a_damaged_file_stops_the_start(tmp_path: Path, content: str) -> None:
-    (tmp_path / "meta.properties").write_text(content)
-    with pytest.raises(LogDirError):
+def test_a_damaged_file_stops_the_start_in_plain_words(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "meta.properties"
+    path.write_bytes(content)
+    with pytest.raises(LogDirError) as refused:
+        LogDir(OsFiles(), str(tmp_path)).read_meta_properties()
+    assert str(refused.value) == (
+        f"{path} is damaged: it does not say which cluster and node the directory belongs to. "
+        "Restore the file from a backup."
+    )
+
+
+def test_a_file_of_another_version_stops_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "meta.properties"
+    path.write_text("version=0\nbroker.id=1\ncluster.id=abc\n")
+    with pytest.raises(LogDirError, match="has version 0, and only 1 is understood"):
         LogDir(OsFiles(), str(tmp_path)).read_meta_properties()
 
 
