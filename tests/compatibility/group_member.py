@@ -7,11 +7,13 @@ assigned and revoked, records read, positions committed. Every batch that was re
 before the next is asked for. SIGTERM makes it leave the group in an orderly way.
 """
 
+import asyncio
 import json
 import signal
 import sys
 import time
 from collections.abc import Iterable
+from importlib import import_module
 
 import confluent_kafka
 from kafka import ConsumerRebalanceListener, KafkaConsumer
@@ -23,6 +25,14 @@ from .group_of_processes import Options
 SESSION_MS = 6_000
 HEARTBEAT_MS = 500
 POLL_MS = 200
+
+AIOKAFKA_ASSIGNORS = {
+    "range": ("aiokafka.coordinator.assignors.range", "RangePartitionAssignor"),
+    "sticky": (
+        "aiokafka.coordinator.assignors.sticky.sticky_assignor",
+        "StickyPartitionAssignor",
+    ),
+}
 
 stopped = False
 
@@ -118,10 +128,63 @@ def run_kafka_python(options: Options) -> None:
     consumer.close()
 
 
+def aiokafka_listener() -> object:
+    """Says what aiokafka's consumer is told."""
+    # Imported here, so that the other clients' members need not wait for it.
+    from aiokafka.abc import ConsumerRebalanceListener
+
+    class AsyncListener(ConsumerRebalanceListener):  # type: ignore[misc]  # published without types
+        def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+            say("assigned", [each.partition for each in assigned])
+
+        def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+            say("revoked", [each.partition for each in revoked])
+
+    return AsyncListener()
+
+
+def run_aiokafka(options: Options) -> None:
+    asyncio.run(run_aiokafka_in_loop(options))
+
+
+async def run_aiokafka_in_loop(options: Options) -> None:
+    # Imported by name: its types are incomplete, and nothing here depends on them.
+    client = import_module("aiokafka")
+    module, assignor = AIOKAFKA_ASSIGNORS[options["strategy"]]
+    consumer = client.AIOKafkaConsumer(
+        bootstrap_servers=options["bootstrap"],
+        group_id=options["group"],
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        group_instance_id=options["instance"],
+        partition_assignment_strategy=(getattr(import_module(module), assignor),),
+    )
+    consumer.subscribe([options["topic"]], listener=aiokafka_listener())
+    await consumer.start()
+    while not stopped:
+        batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=100)
+        for partition, records in batches.items():
+            for record in records:
+                say("read", [partition.partition], record.offset)
+        if batches:
+            try:
+                await consumer.commit()
+                say("committed")
+            except client.errors.CommitFailedError as error:
+                say(f"not committed: {error}")
+    await consumer.stop()
+
+
 def main() -> None:
     options: Options = json.loads(sys.argv[1])
     signal.signal(signal.SIGTERM, stop)
-    runners = {"confluent": run_confluent, "kafka-python": run_kafka_python}
+    runners = {
+        "confluent": run_confluent,
+        "kafka-python": run_kafka_python,
+        "aiokafka": run_aiokafka,
+    }
     runners[options["client"]](options)
     say("left")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self, TypedDict
 
 from ..waiting import wait_until
+from .java_member import EXIT_CODE_ON_SIGTERM, java_member, said
 
 TIMEOUT_S = 60
 
@@ -37,6 +38,20 @@ class Event:
     offset: int = -1
 
 
+def command_of(options: Options) -> list[str]:
+    """What runs a member."""
+    if options["client"] == "java":
+        return java_member(
+            options["bootstrap"],
+            options["topic"],
+            options["group"],
+            options["strategy"],
+            options["instance"],
+        )
+    module = "tierlog.tests.compatibility.group_member"
+    return [sys.executable, "-m", module, json.dumps(options)]
+
+
 class MemberProcess:
     """One member, and everything it has said."""
 
@@ -45,11 +60,11 @@ class MemberProcess:
         self.events: list[Event] = []
         root = Path(__file__).parent.parent.parent
         environment = {**os.environ, "PYTHONPATH": str(root / ".namespace")}
-        module = "tierlog.tests.compatibility.group_member"
+        self._is_java = options["client"] == "java"
         self.errors = directory / f"{name}.err"
         with self.errors.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, json.dumps(options)],
+                command_of(options),
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=environment,
@@ -61,9 +76,12 @@ class MemberProcess:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                said = json.loads(line)
-                partitions = tuple(said["partitions"])
-                event = Event(said["at"], self.name, said["event"], partitions, said["offset"])
+                if self._is_java:
+                    self.events.extend(Event(each.at, self.name, *each[1:]) for each in said(line))
+                    continue
+                each = json.loads(line)
+                partitions = tuple(each["partitions"])
+                event = Event(each["at"], self.name, each["event"], partitions, each["offset"])
                 self.events.append(event)
 
     @property
@@ -93,7 +111,8 @@ class MemberProcess:
         """Leave the group as clients do when they are closed."""
         self._process.terminate()
         self._end()
-        assert self._process.returncode == 0, self.errors.read_text()
+        orderly = EXIT_CODE_ON_SIGTERM if self._is_java else 0
+        assert self._process.returncode == orderly, self.errors.read_text()
 
     def kill(self) -> None:
         """Die without a word to the group."""
@@ -147,7 +166,8 @@ class GroupOfProcesses:
         """From the members' own words: no partition had two owners at any time."""
         owners: dict[int, str] = {}
         events = [event for member in self.members for event in member.events]
-        for event in sorted(events, key=lambda event: event.at):
+        # Where a clock shows milliseconds only, what was given up was given up first.
+        for event in sorted(events, key=lambda event: (event.at, event.event == "assigned")):
             if event.event == "assigned":
                 for partition in event.partitions:
                     owner = owners.get(partition, event.member)

@@ -19,8 +19,21 @@ CLIENTS = [
     ("confluent", "roundrobin"),
     ("confluent", "cooperative-sticky"),
     ("kafka-python", "default"),
+    ("aiokafka", "range"),
+    ("aiokafka", "sticky"),
+    ("java", "RangeAssignor"),
+    ("java", "StickyAssignor"),
+    ("java", "CooperativeStickyAssignor"),
 ]
-RUNS = pytest.mark.parametrize(("client", "strategy"), CLIENTS)
+RUNS = pytest.mark.parametrize(
+    ("client", "strategy"),
+    [
+        pytest.param(*each, marks=pytest.mark.requires("java", "mvn"))
+        if each[0] == "java"
+        else each
+        for each in CLIENTS
+    ],
+)
 
 
 def create_topic(bootstrap: str) -> None:
