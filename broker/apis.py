@@ -131,13 +131,17 @@ class Apis:
         )
         return _respond(False, header._replace(api_version=0), response)
 
+    def _handler(self, key: ApiKey, handle: Handler) -> Handler:
+        """What serves an API; `ThrottlingApis` measures around it."""
+        return handle
+
     def _route(self, key: int, header: RequestHeader) -> _Route:
         api = SERVED[header.api_key]
         module = import_module(f".handlers.{api.key.name.lower()}", __package__)
         metrics = self._broker.metrics
         request = f"request={api.name}"
         route = _Route(
-            cast("Handler", module.handle),
+            self._handler(api.key, cast("Handler", module.handle)),
             request_class(header.api_key),
             len(response_header(header.api_key, header.api_version, 0)) > _CORRELATION_ID_BYTES,
             metrics.counter(f"kafka.network:type=RequestMetrics,name=RequestsPerSec,{request}"),

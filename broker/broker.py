@@ -48,6 +48,7 @@ from .fetch_session import FetchSessionCache
 from .groups import Groups
 from .listeners import with_bound_ports
 from .metrics import Metrics
+from .quota_switch import obey_quotas
 from .settings import (
     connection_limits,
     controller_config,
@@ -130,6 +131,7 @@ class Broker:
         # Pushed again: clients go before anything that serves them does.
         self._started.push_async_callback(server.stop)
         server.open(Apis(context).answer)
+        obey_quotas(server, context)
         if self._remote is not None:
             # It is a client of this broker: it comes up after the listeners, and goes before them.
             self._started.push_async_callback(self._remote.stop)

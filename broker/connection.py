@@ -75,10 +75,14 @@ Work = asyncio.Future[object] | Coroutine[object, object, object]
 
 
 class Deferred(NamedTuple):
-    """An answer that is not there yet: what to wait for, and what makes chunks of its result."""
+    """An answer that is not there yet: what to wait for, and what makes an answer of its result.
+
+    What is to leave at once does so; a client that is held back is answered and then not read.
+    """
 
     work: Work
-    respond: Callable[[asyncio.Future[object]], Sequence[Chunk]]
+    respond: "Callable[[asyncio.Future[object]], Answer]"
+    at_once: Sequence[Chunk] = ()
 
 
 Answer = Sequence[Chunk] | Deferred
@@ -192,6 +196,11 @@ class Connection:
                 if self._corked > _CORK_BYTES:
                     self._flush()
             return
+        self._defer(answer)
+
+    def _defer(self, answer: Deferred) -> None:
+        if answer.at_once:
+            self._transport.send(answer.at_once)
         # What was answered before must not wait for what is deferred now.
         self._corked = 0
         self._transport.flush()
@@ -207,7 +216,7 @@ class Connection:
     def _answered(
         self,
         done: asyncio.Future[object],
-        respond: Callable[[asyncio.Future[object]], Sequence[Chunk]],
+        respond: Callable[[asyncio.Future[object]], Answer],
     ) -> None:
         self._pending = None
         if done.cancelled():
@@ -223,6 +232,10 @@ class Connection:
         if self.state is not ConnectionState.WAITING:
             return
         self._move(ConnectionEvent.ANSWER)
+        if isinstance(chunks, Deferred):
+            self._defer(chunks)
+            self._settle()
+            return
         if chunks:
             self._transport.send(chunks)
         self._continue()

@@ -27,6 +27,7 @@ from ..clients.protocol.schema import Message
 from .metadata_records import (
     NO_LEADER_CHANGE,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -57,6 +58,10 @@ class ConfigResource(NamedTuple):
 
     type: int
     name: str
+
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Whom quotas are for: (type, name) pairs by type; no name is the default of the type."""
 
 
 class Endpoint(NamedTuple):
@@ -130,6 +135,9 @@ class ClusterImage:
     )
     features: Mapping[str, int] = field(default_factory=dict[str, int])
     next_producer_id: int = 0
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(
+        default_factory=dict[QuotaEntity, Mapping[str, float]]
+    )
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         found = self.topics_by_name.get(topic)
@@ -172,6 +180,7 @@ class ClusterDelta:
         self.changed_configs: dict[ConfigResource, dict[str, str]] = {}
         self.changed_brokers: dict[int, BrokerImage | None] = {}
         self.features: dict[str, int] = {}
+        self.changed_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = base.next_producer_id
 
     @staticmethod
@@ -188,6 +197,9 @@ class ClusterDelta:
         )
         delta.changed_brokers.update(image.brokers)
         delta.features.update(image.features)
+        delta.changed_quotas.update(
+            {entity: dict(values) for entity, values in image.client_quotas.items()}
+        )
         delta.next_producer_id = image.next_producer_id
         return delta
 
@@ -206,6 +218,8 @@ class ClusterDelta:
                 self._replay_config(record)
             case FeatureLevelRecord():
                 self.features[record.name] = record.feature_level
+            case ClientQuotaRecord():
+                self._replay_quota(record)
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
             case _:
@@ -254,6 +268,10 @@ class ClusterDelta:
                 base.features, {name: level or None for name, level in self.features.items()}
             ),
             next_producer_id=self.next_producer_id,
+            client_quotas=_merge(
+                base.client_quotas,
+                {entity: values or None for entity, values in self.changed_quotas.items()},
+            ),
         )
 
     def _new_topics(self) -> tuple[Mapping[str, TopicImage], Mapping[Uuid, TopicImage]]:
@@ -343,6 +361,16 @@ class ClusterDelta:
             values.pop(record.name, None)
         else:
             values[record.name] = record.value
+
+    def _replay_quota(self, record: ClientQuotaRecord) -> None:
+        entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
+        values = self.changed_quotas.get(entity)
+        if values is None:
+            values = self.changed_quotas[entity] = dict(self.base.client_quotas.get(entity, {}))
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
 
     def _replay_register_broker(self, record: RegisterBrokerRecord) -> None:
         self.changed_brokers[record.broker_id] = BrokerImage(

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         ElectLeadersResponse,
     )
     from .alter_configs import AlterationResults, ConfigAlteration
+    from .client_quotas import QuotaAlteration
 
 _log = logging.getLogger(__name__)
 
@@ -395,6 +396,19 @@ class Controller:
         try:
             return await self._write(
                 lambda image: alter_configs(self._config, image, alterations, validate_only)
+            )
+        except KafkaError as error:
+            return [error for _ in alterations]
+
+    async def alter_client_quotas(
+        self, alterations: "Sequence[QuotaAlteration]", validate_only: bool
+    ) -> "Sequence[KafkaError | None]":
+        """Set and remove quotas; what speaks against each alteration, in order."""
+        from .client_quotas import alter_client_quotas
+
+        try:
+            return await self._write(
+                lambda image: alter_client_quotas(image, alterations, validate_only)
             )
         except KafkaError as error:
             return [error for _ in alterations]

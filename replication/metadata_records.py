@@ -15,7 +15,17 @@ from types import MappingProxyType
 from ..clients.errors import ErrorCode, KafkaError, ProtocolError
 from ..clients.kafka_uuid import Uuid
 from ..clients.protocol.codec import decode, encode_bytes
-from ..clients.protocol.schema import Message, Struct, field, int8, int16, int32, int64, uint16
+from ..clients.protocol.schema import (
+    Message,
+    Struct,
+    field,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint16,
+)
 from ..clients.record.varint import encode_unsigned_varint, read_unsigned_varint
 
 _FRAME_VERSION = 1
@@ -147,6 +157,26 @@ class FeatureLevelRecord(Message, key=12, versions="0", flexible="0+"):
     feature_level: int16 = field("0+")
 
 
+class QuotaEntityData(Struct):
+    """One part of a quota's entity; without a name it is the default of its type."""
+
+    entity_type: str = field("0+")
+    entity_name: str | None = field("0+", nullable="0+")
+
+
+# Kafka's own name, which stands for something else in a request.
+QuotaEntityData.__name__ = "EntityData"
+
+
+class ClientQuotaRecord(Message, key=14, versions="0", flexible="0+"):
+    """A quota of an entity has this value, or is set no more."""
+
+    entity: list[QuotaEntityData] = field("0+")
+    key: str = field("0+")
+    value: float64 = field("0+")
+    remove: bool = field("0+")
+
+
 class ProducerIdsRecord(Message, key=15, versions="0", flexible="0+"):
     """A broker has been given the producer ids below `next_producer_id`."""
 
@@ -230,6 +260,7 @@ _CLASSES: tuple[type[Message], ...] = (
     UnfenceBrokerRecord,
     RemoveTopicRecord,
     FeatureLevelRecord,
+    ClientQuotaRecord,
     ProducerIdsRecord,
     BrokerRegistrationChangeRecord,
     NoOpRecord,

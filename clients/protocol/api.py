@@ -166,6 +166,8 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", 0, 0, 0),
         Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, 1),
         Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", 0, 2, 0),
+        Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, 1),
+        Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1, 1),
         Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
         Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0),
         Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", 0, 0, 0),

@@ -1,0 +1,44 @@
+"""AlterClientQuotas (key 49), versions 0-1: sets and removes quotas, decided by the controller.
+
+1 is the first flexible version; nothing else changed.
+"""
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredEntryData,
+    EntityData,
+)
+from ...replication.client_quotas import QuotaAlteration
+from ..context import BrokerContext, RequestContext
+
+
+async def handle(
+    broker: BrokerContext, context: RequestContext, request: AlterClientQuotasRequest
+) -> AlterClientQuotasResponse:
+    """Change what can be changed; each entity is answered by itself."""
+    alterations = [
+        QuotaAlteration(
+            [(each.entity_type, each.entity_name) for each in entry.entity],
+            [(op.key, None if op.remove else op.value) for op in entry.ops],
+        )
+        for entry in request.entries
+    ]
+    results = await broker.controller.alter_client_quotas(alterations, request.validate_only)
+    return AlterClientQuotasResponse(
+        entries=[
+            AlteredEntryData(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+                entity=_once(entry.entity),
+            )
+            for entry, error in zip(request.entries, results, strict=True)
+        ]
+    )
+
+
+def _once(entity: list[EntityData]) -> list[EntityData]:
+    """Each type once, as it was understood: of several names the last."""
+    named = {each.entity_type: each for each in entity}
+    return [named[kind] for kind in sorted(named)]

@@ -1,0 +1,40 @@
+"""DescribeClientQuotas (key 48), versions 0-1: the quotas that are set (KIP-546).
+
+1 is the first flexible version; nothing else changed.
+"""
+
+from ...clients.errors import KafkaError
+from ...clients.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from ...replication.client_quotas import QuotaFilter, find_client_quotas
+from ..context import BrokerContext, RequestContext
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    """Show the entities that meet the conditions."""
+    filters = [
+        QuotaFilter(each.entity_type, each.match_type, each.match) for each in request.components
+    ]
+    try:
+        found = find_client_quotas(broker.controller.image, filters, request.strict)
+    except KafkaError as error:
+        return DescribeClientQuotasResponse(
+            error_code=error.code, error_message=error.message, entries=None
+        )
+    return DescribeClientQuotasResponse(
+        error_message="",
+        entries=[
+            EntryData(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                values=[ValueData(key=key, value=value) for key, value in sorted(values.items())],
+            )
+            for entity, values in found
+        ],
+    )

@@ -1,0 +1,54 @@
+"""AlterClientQuotas (key 49): sets and removes quotas of entities (KIP-546).
+
+Versions: 1 flexible.
+"""
+
+from ..schema import Message, Struct, field, float64, int16, int32
+
+
+class EntityData(Struct):
+    """One part of an entity; without a name it is the default of its type."""
+
+    entity_type: str = field("0+")
+    entity_name: str | None = field("0+", nullable="0+")
+
+
+class OpData(Struct):
+    """One quota to be set, or to be removed."""
+
+    key: str = field("0+")
+    value: float64 = field("0+")
+    remove: bool = field("0+")
+
+
+class EntryData(Struct):
+    """An entity and what is to change for it."""
+
+    entity: list[EntityData] = field("0+")
+    ops: list[OpData] = field("0+")
+
+
+class AlterClientQuotasRequest(Message, key=49, versions="0-1", flexible="1+"):
+    """The entities with their changes."""
+
+    entries: list[EntryData] = field("0+")
+    validate_only: bool = field("0+")
+
+
+class AlteredEntryData(Struct):
+    """How it went for one entity."""
+
+    error_code: int16 = field("0+")
+    error_message: str | None = field("0+", nullable="0+")
+    entity: list[EntityData] = field("0+")
+
+
+# Kafka gives the entries of request and answer one name.
+AlteredEntryData.__name__ = "EntryData"
+
+
+class AlterClientQuotasResponse(Message, key=49, versions="0-1", flexible="1+"):
+    """How it went, entity by entity."""
+
+    throttle_time_ms: int32 = field("0+")
+    entries: list[AlteredEntryData] = field("0+")

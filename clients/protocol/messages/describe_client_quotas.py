@@ -1,0 +1,51 @@
+"""DescribeClientQuotas (key 48): the quotas that are set, filtered by entity (KIP-546).
+
+Versions: 1 flexible.
+"""
+
+from ..schema import Message, Struct, field, float64, int8, int16, int32
+
+
+class ComponentData(Struct):
+    """A condition on one entity type: 0 this name, 1 the default, 2 any that is named."""
+
+    entity_type: str = field("0+")
+    match_type: int8 = field("0+")
+    match: str | None = field("0+", nullable="0+")
+
+
+class DescribeClientQuotasRequest(Message, key=48, versions="0-1", flexible="1+"):
+    """The conditions; strict ones leave out entities with further types."""
+
+    components: list[ComponentData] = field("0+")
+    strict: bool = field("0+")
+
+
+class EntityData(Struct):
+    """One part of an entity; without a name it is the default of its type."""
+
+    entity_type: str = field("0+")
+    entity_name: str | None = field("0+", nullable="0+")
+
+
+class ValueData(Struct):
+    """One quota."""
+
+    key: str = field("0+")
+    value: float64 = field("0+")
+
+
+class EntryData(Struct):
+    """An entity and its quotas."""
+
+    entity: list[EntityData] = field("0+")
+    values: list[ValueData] = field("0+")
+
+
+class DescribeClientQuotasResponse(Message, key=48, versions="0-1", flexible="1+"):
+    """The entities that were found; null with an error."""
+
+    throttle_time_ms: int32 = field("0+")
+    error_code: int16 = field("0+")
+    error_message: str | None = field("0+", nullable="0+")
+    entries: list[EntryData] | None = field("0+", nullable="0+")
