@@ -15,23 +15,41 @@ _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
+class _BadEscapeError(Exception):
+    """A ``\\u`` without its digits."""
+
+
 def parse_properties(text: str) -> dict[str, str]:
     """Name to value, in the file's order. Raises KafkaError for an escape that is cut short."""
     properties: dict[str, str] = {}
-    for line in _logical_lines(text):
+    for number, line in _logical_lines(text):
         end = _end_of_name(line)
         value = line[end:].lstrip(_BLANKS)
         if value[:1] in ("=", ":") and value:
             value = value[1:].lstrip(_BLANKS)
-        properties[_unescape(line[:end])] = _unescape(value)
+        try:
+            properties[_unescape(line[:end])] = _unescape(value)
+        except _BadEscapeError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Line {number}, property {line[:end]}: {error} is not a Unicode escape, which is "
+                "\\u and four hexadecimal digits; a backslash itself is written twice.",
+            ) from None
     return properties
 
 
-def _logical_lines(text: str) -> Iterator[str]:
-    """Lines with their continuations joined; blank lines and comments are left out."""
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their continuations joined, each with the number, from 1, of its first.
+
+    Blank lines and comments are left out.
+    """
     pending = ""
-    for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+    first = 0
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for number, raw in enumerate(lines, 1):
         stripped = raw.lstrip(_BLANKS)
+        if not pending:
+            first = number
         if not pending and (not stripped or stripped[0] in "#!"):
             continue
         line = pending + stripped
@@ -40,9 +58,9 @@ def _logical_lines(text: str) -> Iterator[str]:
             pending = line[:-1]
             continue
         pending = ""
-        yield line
+        yield first, line
     if pending:
-        yield pending
+        yield first, pending
 
 
 def _end_of_name(line: str) -> int:
@@ -70,7 +88,7 @@ def _unescape(text: str) -> str:
             continue
         digits = text[position : position + 4]
         if len(digits) < 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"\\u{digits} is not a Unicode escape")
+            raise _BadEscapeError(f"\\u{digits}")
         out.append(chr(int(digits, 16)))
         position += 4
     return "".join(out)

@@ -38,9 +38,23 @@ def test_each_rule_of_the_format(text: str, expected: dict[str, str]) -> None:
     assert parse_properties(text) == expected
 
 
-def test_an_escape_that_is_cut_short_is_a_plain_error() -> None:
-    with pytest.raises(KafkaError, match="is not a Unicode escape"):
-        parse_properties("a=\\u12")
+@pytest.mark.parametrize(
+    ("text", "line", "name", "escape"),
+    [
+        ("a=\\u12", 1, "a", "\\u12"),
+        ("# one\n\nlog.dirs=\\\n  /a,\\\n  C:\\users\nb=1", 3, "log.dirs", "\\users"),
+        ("x=1\r\nn\\u00zzme=2", 2, "n\\u00zzme", "\\u00zz"),
+    ],
+)
+def test_an_escape_that_is_cut_short_is_shown_where_it_stands(
+    text: str, line: int, name: str, escape: str
+) -> None:
+    with pytest.raises(KafkaError) as refused:
+        parse_properties(text)
+    assert refused.value.message == (
+        f"Line {line}, property {name}: {escape} is not a Unicode escape, which is \\u and four "
+        "hexadecimal digits; a backslash itself is written twice."
+    )
 
 
 @given(st.text())
