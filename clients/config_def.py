@@ -44,11 +44,6 @@ class ConfigDef(NamedTuple):
 
 
 _WIDTHS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
-_NOUNS = {
-    ConfigType.SHORT: "16-bit integer",
-    ConfigType.INT: "integer",
-    ConfigType.LONG: "long",
-}
 
 
 def invalid(name: str, text: str, reason: str) -> KafkaError:
@@ -98,16 +93,15 @@ def _typed(definition: ConfigDef, text: str) -> ConfigValue:
 
 
 def _integer(definition: ConfigDef, text: str) -> int:
-    noun = _NOUNS[definition.type]
     digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit()):
-        raise invalid(definition.name, text, f"Not a number of type {definition.type.name}")
-    # Bounded before int() is asked: a megabyte of digits is refused, not multiplied out.
     limit = 1 << (_WIDTHS[definition.type] - 1)
-    value = int(text) if len(digits.lstrip("0")) <= 20 else limit
-    if not -limit <= value < limit:
-        raise invalid(definition.name, text, f"Value does not fit a {noun}")
-    return value
+    # Bounded before int() is asked: a megabyte of digits is refused, not multiplied out.
+    if digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= 20:
+        value = int(text)
+        if -limit <= value < limit:
+            return value
+    # Kafka says this of numbers that are too large for their type, too.
+    raise invalid(definition.name, text, f"Not a number of type {definition.type.name}")
 
 
 def _objection(definition: ConfigDef, value: ConfigValue) -> str:

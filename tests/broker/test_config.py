@@ -86,6 +86,10 @@ def test_an_unknown_name_is_a_warning_that_suggests_the_nearest() -> None:
     ("stated", "sentence"),
     [
         ({"num.partitions": "many"}, "Invalid value many for configuration num.partitions"),
+        (
+            {"num.partitions": "99999999999"},
+            "Invalid value 99999999999 for configuration num.partitions: Not a number of type INT",
+        ),
         ({"num.partitions": "0"}, "Value must be at least 1"),
         ({"log.message.timestamp.type": "Never"}, "String must be one of: CreateTime"),
         ({"auto.create.topics.enable": "yes"}, "either true or false"),
