@@ -132,8 +132,26 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     warnings = unknown_name_warnings(stated)
     unused = unused_names(stated)
     if unused:
-        shown = ", ".join(unused[:4]) + (", ..." if len(unused) > 4 else "")
-        warnings.append(f"{len(unused)} of Kafka's properties have no effect here: {shown}")
+        # Each by its name: one of them may be what somebody relies on.
+        warnings.append(
+            f"{len(unused)} of Kafka's properties have no effect here: {', '.join(unused)}"
+        )
+    prefix = config.values.text("remote.log.storage.manager.impl.prefix")
+    options = [name for name in stated if name.startswith(f"{prefix}option.")]
+    if options and not stated.get(f"{prefix}url", "").strip():
+        warnings.append(
+            f"Without {prefix}url there is no remote tier that needs {', '.join(options)}."
+        )
+    shortest, longest = (
+        config.values.integer(f"group.{bound}.session.timeout.ms") for bound in ("min", "max")
+    )
+    if longest < shortest:
+        # Kafka accepts it without a word.
+        warnings.append(
+            "group.max.session.timeout.ms is below group.min.session.timeout.ms"
+            f" ({longest} and {shortest}): no session timeout is allowed, and nobody can join a"
+            " group of the classic protocol."
+        )
     if config.remote_storage and _REMOTE_CLASS in stated:
         warnings.append(
             f"{_REMOTE_CLASS} names a Java class, which tierlog does not load;"

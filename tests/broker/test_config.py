@@ -54,6 +54,31 @@ def test_the_file_of_a_kafka_node_works_as_it_is() -> None:
     ]
 
 
+def test_every_property_without_effect_is_named() -> None:
+    names = [name for name in TABLES.known if TABLES.known[name].default][:20]
+    config = read_config({name: TABLES.known[name].default or "" for name in names})
+    (warning,) = config_warnings(config)
+    assert warning == f"20 of Kafka's properties have no effect here: {', '.join(names)}"
+
+
+def test_options_of_a_tier_that_is_nowhere_are_told() -> None:
+    stated = {"rsm.config.option.key": "abc", "rsm.config.option.secret": "xyz"}
+    assert config_warnings(read_config(stated)) == [
+        "Without rsm.config.url there is no remote tier that needs rsm.config.option.key,"
+        " rsm.config.option.secret."
+    ]
+    off = {"rsm.config.url": "memory://x", "remote.log.storage.system.enable": "false"}
+    assert config_warnings(read_config({**off, **stated})) == []
+
+
+def test_session_timeouts_that_leave_no_choice_are_told_and_accepted_as_by_kafka() -> None:
+    config = read_config({"group.max.session.timeout.ms": "1000"})
+    assert config_warnings(config) == [
+        "group.max.session.timeout.ms is below group.min.session.timeout.ms (1000 and 6000):"
+        " no session timeout is allowed, and nobody can join a group of the classic protocol."
+    ]
+
+
 def test_without_a_file_it_is_a_dev_broker() -> None:
     config = read_config(dev_properties())
     assert config.node_id == 0
