@@ -37,6 +37,10 @@ def handle(
         return _response(broker, context, request, list(broker.controller.image.topics_by_name))
     if version < 12 and any(t.name is None or t.topic_id != ZERO_UUID for t in topics):
         return _refused(context, topics)
+    by_id = [topic for topic in topics if topic.topic_id != ZERO_UUID]
+    if by_id:
+        # Whoever names one topic by its id names all of them so; Java's clients leave names empty.
+        return _response(broker, context, request, by_id)
     if request.allow_auto_topic_creation and broker.config.values.boolean(
         "auto.create.topics.enable"
     ):
@@ -99,7 +103,7 @@ def _response(
     image = broker.controller.image
     shown = [
         _named_topic(image, context, topic, refused or {})
-        if isinstance(topic, str) or topic.name is not None
+        if isinstance(topic, str) or (topic.name is not None and topic.topic_id == ZERO_UUID)
         else _topic_of_id(image, context, topic)
         for topic in topics
     ]
