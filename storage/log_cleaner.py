@@ -91,6 +91,7 @@ class LogCleaning:
     def read_keys(self) -> Iterator[int]:
         """Fill the offset map; yields how many bytes were read since the last time."""
         keys = self._rules.keys
+        keys.saw_up_to(self._first_dirty_offset - 1)
         transactions = CleanedTransactions(
             txn for txn in self._aborted if txn.last_offset >= self._first_dirty_offset
         )
