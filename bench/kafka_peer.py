@@ -27,6 +27,7 @@ RECIPE = Path(__file__).resolve().parent / "kafka"
 _TOOLS_PACKAGE = "org.apache.kafka.tools."
 TOOLS = {
     "kafka-broker-api-versions": _TOOLS_PACKAGE + "BrokerApiVersionsCommand",
+    "kafka-client-metrics": _TOOLS_PACKAGE + "ClientMetricsCommand",
     "kafka-cluster": _TOOLS_PACKAGE + "ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": _TOOLS_PACKAGE + "consumer.ConsoleConsumer",

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     )
     from .alter_configs import AlterationResults, ConfigAlteration
     from .client_quotas import QuotaAlteration
+    from .feature_control import FeatureUpdate
 
 _log = logging.getLogger(__name__)
 
@@ -412,6 +413,17 @@ class Controller:
             )
         except KafkaError as error:
             return [error for _ in alterations]
+
+    async def update_features(
+        self,
+        supported: Mapping[str, tuple[int, int]],
+        updates: "Sequence[FeatureUpdate]",
+        validate_only: bool,
+    ) -> None:
+        """Finalise features at other levels, all or none. Raises KafkaError: 95, 41, 7."""
+        from .feature_control import update_features
+
+        await self._write(lambda image: update_features(image, supported, updates, validate_only))
 
     def use_topic_defaults(self, log_config: LogConfig) -> None:
         """Check topics against these defaults from now on."""

@@ -168,6 +168,8 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", 0, 2, 0),
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, 1),
         Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1, 1),
+        Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, 0),
+        Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
         Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0),
         Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", 0, 0, 0),

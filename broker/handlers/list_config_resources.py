@@ -1,0 +1,54 @@
+"""ListConfigResources (key 74), versions 0-1: what has a configuration that can be described.
+
+0 lists client metrics subscriptions only (KIP-1000); 1 lists topics, brokers, and the groups and
+subscriptions that something is set for (KIP-1142).
+"""
+
+from collections.abc import Iterable
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from ...replication.cluster_image import ClusterImage, ConfigResourceType
+from ..context import BrokerContext, RequestContext
+
+# In the order in which Kafka lists them.
+_LISTED = (
+    ConfigResourceType.GROUP,
+    ConfigResourceType.CLIENT_METRICS,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.BROKER,
+    ConfigResourceType.TOPIC,
+)
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """List them, type by type."""
+    if context.api_version == 0:
+        wanted = {int(ConfigResourceType.CLIENT_METRICS)}
+    else:
+        wanted = set(request.resource_types) or set(map(int, _LISTED))
+    if not wanted.issubset(_LISTED):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    image = broker.controller.image
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in _LISTED
+            if kind in wanted
+            for name in _names(image, kind)
+        ]
+    )
+
+
+def _names(image: ClusterImage, kind: ConfigResourceType) -> Iterable[str]:
+    if kind is ConfigResourceType.TOPIC:
+        return image.topics_by_name
+    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
+        return map(str, image.brokers)
+    return [name for resource_type, name in image.configs if resource_type == kind]

@@ -1,0 +1,41 @@
+"""UpdateFeatures (key 57), versions 0-2: raises or lowers finalised features, all or none.
+
+KIP-584. 1 names the kind of change and can validate only (KIP-778); 2 tells of the whole only
+(KIP-1022).
+"""
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.messages.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from ...replication.feature_control import FeatureUpdate, UpgradeType
+from ..context import BrokerContext, RequestContext
+from .api_versions import SUPPORTED_FEATURES
+
+
+async def handle(
+    broker: BrokerContext, context: RequestContext, request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse:
+    """Let the controller decide."""
+    updates = [
+        FeatureUpdate(
+            each.feature,
+            each.max_version_level,
+            UpgradeType.SAFE_DOWNGRADE if each.allow_downgrade else each.upgrade_type,
+        )
+        for each in request.feature_updates
+    ]
+    try:
+        await broker.controller.update_features(SUPPORTED_FEATURES, updates, request.validate_only)
+    except KafkaError as error:
+        return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+    response = UpdateFeaturesResponse(error_message=None)
+    if context.api_version < 2:
+        # Kafka names the error that there is not.
+        response.results = [
+            UpdatableFeatureResult(feature=each.feature, error_message=ErrorCode.NONE.name)
+            for each in updates
+        ]
+    return response

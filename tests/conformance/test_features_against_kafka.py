@@ -1,0 +1,83 @@
+"""Features are finalised, and resources with a configuration listed, as Apache Kafka does it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tierlog.bench.kafka_peer import run_tool
+from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tierlog.clients.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tierlog.clients.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from tierlog.clients.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+)
+
+from ..broker_process import BrokerProcess
+from .side_by_side import SideBySide, both_brokers
+
+pytestmark = pytest.mark.requires("java", "mvn")
+
+# Level and kind of change of metadata.version.
+LEVELS = [(30, 1), (31, 1), (29, 1), (29, 2), (29, 3), (3, 2), (0, 3), (30, 4), (30, 2)]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SideBySide]:
+    with both_brokers(tmp_path_factory.mktemp("both")) as ports, SideBySide(*ports) as both:
+        yield both
+
+
+def test_levels_are_refused_and_kept_as_by_kafka(both: SideBySide) -> None:
+    for level, kind in LEVELS:
+        for version in range(3):
+            change = FeatureUpdateKey(feature="metadata.version", max_version_level=level)
+            if version:
+                change.upgrade_type = kind
+            both.same(UpdateFeaturesRequest(feature_updates=[change]), version)
+    unknown = FeatureUpdateKey(feature="nonsense", max_version_level=1)
+    both.same(UpdateFeaturesRequest(feature_updates=[unknown]), 2)
+
+
+def test_resources_are_listed_as_by_kafka(both: SideBySide) -> None:
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    both.same(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+    for kind, name, key, value in (
+        (16, "m", "interval.ms", "1000"),
+        (32, "g", "consumer.session.timeout.ms", "50000"),
+    ):
+        config = AlterableConfig(name=key, config_operation=0, value=value)
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+        both.same(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    both.same(ListConfigResourcesRequest(), 0)
+    for kinds in ([], [32, 2], [16], [4], [3], [0]):
+        both.same(ListConfigResourcesRequest(resource_types=kinds), 1)
+
+
+def test_kafkas_tools_for_features_and_client_metrics_do_their_job(tmp_path: Path) -> None:
+    with BrokerProcess.on(tmp_path, {"remote.log.storage.system.enable": "false"}) as broker:
+        server = ("--bootstrap-server", broker.bootstrap)
+        features = run_tool("kafka-features", *server, "describe").stdout
+        assert "Feature: metadata.version" in features
+        upgraded = run_tool("kafka-features", *server, "upgrade", "--metadata", "4.3-IV0")
+        assert "metadata.version was upgraded to" in upgraded.stdout
+        refused = run_tool(
+            "kafka-features", *server, "downgrade", "--metadata", "4.0-IV0", check=False
+        )
+        assert refused.returncode == 1
+        tool = "kafka-client-metrics"
+        altered = run_tool(
+            tool, *server, "--alter", "--name", "m", "--metrics", "org.apache.kafka.",
+            "--interval", "1000",
+        )  # fmt: skip
+        assert "Altered client metrics config for m." in altered.stdout
+        assert run_tool(tool, *server, "--list").stdout.split() == ["m"]
+        described = run_tool(tool, *server, "--describe", "--name", "m").stdout
+        assert "interval.ms=1000" in described
+        run_tool(tool, *server, "--delete", "--name", "m")
+        assert run_tool(tool, *server, "--list").stdout.split() == []
