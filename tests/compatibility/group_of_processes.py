@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self, TypedDict
 
 from ..waiting import wait_until
+from .foreign_members import FOREIGN_CLIENTS, foreign_command
 from .java_member import EXIT_CODE_ON_SIGTERM, java_member, said
 
 TIMEOUT_S = 60
@@ -48,6 +49,8 @@ def command_of(options: Options) -> list[str]:
             options["strategy"],
             options["instance"],
         )
+    if options["client"] in FOREIGN_CLIENTS:
+        return foreign_command(options["client"], options)
     module = "tierlog.tests.compatibility.group_member"
     return [sys.executable, "-m", module, json.dumps(options)]
 
