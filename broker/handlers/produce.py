@@ -2,8 +2,9 @@
 
 Each partition carries exactly one batch of magic 2 (KIP-98), zstd only from version 7 on (KIP-110).
 13 names topics by id (KIP-516). With acks=0 nothing is answered; if something failed the connection
-is closed instead, so that the producer notices. From 10 on, NOT_LEADER_OR_FOLLOWER comes with the
-leader's address (KIP-951).
+is closed instead, so that the producer notices. Bytes that cannot be cut into batches at all fail
+every partition of the request with CORRUPT_MESSAGE. From 10 on, NOT_LEADER_OR_FOLLOWER comes with
+the leader's address (KIP-951).
 
 Transactions are not served: a transactional batch is refused with INVALID_TXN_STATE, because no
 coordinator could ever end its transaction, and the last stable offset would stand still for ever.
@@ -39,6 +40,8 @@ _CODEC_MASK = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
 
+_NO_BATCHES = ErrorCode.CORRUPT_MESSAGE, None
+"""The bytes cannot be cut into batches: a length or a magic that none has."""
 _NOT_ONE_BATCH = "must have exactly one record batch per partition"
 
 _Results: TypeAlias = list[PartitionAppendResult]
@@ -50,7 +53,8 @@ def handle(
 ) -> ProduceResponse | Later[_Results] | None:
     """Append what can be appended; each partition is answered by itself."""
     if request.acks not in (-1, 0, 1):
-        return _answer(broker, context, request, _wrong_acks(request))
+        wrong_acks = _all_refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
+        return _answer(broker, context, request, wrong_acks)
     version = context.api_version
     entries: list[AppendEntry] = []
     refused: dict[int, PartitionAppendResult] = {}
@@ -63,8 +67,14 @@ def handle(
             objection = _objection(version, name, records)
             if objection is None and request.transactional_id is not None:
                 objection = ErrorCode.INVALID_TXN_STATE, None
+            if objection is _NO_BATCHES:
+                # Kafka looks through all of them for transactions before it does anything.
+                return _answer(broker, context, request, _all_refused(request, objection[0]))
             if objection is not None:
                 code, message = objection
+                if name and broker.controller.image.partition(name, data.index) is None:
+                    # Kafka asks that first; here it is soon enough for what is refused anyway.
+                    code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
                 refused[index] = PartitionAppendResult(partition, code, error_message=message)
             else:
                 assert isinstance(records, memoryview), "Nothing else is decoded."
@@ -124,9 +134,9 @@ def _first_objection(version: int, records: memoryview) -> tuple[ErrorCode, str 
         return _refused(version, _NOT_ONE_BATCH)
     end = _LOG_OVERHEAD + int.from_bytes(records[_LENGTH], "big", signed=True)
     if end < _LOG_OVERHEAD + _SMALLEST_RECORD:
-        return ErrorCode.CORRUPT_MESSAGE, "The size of the record batch is impossible"
+        return _NO_BATCHES
     if size > _MAGIC and records[_MAGIC] > 2:
-        return ErrorCode.CORRUPT_MESSAGE, f"There is no magic {records[_MAGIC]}"
+        return _NO_BATCHES
     if size < end:
         return _refused(version, _NOT_ONE_BATCH)
     if records[_MAGIC] != 2:
@@ -152,11 +162,9 @@ def _refused(version: int, rule: str) -> tuple[ErrorCode, str]:
     return ErrorCode.INVALID_RECORD, f"Produce requests with version {version} {rule}"
 
 
-def _wrong_acks(request: ProduceRequest) -> _Results:
+def _all_refused(request: ProduceRequest, code: ErrorCode) -> _Results:
     return [
-        PartitionAppendResult(
-            TopicPartition(topic.name, data.index), ErrorCode.INVALID_REQUIRED_ACKS
-        )
+        PartitionAppendResult(TopicPartition(topic.name, data.index), code)
         for topic in request.topic_data
         for data in topic.partition_data
     ]

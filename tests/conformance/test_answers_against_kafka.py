@@ -388,6 +388,32 @@ def test_a_produce_to_the_wrong_place_or_with_the_wrong_acks(
     brokers.same(production(bytearray()), version, ignoring=WORDS)
 
 
+@pytest.mark.parametrize("version", [3, 12])
+@pytest.mark.parametrize("name", BATCHES)
+def test_nobody_looks_at_records_for_a_place_that_is_not_there(
+    brokers: SideBySide, version: int, name: str
+) -> None:
+    # What was refused must come in its place: a good one stands on either side.
+    request = production(BATCHES[name], topic="missing")
+    (missing,) = request.topic_data
+    (beyond,) = production(BATCHES[name], partition=9).topic_data
+    (known,) = production(batch()).topic_data
+    request.topic_data = [missing]
+    brokers.same(request, version, ignoring=WORDS)
+    request.topic_data = [beyond]
+    brokers.same(request, version, ignoring=WORDS)
+    known.partition_data = [known.partition_data[0], beyond.partition_data[0]]
+    request.topic_data = [known]
+    brokers.same(request, version, ignoring=WORDS)
+
+
+def test_a_transaction_for_a_place_that_is_not_there(brokers: SideBySide) -> None:
+    for index in (0, 9):
+        request = production(batch(), topic="missing" if index == 0 else "known", partition=index)
+        request.transactional_id = "t"
+        brokers.same(request, 9, ignoring=WORDS)
+
+
 def test_idempotent_sequences(brokers: SideBySide) -> None:
     brokers.same(creation("sequences"), 7)
     for client in (brokers.kafka, brokers.ours):
