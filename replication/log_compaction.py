@@ -18,13 +18,14 @@ from ..clients.errors import KafkaError
 from ..storage.cleanable_log import CleanableLog, dirtiest, measure
 from ..storage.cleaner_checkpoint import CleanerCheckpoint
 from ..storage.cleaner_config import CleanerConfig
-from ..storage.log_cleaner import CleaningStats, LogCleaning
+from ..storage.index import CorruptIndexError
 from ..storage.log_dir import LogDir
 from ..storage.log_manager import LogManager
 from ..storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from ..clients.topic_partition import TopicPartition
+    from ..storage.log_cleaner import CleaningStats, LogCleaning
     from ..storage.log_segment import LogSegment
 
 _LOG = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class LogCompaction:
             return measure(log, self._checkpoint(log.log_dir).first_dirty_offset(log), now_ms)
         except OSError as error:
             log.log_dir.fail(error)
-        except KafkaError as error:
+        except (KafkaError, CorruptIndexError) as error:
             self._give_up(log, error)
         return None
 
@@ -137,7 +138,7 @@ class LogCompaction:
             known = self._checkpoints[log_dir.path] = CleanerCheckpoint(log_dir)
         return known
 
-    def _give_up(self, log: UnifiedLog, error: KafkaError) -> None:
+    def _give_up(self, log: UnifiedLog, error: Exception) -> None:
         if log.log_dir.is_online:
             self.uncleanable.add(log.topic_partition)
             _LOG.error("%s is not compacted any more: %s", log.topic_partition, error)
@@ -145,6 +146,9 @@ class LogCompaction:
     # -- One log ------------------------------------------------------------------------------
 
     async def _clean(self, chosen: CleanableLog) -> None:
+        # Only here: most starts have nothing to clean, and should not wait for this.
+        from ..storage.log_cleaner import LogCleaning
+
         log, started_ms = chosen.log, self._environment.wall_clock_ms()
         cleaning: LogCleaning | None = None
         current: list[LogSegment] = []
@@ -162,10 +166,18 @@ class LogCompaction:
             # The files of a log that is deleted meanwhile are closed: nothing is wrong then.
             if cleaning is None or cleaning.is_current(current):
                 log.log_dir.fail(error)
-        except KafkaError as error:
+        except (KafkaError, CorruptIndexError) as error:
             self._give_up(log, error)
-            if cleaning is not None and log.log_dir.is_online:
-                cleaning.abandon()
+            if cleaning is not None:
+                self._abandon(cleaning)
+
+    def _abandon(self, cleaning: "LogCleaning") -> None:
+        try:
+            cleaning.abandon()
+        except KafkaError:
+            # A disk that fails now is offline already, and its listener knows.
+            if cleaning.log_dir.is_online:
+                raise
 
     async def _in_steps(self, steps: Iterator[int]) -> None:
         """Run a generator in the executor, no faster than the bound on I/O allows."""
@@ -190,7 +202,7 @@ class LogCompaction:
         except OSError as error:
             log.log_dir.fail(error)
 
-    def _count(self, stats: CleaningStats, took_ms: int) -> None:
+    def _count(self, stats: "CleaningStats", took_ms: int) -> None:
         recopied = stats.bytes_written / stats.bytes_read if stats.bytes_read else 0.0
         self._metrics[_CLEANER + "max-buffer-utilization-percent"] = 100 * stats.map_utilization
         self._metrics[_CLEANER + "cleaner-recopy-percent"] = 100 * recopied

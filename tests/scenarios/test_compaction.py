@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition as ClientPartition
 
 from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.clients.record.batch import batches
 
 from ..conformance.real_records import create
 from ..waiting import wait_until
@@ -100,3 +101,35 @@ def test_a_cleaned_table_survives_a_kill_and_goes_on(node: TierlogNode) -> None:
     assert {key: table[key] for key in range(2 * ROUNDS, KEYS)} == {
         key: str(2 * ROUNDS - 1) for key in range(2 * ROUNDS, KEYS)
     }
+
+
+def test_committed_offsets_outlive_the_compaction_of_their_topic(tmp_path: Path) -> None:
+    properties = {
+        **PROPERTIES,
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.segment.bytes": "1048576",
+        "log.cleaner.min.cleanable.ratio": "0.01",
+    }
+    commits, metadata = 600, "m" * 4000
+    with TierlogNode(tmp_path, properties=properties) as node:
+        create(node.bootstrap, TOPIC, {})
+        partition = node.directory / "logs" / "__consumer_offsets-0"
+        group = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g"})
+        for number in range(commits + 1):
+            group.commit(offsets=[ClientPartition(TOPIC, 0, number, metadata)], asynchronous=False)
+        group.close()
+        wait_until(lambda: offsets_kept(partition) < commits / 2, 30, lambda: node.output)
+    with node:
+        group = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g"})
+        (committed,) = group.committed([ClientPartition(TOPIC, 0)], 30)
+        group.close()
+    assert (committed.offset, committed.metadata) == (commits, metadata)
+
+
+def offsets_kept(partition: Path) -> int:
+    """How many records the closed segments hold."""
+    return sum(
+        batch.record_count
+        for path in sorted(partition.glob("*.log"))[:-1]
+        for batch in batches(path.read_bytes())
+    )
