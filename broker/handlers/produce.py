@@ -69,7 +69,7 @@ def handle(
                 objection = ErrorCode.INVALID_TXN_STATE, None
             if objection is _NO_BATCHES:
                 # Kafka looks through all of them for transactions before it does anything.
-                return _answer(broker, context, request, _all_refused(request, objection[0]))
+                return _answer(broker, context, request, _all_refused(request, _NO_BATCHES[0]))
             if objection is not None:
                 code, message = objection
                 if name and broker.controller.image.partition(name, data.index) is None:
