@@ -113,7 +113,6 @@ kafka.metrics.reporters | LIST | ""
 leader.imbalance.check.interval.seconds | LONG | 300 | [1,...]
 log.cleaner.threads | INT | 1 | [0,...]
 log.dir.failure.timeout.ms | LONG | 30000 | [1,...]
-max.connection.creation.rate | INT | 2147483647 | [0,...]
 max.request.partition.size.limit | INT | 2000 | [1,...]
 metadata.log.dir | STRING | -
 metadata.log.max.record.bytes.between.snapshots | LONG | 20971520 | [1,...]

@@ -124,6 +124,8 @@ log.segment.bytes | INT | 1073741824 | [1048576,...]
     The size at which a segment is closed.
 log.segment.delete.delay.ms | LONG | 60000 | [0,...]
     How long a deleted file is kept for its last readers.
+max.connection.creation.rate | INT | 2147483647 | [0,...]
+    Connections accepted in a second; further ones wait.
 max.connections | INT | 2147483647 | [0,...]
     Connections open at once; further ones wait.
 max.connections.per.ip | INT | 2147483647 | [0,...]

@@ -24,6 +24,8 @@ def obey_quotas(server: SocketServer, context: BrokerContext) -> None:
 
         held_back = held_back or ThrottlingApis(context, ClientQuotas())
         held_back.quotas.update(image.client_quotas)
+        has_addresses = any(entity[0][0] == "ip" for entity in image.client_quotas)
+        server.rates.address_limit = held_back.quotas.address_limit if has_addresses else None
         is_held_back = held_back.quotas.holds_clients_back
         server.answer = held_back.answer if is_held_back else unlimited
 

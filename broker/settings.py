@@ -36,6 +36,7 @@ def connection_limits(values: ConfigValues) -> ConnectionLimits:
         max_connections_per_ip=values.integer("max.connections.per.ip"),
         max_connections_per_ip_overrides=overrides,
         max_idle_ms=values.integer("connections.max.idle.ms"),
+        max_creation_rate=values.integer("max.connection.creation.rate"),
     )
 
 

@@ -1,8 +1,9 @@
 """All connections of the broker: who may connect, who is closed, who owns the unfinished work.
 
 The limits are Kafka's: `max.connections.per.ip` (with overrides) closes what is too much at once;
-`max.connections` leaves further clients in the backlog until somebody goes; a connection that has
-been silent for `connections.max.idle.ms` is closed; `socket.request.max.bytes` bounds a request.
+`max.connections` leaves further clients in the backlog until somebody goes, and so does
+`max.connection.creation.rate` for a while; a connection that has been silent for
+`connections.max.idle.ms` is closed; `socket.request.max.bytes` bounds a request.
 
 A client that sends what is no request is closed without an answer, as Kafka does it. The log gets
 one line for it, and at most one such line a second however many clients misbehave.
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from ..clients.task_owner import TaskOwner
 from .connection import Answer, Client, Connection, Work
+from .connection_rates import UNLIMITED, ConnectionRates
 from .listeners import Endpoint
 from .metrics import Metrics
 from .transport import AttachableTransport, Listener, Network
@@ -36,6 +38,7 @@ class ConnectionLimits(NamedTuple):
     max_connections_per_ip: int = 2_147_483_647
     max_connections_per_ip_overrides: Mapping[str, int] = {}
     max_idle_ms: int = 600_000
+    max_creation_rate: int = UNLIMITED
 
 
 class SocketServer:
@@ -57,6 +60,9 @@ class SocketServer:
         self._tasks = TaskOwner(_MAX_DEFERRED, on_failure=lambda task, failure: None)
         self._is_open = False
         self._sweep: asyncio.TimerHandle | None = None
+        self.rates = ConnectionRates()
+        # Set while nobody is accepted because connections came too fast.
+        self._rest: asyncio.TimerHandle | None = None
         self._next_complaint = 0.0
         self._unspoken = 0
         self._created = metrics.counter(f"{_SERVER},name=connection-creation-total")
@@ -88,9 +94,26 @@ class SocketServer:
     def limit(self, limits: ConnectionLimits) -> None:
         """Let these limits hold for whoever connects from now on."""
         self._limits = limits
-        is_full = len(self._connections) >= limits.max_connections
-        for each in self._listeners if self._is_open else ():
-            (each.pause_accepting if is_full else each.resume_accepting)()
+        if self._is_open:
+            self._accept_if_there_is_room()
+
+    def _accept_if_there_is_room(self) -> None:
+        is_full = len(self._connections) >= self._limits.max_connections
+        for each in self._listeners:
+            if is_full or self._rest is not None:
+                each.pause_accepting()
+            else:
+                each.resume_accepting()
+
+    def _rest_for(self, seconds: float) -> None:
+        """Leave further clients in the backlog for a while."""
+        if self._rest is None:
+            self._rest = asyncio.get_running_loop().call_later(seconds, self._rested)
+            self._accept_if_there_is_room()
+
+    def _rested(self) -> None:
+        self._rest = None
+        self._accept_if_there_is_room()
 
     def _connected(self, listener: str, transport: AttachableTransport) -> None:
         if not self._is_open:
@@ -105,6 +128,15 @@ class SocketServer:
             self.complain(client, f"it has {self._per_ip[host]} open already")
             transport.close()
             return
+        now = asyncio.get_running_loop().time()
+        if self.rates.is_too_fast(host, now):
+            self._refused.add()
+            self.complain(client, "its address opens connections faster than its quota")
+            transport.close()
+            return
+        rest_s = self.rates.rest_s(limits.max_creation_rate, now)
+        if rest_s > 0:
+            self._rest_for(rest_s)
         connection = Connection(transport, client, self, limits.max_request_bytes)
         self._connections.add(connection)
         self._per_ip[host] += 1
@@ -123,8 +155,7 @@ class SocketServer:
         if not self._per_ip[host]:
             del self._per_ip[host]
         if len(self._connections) == self._limits.max_connections - 1:
-            for each in self._listeners:
-                each.resume_accepting()
+            self._accept_if_there_is_room()
 
     def adopt(self, work: Work) -> asyncio.Future[object]:
         """A future as it is; a coroutine as a task that lives no longer than the server."""
@@ -166,8 +197,9 @@ class SocketServer:
     async def stop(self) -> None:
         """Close everything, and wait for the work that was under way."""
         self.stop_accepting()
-        if self._sweep is not None:
-            self._sweep.cancel()
+        for timer in (self._sweep, self._rest):
+            if timer is not None:
+                timer.cancel()
         for connection in list(self._connections):
             connection.close()
         await self._tasks.stop()

@@ -346,6 +346,40 @@ def test_further_clients_wait_until_there_is_room() -> None:
     asyncio.run(story())
 
 
+def test_clients_that_come_too_fast_wait_in_the_backlog_and_are_all_served() -> None:
+    async def story() -> None:
+        async with running(limits=ConnectionLimits(max_creation_rate=1)) as here:
+            for _ in range(10):
+                assert await (await here.connect()).ask(b"x") == b"x"
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            for _ in range(3):
+                assert await (await here.connect()).ask(b"x") == b"x"
+            # After the twelfth in the first seconds nobody is accepted for a second at least.
+            assert loop.time() - begun > 0.9
+
+    asyncio.run(story())
+
+
+def test_an_address_above_its_rate_is_closed_and_served_again_within_it() -> None:
+    async def story() -> None:
+        async with running() as here:
+            here.server.rates.address_limit = lambda address: 1.0
+            for _ in range(10):
+                assert await (await here.connect()).ask(b"x") == b"x"
+            refused = 0
+            while refused < 5:
+                peer = await here.connect()
+                try:
+                    assert await peer.ask(b"x") == b"x"
+                except (asyncio.IncompleteReadError, ConnectionError):
+                    refused += 1
+            here.server.rates.address_limit = lambda address: None
+            assert await (await here.connect()).ask(b"x") == b"x"
+
+    asyncio.run(story())
+
+
 def test_a_silent_connection_is_closed_and_a_half_request_counts_as_silence() -> None:
     async def story() -> None:
         async with running(limits=ConnectionLimits(max_idle_ms=200)) as broker:
