@@ -148,6 +148,20 @@ def test_nothing_is_superseded_by_a_record_that_is_not_durable_yet(tmp_path: Pat
     assert measure(log, 0, NOW_MS).first_uncleanable_offset == 2
 
 
+def test_what_the_offset_map_has_not_seen_stays_as_it_is(tmp_path: Path) -> None:
+    log = LogHome(tmp_path, replace(COMPACTED, cleanup_policy=("delete",))).open()
+    put(log, ("a", "1"))
+    put(log, ("b", "1"))
+    append(log, _keyless())
+    put(log, ("c", "1"))
+    roll(log)
+    log.update_config(COMPACTED)
+    assert clean(log, slots=1) == 1
+    assert offsets(log) == [0, 1, 2, 3]
+    clean(log, first_dirty=1)
+    assert offsets(log) == [0, 1, 3]
+
+
 # -- Tombstones ---------------------------------------------------------------------------------
 
 
