@@ -125,6 +125,10 @@ def confluent_kafka(bootstrap: str) -> None:
     leaver.close()
     resource = admins.ConfigResource(admins.ResourceType.TOPIC, topic)
     admin.describe_configs([resource])[resource].result()
+    changed = admins.ConfigResource(
+        admins.ResourceType.TOPIC, topic, set_config={"segment.bytes": "2097152"}
+    )
+    admin.alter_configs([changed])[changed].result()
     partition = client.TopicPartition(topic, 0)
     admin.list_offsets({partition: admins.OffsetSpec.latest()})[partition].result()
     admin.describe_cluster().result()
@@ -223,6 +227,7 @@ def java_tools(bootstrap: str) -> None:
     run_tool(*groups, "--delete", *group)
     run_tool("kafka-cluster", "list-endpoints", *server, check=False)
     java_partition_tools(server, topic)
+    java_config_tools(server, topic)
     run_tool("kafka-topics", *server, "--delete", "--topic", topic)
 
 
@@ -242,6 +247,19 @@ def java_partition_tools(server: tuple[str, str], topic: str) -> None:
     run_tool("kafka-metadata-quorum", *server, "describe", "--status")
     run_tool("kafka-transactions", *server, "describe-producers", *partition)
     run_tool("kafka-cluster", "unregister", *server, "--id", "77", check=False)
+
+
+def java_config_tools(server: tuple[str, str], topic: str) -> None:
+    """What admins set: configurations, quotas, features."""
+    configs = ("kafka-configs", *server)
+    entity = ("--entity-type", "topics", "--entity-name", topic)
+    run_tool(*configs, "--alter", *entity, "--add-config", "retention.ms=86400000")
+    clients = ("--entity-type", "clients", "--entity-name", "golden")
+    run_tool(*configs, "--alter", *clients, "--add-config", "producer_byte_rate=1048576")
+    run_tool(*configs, "--describe", *clients)
+    run_tool("kafka-client-metrics", *server, "--list")
+    upgrade = ("upgrade", "--feature", "group.version=1", "--dry-run")
+    run_tool("kafka-features", *server, *upgrade, check=False)
 
 
 CLIENTS = {
