@@ -35,7 +35,7 @@ def test_members_carry_on_with_a_restarted_coordinator(
                 produce(restarted.bootstrap, 20)
                 group.wait_until_read(240)
                 # The generation was in the log: nobody had to join again.
-                assert anna.owned == owned
+                assert anna.owned == owned, group.describe()
                 group.check_ownership()
                 check_resumption(restarted, client, group, tmp_path)
 
