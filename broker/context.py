@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ..clients.environment import Environment
@@ -20,6 +20,7 @@ from .topic_defaults import TopicDefaults
 
 if TYPE_CHECKING:
     from .coordinator.group import GroupCoordinator
+    from .telemetry import Telemetry
 
 T = TypeVar("T")
 
@@ -77,11 +78,22 @@ class BrokerContext:
     bytes_in: Counter
     bytes_out: Counter
     fetch_max_bytes: int
+    # What it keeps is loaded with the first client that asks.
+    telemetry_parts: "list[Telemetry]" = field(default_factory=list["Telemetry"])
 
     @property
     def group_coordinator(self) -> "GroupCoordinator":
         """The coordinator of the groups of this broker, made when it is first asked for."""
         return self.groups.coordinator
+
+    @property
+    def telemetry(self) -> "Telemetry":
+        """What is known of clients that push metrics, made when the first asks."""
+        if not self.telemetry_parts:
+            from .telemetry import Telemetry
+
+            self.telemetry_parts.append(Telemetry())
+        return self.telemetry_parts[0]
 
     def nodes(self, broker_ids: Iterable[int], listener: str) -> list[Node]:
         """The addresses of these brokers on a listener; those without one are left out."""

@@ -9,7 +9,7 @@ the classic group protocol and no transactions.
 import re
 
 from ...clients.errors import ErrorCode
-from ...clients.protocol.api import SERVED
+from ...clients.protocol.api import SERVED, ApiKey
 from ...clients.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -17,6 +17,7 @@ from ...clients.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from ...replication.cluster_image import ConfigResourceType
 from ..context import BrokerContext, RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -25,6 +26,13 @@ _API_KEYS = [
     ApiVersion(api_key=api.key, min_version=api.lowest_version, max_version=api.highest_version)
     for _, api in sorted(SERVED.items())
 ]
+
+_WITHOUT_TELEMETRY = [
+    each
+    for each in _API_KEYS
+    if each.api_key not in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
+]
+"""As long as nobody wants clients' metrics they are not to ask for it (KIP-714)."""
 
 SUPPORTED_FEATURES = {"metadata.version": (7, 30)}
 """The levels that the controller can write and replay."""
@@ -40,8 +48,9 @@ def handle(
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = broker.controller.image
+    pushes = any(kind == ConfigResourceType.CLIENT_METRICS for kind, _ in image.configs)
     return ApiVersionsResponse(
-        api_keys=_API_KEYS,
+        api_keys=_API_KEYS if pushes else _WITHOUT_TELEMETRY,
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest) in SUPPORTED_FEATURES.items()

@@ -169,6 +169,8 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, 1),
         Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1, 1),
         Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, 0),
+        Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", 0, 0, 0),
+        Api(ApiKey.PUSH_TELEMETRY, "PushTelemetry", 0, 0, 0),
         Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
         Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0),

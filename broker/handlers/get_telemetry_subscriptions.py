@@ -1,0 +1,42 @@
+"""GetTelemetrySubscriptions (key 71), version 0: what a client is to push.
+
+KIP-714. Announced while there are subscriptions, as Kafka announces it only where somebody listens.
+"""
+
+import asyncio
+
+from ...clients.errors import KafkaError
+from ...clients.kafka_uuid import ZERO_UUID
+from ...clients.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from ..context import BrokerContext, RequestContext
+from ..telemetry import MAX_BYTES
+
+# zstd, lz4, gzip, snappy: in the order in which Kafka prefers them.
+_COMPRESSION_TYPES = (4, 3, 1, 2)
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: GetTelemetrySubscriptionsRequest
+) -> GetTelemetrySubscriptionsResponse:
+    """Tell the client what concerns it; a new one gets its id."""
+    client = request.client_instance_id
+    if client == ZERO_UUID:
+        client = broker.environment.random_uuid()
+    traits = {"client_id": context.client_id or "", "client_source_address": context.client_host}
+    now_s = asyncio.get_running_loop().time()
+    try:
+        found = broker.telemetry.subscribe(broker.controller.image, client, traits, now_s)
+    except KafkaError as error:
+        return GetTelemetrySubscriptionsResponse(error_code=error.code)
+    return GetTelemetrySubscriptionsResponse(
+        client_instance_id=client,
+        subscription_id=found.number,
+        accepted_compression_types=list(_COMPRESSION_TYPES),
+        push_interval_ms=found.interval_ms,
+        telemetry_max_bytes=MAX_BYTES,
+        delta_temporality=True,
+        requested_metrics=["" if each == "*" else each for each in found.metrics],
+    )
