@@ -1,6 +1,7 @@
 """What administrators ask of groups: the answers of Apache Kafka and ours, and Kafka's tools."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -9,14 +10,15 @@ from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
 from tierlog.clients.protocol.messages.describe_groups import DescribeGroupsRequest
 from tierlog.clients.protocol.messages.join_group import JoinGroupRequestProtocol
 from tierlog.clients.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tierlog.clients.protocol.messages.list_groups import ListGroupsRequest
+from tierlog.clients.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tierlog.clients.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
 
-from ..broker_process import BrokerProcess
+from ..broker_process import BrokerProcess, RawClient
+from ..waiting import wait_until
 from .twins import (
     TOPIC,
     Ask,
@@ -32,6 +34,12 @@ from .twins import (
 pytestmark = pytest.mark.requires("java", "mvn")
 
 
+def all_is_loaded(port: int) -> bool:
+    """Until then a list of groups is refused."""
+    with RawClient(port) as client:
+        return not client.ask(ListGroupsRequest(), 5, ListGroupsResponse).error_code
+
+
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     settings = {
@@ -44,6 +52,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]
     with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
         for port in (kafka.port, ours.port):
             prepare(port)
+            wait_until(partial(all_is_loaded, port), 60, "the offsets topic is being loaded")
         yield kafka.port, ours.port
 
 
