@@ -164,15 +164,12 @@ def test_producers_and_consumers_above_their_quota_are_told_and_not_read_meanwhi
         assert produce(client, 900_000) == 0
 
         limit(client, "consumer_byte_rate", 10_000.0)
-        sizes: list[int] = []
-        for _ in range(3):
-            answer = fetch(client)
-            sizes.append(sum(len(each.partitions) for each in answer.responses))
-            if answer.throttle_time_ms:
-                break
-        assert answer.throttle_time_ms > 0
-        assert sizes[-1] == 0
-        assert sizes[0] == 1
+        answers = [fetch(client)]
+        while not answers[-1].throttle_time_ms and len(answers) < 3:
+            answers.append(fetch(client))
+        assert answers[-1].throttle_time_ms > 0
+        assert not answers[-1].responses
+        assert answers[0].responses
 
 
 def test_a_name_that_is_asked_for_is_still_served_under_a_request_quota(tmp_path: Path) -> None:
