@@ -30,6 +30,14 @@ def create_topic(bootstrap: str, topic: str, config: dict[str, str]) -> None:
     created[topic].result(30)
 
 
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """Delete a topic, so that what was measured does not fill the disk and the page cache."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    # See create_topic.
+    deleted = cast("dict[str, Future[None]]", admin.delete_topics([topic]))  # pyright: ignore[reportUnknownMemberType]
+    deleted[topic].result(30)
+
+
 def produce(bootstrap: str, topic: str, records: int, record_bytes: int, batch_bytes: int) -> float:
     """Send `records` values with acks=all and return the seconds until the last was acknowledged.
 

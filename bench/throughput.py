@@ -7,6 +7,7 @@ warms both up (the JVM compiles, we compile codecs) and does not count.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -16,12 +17,16 @@ from typing import NamedTuple
 
 from .broker_node import BrokerNode
 from .kafka_peer import KafkaNode
-from .load import create_topic
+from .load import create_topic, delete_topic
 from .process_usage import read_usage
 from .report import GIGABYTE, MEBIBYTE, print_table, ratio
 from .tierlog_node import TierlogNode
 
-TOPIC_CONFIG = {"segment.bytes": str(256 * MEBIBYTE), "retention.ms": "-1"}
+TOPIC_CONFIG = {
+    "segment.bytes": str(256 * MEBIBYTE),
+    "retention.ms": "-1",
+    "file.delete.delay.ms": "1000",
+}
 
 
 class Workload(NamedTuple):
@@ -46,6 +51,8 @@ class Measurement(NamedTuple):
 
 def measure(node: BrokerNode, direction: str, topic: str, workload: Workload) -> Measurement:
     """Run one client to its end and read what the broker used for it."""
+    # What the round before left to be written would be written now, on this one's account.
+    os.sync()
     before = read_usage(node.pid)
     command = [sys.executable, "-m", "tierlog.bench.load", direction]
     command += ["--bootstrap", node.bootstrap, "--topic", topic]
@@ -78,6 +85,7 @@ def run_workload(nodes: dict[str, BrokerNode], workload: Workload, rounds: int) 
                 measurement = measure(node, direction, topic, workload)
                 if round_number:
                     results.setdefault((name, direction), []).append(measurement)
+            delete_topic(node.bootstrap, topic)
     return results
 
 
