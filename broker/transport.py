@@ -4,8 +4,9 @@ A connection sees only `Transport` and answers as a `Receiver`. Two implementati
 the same door:
 
 - `SocketTransport` owns a non-blocking socket. Bytes arrive by `recv_into` in one scratch buffer
-  that all connections of the loop share; responses leave in one `sendmsg`, file regions by
-  `sendfile`. It spends about a third of what asyncio's streams spend for a byte.
+  that all connections of the loop share; responses leave in one `sendmsg`, file regions as views of
+  the page cache between their header and what follows them (docs/decisions/004). It spends about a
+  third of what asyncio's streams spend for a byte.
 - `StreamTransport` stands on an asyncio transport of the running loop: the simulator's in-memory
   network today, TLS later.
 
@@ -16,12 +17,12 @@ it is gone; the connection must stop asking for more until then, which bounds th
 """
 
 import asyncio
-import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
+from ..clients.protocol.primitives import size_of
 from ..clients.protocol.schema import Chunk
 from ..storage.files import FileRegion
 
@@ -30,7 +31,7 @@ SCRATCH_BYTES = 512 * 1024
 a larger buffer cuts fewer, and falls out of the processor's cache sooner."""
 
 _SMALL_REGION_BYTES = 32 * 1024
-"""Up to here, reading a region and joining it to its header is cheaper than a sendfile."""
+"""Up to here, reading a region is cheaper than mapping it."""
 
 _FLUSH_BYTES = 4 * 1024 * 1024
 """The most that one connection sends before the other ones get their turn."""
@@ -198,51 +199,36 @@ class SocketTransport:
         budget = _FLUSH_BYTES
         try:
             while queue and budget > 0:
-                head = queue[0]
-                if isinstance(head, FileRegion) and head.nbytes > _SMALL_REGION_BYTES:
-                    budget -= self._send_region(head)
-                else:
-                    budget -= self._send_buffers()
+                budget -= self._send_queued()
         except (BlockingIOError, InterruptedError):
             return False
         return not queue
 
-    def _send_region(self, region: FileRegion) -> int:
-        size = min(region.nbytes, _FLUSH_BYTES)
-        sent = os.sendfile(self._fd, region.fileno(), region.position, size)
-        if sent == 0:
-            raise OSError(f"{region} ends before its last byte")
-        if sent == region.nbytes:
-            self._queue.popleft()
-        else:
-            self._queue[0] = region.slice(sent, region.nbytes - sent)
-        return sent
-
-    def _send_buffers(self) -> int:
-        """One sendmsg of everything up to the next large region."""
+    def _send_queued(self) -> int:
+        """One sendmsg of what is queued, as far as it goes; the bytes that the peer took."""
         queue = self._queue
         buffers: list[bytes | bytearray | memoryview] = []
-        more = 0
-        for index, chunk in enumerate(queue):
-            if index == _MAX_BUFFERS:
+        total = 0
+        for chunk in queue:
+            if len(buffers) == _MAX_BUFFERS or total >= _FLUSH_BYTES:
                 break
             if not isinstance(chunk, FileRegion):
                 buffers.append(chunk)
             elif chunk.nbytes <= _SMALL_REGION_BYTES:
                 buffers.append(chunk.read())
             else:
-                # The region follows at once: let the kernel join it to this header.
-                more = socket.MSG_MORE
-                break
-        sent = self._socket.sendmsg(buffers, (), more)
-        left = sent
-        for buffer in buffers:
-            size = len(buffer)
-            if left < size:
-                queue[0] = memoryview(buffer)[left:]
-                break
+                buffers.append(chunk.mapped(min(chunk.nbytes, _FLUSH_BYTES)))
+            total += len(buffers[-1])
+        sent = left = self._socket.sendmsg(buffers)
+        while queue and (size := size_of(queue[0])) <= left:
             left -= size
             queue.popleft()
+        if left:
+            head = queue[0]
+            if isinstance(head, FileRegion):
+                queue[0] = head.slice(left, head.nbytes - left)
+            else:
+                queue[0] = memoryview(head)[left:]
         return sent
 
     def close(self) -> None:

@@ -17,9 +17,9 @@ is small and each operation means something at a crash:
 Failures surface as `OSError`. The callers that own a log directory turn them into
 `KAFKA_STORAGE_ERROR` and take the directory offline.
 
-A `FileRegion` is a range of a file that will be sent and not read (sendfile). It shares the
-descriptor with its `FileHandle`: closing or deleting a segment leaves the descriptor open until the
-last region on its way to a client is gone.
+A `FileRegion` is a range of a file that will be sent and not read: the kernel copies it from the
+page cache to the socket. It shares the descriptor with its `FileHandle`: closing or deleting a
+segment leaves the descriptor open until the last region on its way to a client is gone.
 """
 
 import errno
@@ -52,9 +52,20 @@ class FileRegion:
         self.position = position
         self.nbytes = nbytes
 
-    def fileno(self) -> int:
-        """The descriptor for sendfile. It stays open as long as this region lives."""
-        return self._source.fileno()
+    def mapped(self, size: int) -> memoryview:
+        """The first `size` bytes where the page cache has them; unmapped when the view is gone.
+
+        For system calls only: they answer EFAULT if the file is cut meanwhile, where reading the
+        view would end the process. Raises OSError if the file is too short already.
+        """
+        assert 0 < size <= self.nbytes
+        begin = self.position - self.position % mmap.ALLOCATIONGRANULARITY
+        length = self.position + size - begin
+        try:
+            mapping = mmap.mmap(self._source.fileno(), length, prot=mmap.PROT_READ, offset=begin)
+        except ValueError as error:
+            raise OSError(errno.EFAULT, f"{self} ends before its last byte") from error
+        return memoryview(mapping)[self.position - begin :]
 
     def read(self) -> bytes:
         """The bytes themselves, for transports and callers that cannot use a descriptor."""

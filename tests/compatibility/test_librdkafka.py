@@ -154,7 +154,7 @@ def test_a_topic_is_made_when_it_is_first_used(broker: BrokerProcess) -> None:
 def test_offsets_by_timestamp_and_at_the_ends(
     broker: BrokerProcess, admin: LibrdkafkaAdmin
 ) -> None:
-    create(admin, "times")
+    create(admin, "times", retention_ms="-1")  # the timestamps are of 1970
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(10):
         producer.produce("times", b"v", timestamp=1_000_000 + 1_000 * number)
