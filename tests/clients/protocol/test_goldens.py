@@ -35,8 +35,13 @@ def test_a_golden_frame_comes_out_as_it_went_in(golden: Golden) -> None:
     assert encode_bytes(message, golden.version) == frame[position:]
 
 
+ONLY_WITH_A_RECEIVER = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+"""Kafka announces these only with a plugin that takes the metrics, so the recorded one did not."""
+
+
 def test_every_served_api_is_among_the_goldens() -> None:
-    assert {golden.api_key for golden in all_goldens()} == set(SERVED)
+    recorded = {golden.api_key for golden in all_goldens()}
+    assert recorded == set(SERVED) - ONLY_WITH_A_RECEIVER
 
 
 def test_a_recorded_kafka_announces_the_versions_that_we_serve() -> None:
@@ -49,7 +54,10 @@ def test_a_recorded_kafka_announces_the_versions_that_we_serve() -> None:
     for golden in announcements:
         response, _ = decode(ApiVersionsResponse, golden.version, memoryview(golden.frame), 4)
         announced = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        assert not announced.keys() & ONLY_WITH_A_RECEIVER
         for api in SERVED.values():
+            if api.key in ONLY_WITH_A_RECEIVER:
+                continue
             assert announced[api.key] == (api.lowest_version, api.highest_version), api.name
 
 
