@@ -86,9 +86,6 @@ class ConfigValues:
         assert isinstance(value, int), f"{name} has no integer"
         return value
 
-    def optional_integer(self, name: str) -> int | None:
-        return None if self.value(name) is None else self.integer(name)
-
     def number(self, name: str) -> float:
         value = self.value(name)
         assert isinstance(value, int | float), f"{name} has no number"

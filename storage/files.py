@@ -106,10 +106,6 @@ class FileHandle(Protocol):
 
     def region(self, position: int, size: int) -> FileRegion: ...
 
-    def advise_sequential(self, position: int, size: int) -> None:
-        """Hint that this range is about to be read (WILLNEED)."""
-        ...
-
     def close(self) -> None:
         """Let go of the file; regions handed out earlier stay readable. Idempotent."""
         ...
@@ -279,10 +275,6 @@ class OsFileHandle:
 
     def region(self, position: int, size: int) -> FileRegion:
         return FileRegion(self._open_descriptor(), position, size)
-
-    def advise_sequential(self, position: int, size: int) -> None:
-        fd = self._open_descriptor().fileno()
-        os.posix_fadvise(fd, position, size, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
         self._descriptor = None

@@ -93,13 +93,6 @@ class LeaderEpochCache:
             return epoch, entries[0].start_offset
         return entries[above - 1].epoch, entries[above].start_offset
 
-    def start_offset_of(self, epoch: int) -> int | None:
-        """Where this very epoch starts; None if it is not in the history."""
-        for entry in self._entries:
-            if entry.epoch == epoch:
-                return entry.start_offset
-        return None
-
     def entries_in_range(self, start_offset: int, end_offset: int) -> list[EpochEntry]:
         """The history of the offsets [start, end), its first entry clamped to `start_offset`.
 

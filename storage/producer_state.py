@@ -107,10 +107,6 @@ class ProducerStateManager:
             return None
         return min(next(iter(txns)) for txns in (unreplicated, ongoing) if txns)
 
-    @property
-    def has_ongoing_transactions(self) -> bool:
-        return bool(self._ongoing_txns)
-
     def last_stable_offset_after(self, completed: CompletedTxn) -> int:
         """The last stable offset once `completed` has ended, as its index entry records it."""
         for first_offset in self._ongoing_txns:
@@ -151,10 +147,6 @@ class ProducerStateManager:
     @property
     def snapshot_offsets(self) -> tuple[int, ...]:
         return tuple(self._snapshots)
-
-    @property
-    def latest_snapshot_offset(self) -> int | None:
-        return self._snapshots[-1] if self._snapshots else None
 
     def snapshot_file(self, offset: int) -> str | None:
         """The path of the snapshot taken at `offset`, if there is one."""

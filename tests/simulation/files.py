@@ -242,9 +242,6 @@ class SimulatedHandle:
     def region(self, position: int, size: int) -> FileRegion:
         return FileRegion(_Source(self.files, self.file), position, size)
 
-    def advise_sequential(self, position: int, size: int) -> None:
-        assert self.file is not None
-
     def close(self) -> None:
         self._file = None
 
