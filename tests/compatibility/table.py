@@ -27,9 +27,9 @@ _PYTHON_CLIENTS = {
 }
 _HEADING = """# Clients and tools
 
-Unmodified, at these versions, run by `make test` against a broker of ours. This table is written by
-`python -m tierlog.tests.compatibility.table`, and a test fails where it no longer says what the
-tests run.
+Unmodified, at the pinned versions, named in the tests that `make test` runs against a broker of
+ours; what a machine without Java, Node or Go left out, its summary says. This table is written by
+`python -m tierlog.tests.compatibility.table`, and a test fails where the tests name others.
 """
 
 
