@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.api import SERVED, request_class, response_class
+from tierlog.clients.protocol.messages import consumer_group_describe, consumer_group_heartbeat
 from tierlog.clients.protocol.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
 )
@@ -16,6 +17,14 @@ from tierlog.clients.protocol.schema import FieldType, Message, Struct, fields_o
 
 M = TypeVar("M", bound=Struct)
 
+NOT_SERVED_YET: list[type[Message]] = [
+    consumer_group_heartbeat.ConsumerGroupHeartbeatRequest,
+    consumer_group_heartbeat.ConsumerGroupHeartbeatResponse,
+    consumer_group_describe.ConsumerGroupDescribeRequest,
+    consumer_group_describe.ConsumerGroupDescribeResponse,
+]
+"""Messages that are declared before their API is served."""
+
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.-_ äß€漢字😀\x00"
 
@@ -23,7 +32,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.-_ äß€漢字😀\x00"
 def message_classes() -> list[type[Message]]:
     """All requests and responses that we serve, and the values inside JoinGroup and SyncGroup."""
     served = [make(key) for key in SERVED for make in (request_class, response_class)]
-    return [*served, ConsumerProtocolSubscription, ConsumerProtocolAssignment]
+    return [*served, *NOT_SERVED_YET, ConsumerProtocolSubscription, ConsumerProtocolAssignment]
 
 
 def versions_of(classes: list[type[Message]]) -> list[tuple[type[Message], int]]:

@@ -16,7 +16,13 @@ from tierlog.clients.protocol.schema import Message
 from .definitions import KafkaDefinition, our_definition
 from .served_messages import identify, message_classes
 
-NOT_IN_THE_WHEEL = ("GetTelemetrySubscriptions", "PushTelemetry", "UnregisterBroker")
+NOT_IN_THE_WHEEL = (
+    "ConsumerGroupDescribe",
+    "ConsumerGroupHeartbeat",
+    "GetTelemetrySubscriptions",
+    "PushTelemetry",
+    "UnregisterBroker",
+)
 """What kafka-python has no use for. The other test compares these, too."""
 
 
