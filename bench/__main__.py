@@ -21,7 +21,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--megabytes", type=int, default=500, help="payload of one round (default 500)"
     )
     throughput.add_argument(
-        "--rounds", type=int, default=3, help="counted rounds, after one to warm up (default 3)"
+        "--rounds", type=int, default=3, help="counted rounds, after those to warm up (default 3)"
+    )
+    throughput.add_argument(
+        "--warm-up", type=int, default=1, help="rounds before the counted ones (default 1)"
     )
     return parser
 
@@ -40,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from . import throughput
 
             throughput.run(
-                megabytes=getattr(options, "megabytes", 500), rounds=getattr(options, "rounds", 3)
+                megabytes=getattr(options, "megabytes", 500),
+                rounds=getattr(options, "rounds", 3),
+                warm_up=getattr(options, "warm_up", 1),
             )
     except KafkaUnavailableError as error:
         print(f"tierlog.bench: {error}", file=sys.stderr)

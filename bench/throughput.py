@@ -2,8 +2,12 @@
 
 Both brokers are up at once and take their turns on the same topic shape, several rounds each, so
 that a noisy minute hits both. Reported a broker: MB/s as the client saw it, the broker's own CPU
-seconds per GB, and its resident memory after the load. Medians over the rounds; the first round
-warms both up (the JVM compiles, we compile codecs) and does not count.
+seconds per GB, and its resident memory after the load. Medians over the rounds.
+
+Every batch size meets a fresh pair of brokers, so that no row depends on the rows before it. The
+first rounds warm both up and do not count. How many they are matters: a JVM goes on compiling for
+some gigabytes, and its CPU per GB falls by half and more meanwhile, while ours stays. One round is
+a broker's first gigabytes; a dozen (`--warm-up 12`) is one that has been under load for long.
 """
 
 import json
@@ -74,16 +78,18 @@ Results = dict[tuple[str, str], list[Measurement]]
 """By (broker, direction): one measurement a counted round."""
 
 
-def run_workload(nodes: dict[str, BrokerNode], workload: Workload, rounds: int) -> Results:
-    """One warm-up round and `rounds` counted ones, the brokers in turn."""
+def run_workload(
+    nodes: dict[str, BrokerNode], workload: Workload, *, warm_up: int, rounds: int
+) -> Results:
+    """`warm_up` rounds and `rounds` counted ones, the brokers in turn."""
     results: Results = {}
-    for round_number in range(rounds + 1):
+    for round_number in range(warm_up + rounds):
         for name, node in nodes.items():
             topic = f"bench-{workload.batch_bytes}-{workload.record_bytes}-{round_number}"
             create_topic(node.bootstrap, topic, TOPIC_CONFIG)
             for direction in ("produce", "consume"):
                 measurement = measure(node, direction, topic, workload)
-                if round_number:
+                if round_number >= warm_up:
                     results.setdefault((name, direction), []).append(measurement)
             delete_topic(node.bootstrap, topic)
     return results
@@ -111,20 +117,28 @@ def _row(direction: str, workload: Workload, results: Results) -> tuple[str, ...
     )
 
 
-def run(megabytes: int, rounds: int, batch_sizes: tuple[int, ...] = (16384, 131072)) -> None:
-    """Measure every batch size at 1 KiB records and print one table."""
-    rows: list[tuple[str, ...]] = []
+def _fresh_pair(workload: Workload, *, warm_up: int, rounds: int) -> Results:
+    """One workload on two brokers that have done nothing before."""
     with tempfile.TemporaryDirectory(prefix="tierlog-bench-") as scratch:
         tierlog = TierlogNode(Path(scratch) / "tierlog")
         kafka = KafkaNode(Path(scratch) / "kafka")
-        nodes: dict[str, BrokerNode] = {"tierlog": tierlog, "Kafka": kafka}
         with tierlog, kafka:
-            for batch_bytes in batch_sizes:
-                workload = Workload(1024, batch_bytes, megabytes * 1_000_000 // 1024)
-                results = run_workload(nodes, workload, rounds)
-                rows += [_row(direction, workload, results) for direction in ("produce", "consume")]
+            nodes: dict[str, BrokerNode] = {"tierlog": tierlog, "Kafka": kafka}
+            return run_workload(nodes, workload, warm_up=warm_up, rounds=rounds)
+
+
+def run(
+    megabytes: int, rounds: int, warm_up: int = 1, batch_sizes: tuple[int, ...] = (16384, 131072)
+) -> None:
+    """Measure every batch size at 1 KiB records and print one table."""
+    rows: list[tuple[str, ...]] = []
+    for batch_bytes in batch_sizes:
+        workload = Workload(1024, batch_bytes, megabytes * 1_000_000 // 1024)
+        results = _fresh_pair(workload, warm_up=warm_up, rounds=rounds)
+        rows += [_row(direction, workload, results) for direction in ("produce", "consume")]
     print_table(
-        f"librdkafka, 1 KiB records, acks=all, {megabytes} MB a round, medians of {rounds} rounds",
+        f"librdkafka, 1 KiB records, acks=all, {megabytes} MB a round, "
+        f"medians of {rounds} rounds after {warm_up} to warm up",
         (
             "",
             "CPU-s/GB tierlog",
