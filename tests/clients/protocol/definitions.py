@@ -52,7 +52,7 @@ class JsonField(TypedDict):
     nullableVersions: NotRequired[str]
     taggedVersions: NotRequired[str]
     tag: NotRequired[int]
-    default: NotRequired[str | int | bool]
+    default: NotRequired[str | int | bool | None]
     ignorable: NotRequired[str | bool]
     fields: NotRequired[list["JsonField"]]
 
@@ -128,7 +128,8 @@ class KafkaDefinition:
     def _default(self, field: JsonField) -> object:
         kind = field["type"]
         named = field.get("default")
-        if named == "null" or kind == "records":
+        says_null = "default" in field and named in (None, "null")
+        if says_null or kind == "records":
             return None
         if kind.startswith("[]"):
             return ()

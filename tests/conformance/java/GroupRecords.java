@@ -2,10 +2,13 @@
 //
 // "group <record as JSON of GroupMetadataValue, version 3> <group>", "offset <JSON> <version> <group>
 // <topic> <partition>": prints "<key hex> <value hex>" as Kafka's serde writes them.
+// "record <name> <key as JSON> <value as JSON, or nothing>": the same for the record whose schemas are
+// called <name>Key and <name>Value.
 // "read <key hex> <value hex>": prints what Kafka's serde understands, as "<key> <value>".
 // "partition <group> <count>": prints the partition that Kafka's coordinator takes for the group.
 // Fields are separated by tabs.
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -13,6 +16,7 @@ import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
+import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
@@ -24,11 +28,28 @@ import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 public class GroupRecords {
     private static final GroupCoordinatorRecordSerde SERDE = new GroupCoordinatorRecordSerde();
+    private static final String PACKAGE = "org.apache.kafka.coordinator.group.generated.";
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private static String written(CoordinatorRecord record) {
         HexFormat hex = HexFormat.of();
         return hex.formatHex(SERDE.serializeKey(record)) + "\t" + hex.formatHex(SERDE.serializeValue(record));
+    }
+
+    private static ApiMessage parsed(String schema, String text) throws Exception {
+        return (ApiMessage) Class.forName(PACKAGE + schema + "JsonConverter")
+            .getMethod("read", JsonNode.class, short.class)
+            .invoke(null, JSON.readTree(text), (short) 0);
+    }
+
+    private static String record(String name, String key, String value) throws Exception {
+        ApiMessage keyMessage = parsed(name + "Key", key);
+        if (value.isEmpty()) {
+            byte[] written = SERDE.serializeKey(CoordinatorRecord.tombstone(keyMessage));
+            return HexFormat.of().formatHex(written) + "\t";
+        }
+        return written(CoordinatorRecord.record(
+            keyMessage, new ApiMessageAndVersion(parsed(name + "Value", value), (short) 0)));
     }
 
     private static String answer(String[] parts) throws Exception {
@@ -49,6 +70,8 @@ public class GroupRecords {
                     new ApiMessageAndVersion(
                         OffsetCommitValueJsonConverter.read(JSON.readTree(parts[1]), version), version)));
             }
+            case "record":
+                return record(parts[1], parts[2], parts[3]);
             case "read": {
                 CoordinatorRecord record = SERDE.deserialize(
                     ByteBuffer.wrap(hex.parseHex(parts[1])),
