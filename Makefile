@@ -29,6 +29,7 @@ help:
 	@echo 'make simulate whole brokers in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
 	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
+	@echo 'make table    the table of clients and tools in README.md anew, from the last make test'
 	@echo 'make micro    micro-benchmarks of the hot calls: CPU time each, in microseconds'
 	@echo 'make bench    measure against Apache Kafka, which it fetches (needs Java and Maven)'
 	@echo 'make clean    remove .venv and the caches; ./data stays'
@@ -72,7 +73,8 @@ check: lint
 
 .PHONY: test
 test: lint
-	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --benchmark-disable tests bench/micro
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --benchmark-disable --compare-table README.md \
+		tests bench/micro
 
 .PHONY: simulate
 simulate: setup-test
@@ -86,6 +88,10 @@ format: setup-test
 .PHONY: diagrams
 diagrams: setup-test
 	$(BIN)/python -m tierlog.tests.state_diagrams
+
+.PHONY: table
+table: setup-test
+	$(BIN)/python -m tierlog.tests.compatibility.table
 
 .PHONY: micro
 micro: setup-test

@@ -1,4 +1,8 @@
-"""What every test run shares: which tests are slow, and the report on missing toolchains."""
+"""What every test run shares: which tests are slow, and what is said at the end of a run.
+
+That is which toolchains were missing, and where the README's table of clients and tools differs
+from what a whole run has started (`--compare-table`).
+"""
 
 import re
 from collections import Counter
@@ -8,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tierlog.tests import toolchain
+from tierlog.tests.compatibility.ran import RanPlugin
+from tierlog.tests.compatibility.table import CompareTable
 
 # Folders whose tests start processes or run long: `make test` runs them, `make check` does not.
 SLOW_FOLDERS = frozenset({"compatibility", "conformance", "end_to_end", "fuzz"})
@@ -18,6 +24,16 @@ TESTS = Path(__file__).parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", default="0-4", help="simulations to run: 7, or 0-99")
+    parser.addoption("--compare-table", metavar="README", help="this run is whole: compare it")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    ran = RanPlugin()
+    config.pluginmanager.register(ran, "ran")
+    readme = config.getoption("--compare-table")
+    # Where there are workers, only their controller hears of everything.
+    if readme and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(CompareTable(Path(str(readme)), ran), "compare-table")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

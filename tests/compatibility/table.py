@@ -1,84 +1,184 @@
-"""The table of clients and tools that the tests run, in `docs/compatibility.md`.
+"""The table of clients and tools in the README, made of what a whole run of the tests has started.
 
-    python -m tierlog.tests.compatibility.table
+    make test       # compares the README's table with what ran, and says where they differ
+    make table      # writes the table of that run
 
-It is made of the tests: versions are those that are pinned for them, and a client or tool has a
-line for as long as a test file names it. `test_table.py` fails where the committed table differs.
+Names, versions and group protocols are compared. What a tool was asked for, and the assignors, are
+written anew with the table and may fall behind in between: they are its details.
 """
 
-import ast
-import importlib.metadata
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Generator, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from tierlog.bench.kafka_peer import KAFKA_VERSION, TOOLS
+import pytest
 
-TESTS = Path(__file__).parents[1]
-TABLE = TESTS.parent / "docs" / "compatibility.md"
-_FOLDERS = ("compatibility", "conformance", "scenarios", "end_to_end", "tiering")
-_HERE = Path(__file__).parent
+from tierlog.tests import toolchain
 
-_PYTHON_CLIENTS = {
-    "confluent-kafka": ("confluent_kafka", "Python, on librdkafka (C)"),
-    "kafka-python": ("kafka", "Python"),
-    "aiokafka": ("aiokafka", "Python, asyncio"),
+from .ran import CONNECT, Ran, RanPlugin
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+CACHE_KEY = "tierlog/ran"
+COMMAND = "make table"
+_CACHE = ROOT / ".pytest_cache" / "v" / CACHE_KEY
+_BEGIN = "<!-- Written by `make table` from what `make test` ran. -->\n"
+_END = "<!-- End of the table. -->\n"
+
+_CLIENTS = {
+    "confluent-kafka": "Python, on librdkafka (C)",
+    "kafka-python": "Python",
+    "aiokafka": "Python, asyncio",
+    "kafkajs": "JavaScript",
+    "franz-go": "Go",
+    "kafka-clients": "Java",
+    CONNECT: "Java",
 }
-_HEADING = """# Clients and tools
+_TOOLCHAINS = {
+    "confluent-kafka": (),
+    "kafka-python": (),
+    "aiokafka": (),
+    "kafkajs": ("node",),
+    "franz-go": ("go",),
+}
+_JAVA = ("java", "mvn")
+# What is given to every tool says nothing of what it was asked for.
+_PLAIN_OPTIONS = frozenset(
+    {
+        *("--bootstrap-server", "--command-config", "--group", "--topic", "--files"),
+        *("--entity-type", "--entity-name", "--timeout-ms", "--formatter", "--name", "--max"),
+    }
+)
+_ROW = re.compile(r"\| (?P<name>[^|]+?) \| (?P<version>[^|]+?) \|(?P<details>.*)\|")
 
-Unmodified, at the pinned versions, named in the tests that `make test` runs against a broker of
-ours; what a machine without Java, Node or Go left out, its summary says. This table is written by
-`python -m tierlog.tests.compatibility.table`, and a test fails where the tests name others.
-"""
+
+class Row(NamedTuple):
+    """What is compared: a client or tool at a version, and what its groups spoke."""
+
+    name: str
+    version: str
+    protocols: tuple[str, ...]
 
 
-def _test_files() -> list[Path]:
-    return sorted(
-        path
-        for folder in _FOLDERS
-        for path in (TESTS / folder).glob("*.py")
-        if path not in (Path(__file__), _HERE / "test_table.py")
+def rows_that_ran(uses: Iterable[Ran]) -> set[Row]:
+    """One row for each version of each client and tool."""
+    protocols: dict[tuple[str, str], set[str]] = {}
+    for use in uses:
+        protocols.setdefault((use.name, use.version), set()).update({use.protocol} - {""})
+    return {Row(*key, tuple(sorted(spoken))) for key, spoken in protocols.items()}
+
+
+def rows_of(readme: str) -> dict[Row, str]:
+    """The rows that a README has between its marks, each with its line."""
+    found: dict[Row, str] = {}
+    for line in _between_marks(readme).splitlines():
+        row = _ROW.fullmatch(line)
+        if row is not None and row["version"][0].isdigit():
+            protocols = re.findall(r"(classic|consumer):", row["details"])
+            found[Row(row["name"], row["version"], tuple(sorted(protocols)))] = line
+    return found
+
+
+def _between_marks(readme: str) -> str:
+    return readme.partition(_BEGIN)[2].partition(_END)[0]
+
+
+def could_run(row: Row) -> bool:
+    """Whether this machine has the toolchain that a client or tool needs."""
+    return not toolchain.missing(_TOOLCHAINS.get(row.name, _JAVA))
+
+
+def differences(readme: str, uses: Iterable[Ran]) -> list[str]:
+    """Where the README's table and a whole run differ, a line each."""
+    ran, stated = rows_that_ran(uses), set(rows_of(readme))
+    return [
+        *(f"ran, and the README does not say so: {_text(row)}" for row in sorted(ran - stated)),
+        *(
+            f"in the README, and did not run: {_text(row)}"
+            for row in sorted(stated - ran)
+            if could_run(row)
+        ),
+    ]
+
+
+def _text(row: Row) -> str:
+    return " ".join([row.name, row.version, *row.protocols])
+
+
+def table(uses: Collection[Ran], kept: Mapping[Row, str]) -> str:
+    """Both tables; `kept` are rows of before that this machine cannot run."""
+    details: dict[Row, set[tuple[str, str]]] = {}
+    rows = {row[:2]: row for row in rows_that_ran(uses)}
+    for use in uses:
+        row = rows[use.name, use.version]
+        details.setdefault(row, set()).add((use.protocol, use.did))
+    lines = {row: _line(row, said) for row, said in details.items()} | dict(kept)
+    clients = [lines[row] for row in sorted(lines) if row.name in _CLIENTS]
+    tools = [lines[row] for row in sorted(lines) if row.name not in _CLIENTS]
+    return "\n".join(
+        [
+            *("| client | version | language; group protocols and assignors |", "|---|---|---|"),
+            *(*clients, "", "| tool of Apache Kafka | version | asked for |", "|---|---|---|"),
+            *(*tools, ""),
+        ]
     )
 
 
-def _named_in(path: Path) -> Iterator[str]:
-    """What a file imports, and every string that it holds."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (f"import {alias.name.partition('.')[0]}" for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield f"import {node.module.partition('.')[0]}"
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+def _line(row: Row, said: set[tuple[str, str]]) -> str:
+    if row.name in _CLIENTS:
+        groups = [
+            f"{protocol}: {', '.join(sorted({did for spoken, did in said if spoken == protocol}))}"
+            for protocol in row.protocols
+        ]
+        modes = sorted({did for spoken, did in said if not spoken and did})
+        words = "; ".join([_CLIENTS[row.name], *groups, *modes])
+    else:
+        options = {word for _, did in said for word in did.split()} - _PLAIN_OPTIONS
+        words = " ".join(sorted(option.removeprefix("--") for option in options))
+    return f"| {row.name} | {row.version} | {words} |"
 
 
-def _clients() -> Iterator[tuple[str, str, str, str]]:
-    """Name, language, version, and what the test files call it."""
-    for name, (module, language) in _PYTHON_CLIENTS.items():
-        yield name, language, importlib.metadata.version(name), f"import {module}"
-    package = json.loads((_HERE / "kafkajs" / "package.json").read_text())
-    yield "kafkajs", "JavaScript", package["dependencies"]["kafkajs"], "kafkajs"
-    module_file = (_HERE / "franz_go" / "go.mod").read_text()
-    found = re.search(r"franz-go v(\S+)", module_file)
-    assert found is not None
-    yield "franz-go", "Go", found[1], "franz-go"
-    yield "kafka-clients", "Java", KAFKA_VERSION, "kafka-verifiable-consumer"
+def with_table(readme: str, uses: Collection[Ran]) -> str:
+    """The README with the table of what ran, and the rows that cannot run here."""
+    kept = {row: line for row, line in rows_of(readme).items() if not could_run(row)}
+    before, _, rest = readme.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    assert end, "the README has no marks for the table"
+    return f"{before}{_BEGIN}\n{table(uses, kept)}\n{_END}{after}"
 
 
-def table() -> str:
-    """The whole file."""
-    named = {name for path in _test_files() for name in _named_in(path)}
-    lines = [_HEADING, "| client | language | version |", "|---|---|---|"]
-    for name, language, version, called in _clients():
-        if called in named:
-            lines.append(f"| {name} | {language} | {version} |")
-    lines += ["", "| tool of Apache Kafka | version |", "|---|---|"]
-    # kafka-storage only prepares the Kafka that we are compared with.
-    tools = sorted(named & TOOLS.keys() - {"kafka-storage"})
-    lines += [f"| {name} | {KAFKA_VERSION} |" for name in tools]
-    return "\n".join(lines) + "\n"
+class CompareTable:
+    """At the end of a whole run: the comparison, and what `make table` needs."""
+
+    def __init__(self, readme: Path, ran: RanPlugin) -> None:
+        self._readme = readme
+        self._ran = ran
+        self._said: list[str] = []
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if not self._ran.is_all_passed or session.shouldstop:
+            self._said = ["clients and tools: not compared with the README, for tests failed"]
+            return
+        if session.config.pluginmanager.hasplugin("cacheprovider"):
+            session.config.cache.set(CACHE_KEY, sorted(self._ran.passed))
+        self._said = differences(self._readme.read_text(), self._ran.passed)
+        if self._said:
+            self._said.append(f"the README's table of clients and tools is mended by: {COMMAND}")
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> Generator[None, None, None]:
+        yield
+        terminalreporter.ensure_newline()
+        for line in self._said:
+            terminalreporter.write_line(line)
 
 
 if __name__ == "__main__":
-    TABLE.write_text(table())
+    README.write_text(
+        with_table(README.read_text(), [Ran(*use) for use in json.loads(_CACHE.read_text())])
+    )
