@@ -48,24 +48,9 @@ delete.records.purgatory.purge.interval.requests | INT | 1
 early.start.listeners | LIST | -
 fetch.purgatory.purge.interval.requests | INT | 1000
 follower.fetch.last.tiered.offset.enable | BOOLEAN | false
-group.consumer.assignment.interval.ms | INT | 1000 | [0,...]
-group.consumer.assignors | LIST | uniform,range
-group.consumer.heartbeat.interval.ms | INT | 5000 | [1,...]
-group.consumer.max.assignment.interval.ms | INT | 15000 | [0,...]
-group.consumer.max.heartbeat.interval.ms | INT | 15000 | [1,...]
-group.consumer.max.session.timeout.ms | INT | 60000 | [1,...]
-group.consumer.max.size | INT | 2147483647 | [1,...]
-group.consumer.migration.policy | STRING | bidirectional
-group.consumer.min.assignment.interval.ms | INT | 0 | [0,...]
-group.consumer.min.heartbeat.interval.ms | INT | 5000 | [1,...]
-group.consumer.min.session.timeout.ms | INT | 45000 | [1,...]
-group.consumer.regex.refresh.interval.ms | INT | 600000 | [10000,...]
-group.consumer.session.timeout.ms | INT | 45000 | [1,...]
 group.coordinator.append.linger.ms | INT | -1 | [-1,...]
 group.coordinator.background.threads | INT | 2 | [1,...]
 group.coordinator.cached.buffer.max.bytes | INT | 1048588 | [524288,...]
-group.coordinator.rebalance.protocols | LIST | classic,consumer,streams | [consumer, classic,\
- share, streams]
 group.coordinator.threads | INT | 4 | [1,...]
 group.share.assignment.interval.ms | INT | 1000 | [0,...]
 group.share.assignors | LIST | simple

@@ -33,6 +33,35 @@ delete.topic.enable | BOOLEAN | true
     Whether DeleteTopics is obeyed.
 fetch.max.bytes | INT | 57671680 | [1024,...]
     The most bytes that one fetch response carries, whatever is asked.
+group.consumer.assignment.interval.ms | INT | 1000 | [0,...]
+    How long a target assignment stands at least, before the next one is worked out (KIP-1263).
+group.consumer.assignors | LIST | uniform,range | [uniform, range]
+    The server-side assignors that members may ask for; the first is for those who ask for none.
+group.consumer.heartbeat.interval.ms | INT | 5000 | [1,...]
+    How often members of the consumer protocol are to send heartbeats.
+group.consumer.max.assignment.interval.ms | INT | 15000 | [0,...]
+    The longest consumer.assignment.interval.ms that a group may have.
+group.consumer.max.heartbeat.interval.ms | INT | 15000 | [1,...]
+    The longest consumer.heartbeat.interval.ms that a group may have.
+group.consumer.max.session.timeout.ms | INT | 60000 | [1,...]
+    The longest consumer.session.timeout.ms that a group may have.
+group.consumer.max.size | INT | 2147483647 | [1,...]
+    The most members of a group of the consumer protocol.
+group.consumer.migration.policy | STRING | bidirectional
+    Which way groups change protocol live: bidirectional, upgrade, downgrade or disabled.
+group.consumer.min.assignment.interval.ms | INT | 0 | [0,...]
+    The shortest consumer.assignment.interval.ms that a group may have.
+group.consumer.min.heartbeat.interval.ms | INT | 5000 | [1,...]
+    The shortest consumer.heartbeat.interval.ms that a group may have.
+group.consumer.min.session.timeout.ms | INT | 45000 | [1,...]
+    The shortest consumer.session.timeout.ms that a group may have.
+group.consumer.regex.refresh.interval.ms | INT | 600000 | [10000,...]
+    How often it is looked up which topics a regular expression stands for.
+group.consumer.session.timeout.ms | INT | 45000 | [1,...]
+    A member of the consumer protocol that is silent for so long is taken to be gone.
+group.coordinator.rebalance.protocols | LIST | classic,consumer,streams | [consumer, classic,\
+share, streams]
+    The protocols of groups that are served; classic always is, share and streams are not yet.
 group.initial.rebalance.delay.ms | INT | 3000
     How long an empty group waits for more members to join.
 group.max.session.timeout.ms | INT | 1800000

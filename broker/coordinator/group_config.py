@@ -1,8 +1,25 @@
 """What an operator can set about groups and committed offsets, with Kafka's names and defaults."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..config import BrokerConfig
+
+
+class ConsumerGroupConfig(NamedTuple):
+    """What holds for one group of the consumer protocol."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+
+
+class ConsumerGroupBounds(NamedTuple):
+    """The least and the most that a group's own configuration may say."""
+
+    session_timeout_ms: tuple[int, int] = (45_000, 60_000)
+    heartbeat_interval_ms: tuple[int, int] = (5_000, 15_000)
+    assignment_interval_ms: tuple[int, int] = (0, 15_000)
 
 
 class GroupCoordinatorConfig(NamedTuple):
@@ -14,6 +31,15 @@ class GroupCoordinatorConfig(NamedTuple):
     group_initial_rebalance_delay_ms: int = 3_000
     # Not a property: how long a JoinGroup of a member that is new may stay parked.
     new_member_join_timeout_ms: int = 300_000
+    consumer_defaults: ConsumerGroupConfig = ConsumerGroupConfig()
+    consumer_bounds: ConsumerGroupBounds = ConsumerGroupBounds()
+    consumer_max_size: int = 2**31 - 1
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    # One of bidirectional, upgrade, downgrade, disabled.
+    consumer_migration_policy: str = "bidirectional"
+    consumer_regex_refresh_interval_ms: int = 600_000
+    # Whether `group.coordinator.rebalance.protocols` names the consumer protocol.
+    consumer_protocol_enabled: bool = True
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
     offsets_load_buffer_size: int = 5 * 1024 * 1024
@@ -30,12 +56,33 @@ class GroupCoordinatorConfig(NamedTuple):
 
 def group_config(config: BrokerConfig) -> GroupCoordinatorConfig:
     """What the broker's properties say about groups."""
-    integer = config.values.integer
+    values = config.values
+    integer = values.integer
+
+    def bounds(name: str) -> tuple[int, int]:
+        return integer(f"group.consumer.min.{name}"), integer(f"group.consumer.max.{name}")
+
     return GroupCoordinatorConfig(
         group_min_session_timeout_ms=integer("group.min.session.timeout.ms"),
         group_max_session_timeout_ms=integer("group.max.session.timeout.ms"),
         group_max_size=integer("group.max.size"),
         group_initial_rebalance_delay_ms=integer("group.initial.rebalance.delay.ms"),
+        consumer_defaults=ConsumerGroupConfig(
+            session_timeout_ms=integer("group.consumer.session.timeout.ms"),
+            heartbeat_interval_ms=integer("group.consumer.heartbeat.interval.ms"),
+            assignment_interval_ms=integer("group.consumer.assignment.interval.ms"),
+        ),
+        consumer_bounds=ConsumerGroupBounds(
+            session_timeout_ms=bounds("session.timeout.ms"),
+            heartbeat_interval_ms=bounds("heartbeat.interval.ms"),
+            assignment_interval_ms=bounds("assignment.interval.ms"),
+        ),
+        consumer_max_size=integer("group.consumer.max.size"),
+        consumer_assignors=tuple(values.texts("group.consumer.assignors")),
+        consumer_migration_policy=values.text("group.consumer.migration.policy").lower(),
+        consumer_regex_refresh_interval_ms=integer("group.consumer.regex.refresh.interval.ms"),
+        consumer_protocol_enabled="consumer"
+        in values.texts("group.coordinator.rebalance.protocols"),
         offset_metadata_max_bytes=integer("offset.metadata.max.bytes"),
         offsets_commit_timeout_ms=integer("offsets.commit.timeout.ms"),
         offsets_load_buffer_size=integer("offsets.load.buffer.size"),
@@ -46,4 +93,36 @@ def group_config(config: BrokerConfig) -> GroupCoordinatorConfig:
             "offsets.topic.replication.factor"
         ),
         offsets_topic_segment_bytes=integer("offsets.topic.segment.bytes"),
+    )
+
+
+def consumer_group_config(
+    config: GroupCoordinatorConfig, overrides: Mapping[str, str]
+) -> ConsumerGroupConfig:
+    """What holds for a group that has these overrides, the names without `group.`.
+
+    The bounds may have been moved since the overrides were checked: as in Kafka, what lies outside
+    counts as the nearest that is allowed.
+    """
+
+    def within(name: str, default: int, bounds: tuple[int, int]) -> int:
+        text = overrides.get(name)
+        least, most = bounds
+        return default if text is None else min(max(int(text), least), most)
+
+    defaults, bounds = config.consumer_defaults, config.consumer_bounds
+    return ConsumerGroupConfig(
+        within(
+            "consumer.session.timeout.ms", defaults.session_timeout_ms, bounds.session_timeout_ms
+        ),
+        within(
+            "consumer.heartbeat.interval.ms",
+            defaults.heartbeat_interval_ms,
+            bounds.heartbeat_interval_ms,
+        ),
+        within(
+            "consumer.assignment.interval.ms",
+            defaults.assignment_interval_ms,
+            bounds.assignment_interval_ms,
+        ),
     )
