@@ -1,0 +1,68 @@
+"""Subscribed patterns stand for the topics that they stand for in Apache Kafka."""
+
+import json
+import random
+
+import pytest
+
+from tierlog.broker.coordinator.topic_regex import compile_regex
+from tierlog.clients.errors import KafkaError
+from tierlog.tests.conformance.test_messages_against_java import run_java
+
+pytestmark = pytest.mark.requires("java", "mvn")
+
+NAMES = ("abc", "ABC", "a", "aa", "orders.eu-1", "orders_us", "x-1.2", "_-_", "a.b", "b", "word")
+PATTERNS = [
+    *("", "abc", "a.*", ".*", "a|b", "orders[._].*", r"orders\..+", "^abc$", "(?i)abc", "a{2}"),
+    *("a{0}", "{", "a{,2}", "a{1000}", "(?s).*", "(?m)^a$", "(?U)a+", "(?-s)a.", r"\Aabc\z"),
+    *(r"\Qa.b\E", r"\bword\b", r"\w+", r"\d", r"[^\d]+", "[[:alpha:]]+", "[[:word:]]+", r"\pL+"),
+    *(
+        r"\p{Lu}+",
+        r"\PL",
+        "(?P<x>a)b?",
+        "(?<x>a)b?",
+        "(?:a|b)*",
+        "a*?b?",
+        r"\x61",
+        r"\x{61}",
+        "[a-c]+",
+    ),
+    *("(", ")", "a)", "[", "a**", "a++", "a?+", "a{1001}", "x{2,1}", "(?=a)", "(?!a)", "[a-c]+"),
+    *(r"\1", r"\8", r"\Z", r"\h", r"[a-\d]", "[b-a]", "(?P=x)", "(?x)a", r"\pX", r"\p{Foo}", "*"),
+    *("+", "?", "a\\", "(?P<a", "(?P<>a)", "[[:foo:]]", r"\x{110000}", "(?i", "(?z)"),
+]
+
+
+def random_patterns(count: int) -> list[str]:
+    """Pieces of the language put together, many of them badly."""
+    chance = random.Random("topic patterns")
+    pieces = ("a", "b", ".", "*", "+", "?", "|", "(", ")", "[ab]", "[^a]", "{1,2}", "-", r"\.", "^")
+    return ["".join(chance.choices(pieces, k=chance.randint(1, 7))) for _ in range(count)]
+
+
+def ours(pattern: str) -> str:
+    try:
+        compiled = compile_regex(pattern)
+    except KafkaError as error:
+        start = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: "
+        return "bad " + error.message.removeprefix(start).removesuffix(".")
+    return " ".join(str(compiled.matches(name)).lower() for name in NAMES)
+
+
+def test_a_pattern_means_what_it_means_to_kafka_and_is_refused_in_its_words() -> None:
+    patterns = [*PATTERNS, *random_patterns(600)]
+    lines = ["\t".join([json.dumps(pattern), *NAMES]) for pattern in patterns]
+    differing = {
+        pattern: (found, expected)
+        for pattern, expected in zip(patterns, run_java("TopicRegex.java", lines), strict=True)
+        if (found := ours(pattern)) != expected
+    }
+    assert differing == {}
+
+
+def test_what_only_one_of_the_two_takes_is_known() -> None:
+    """Google's two libraries differ in these; see docs/decisions/005."""
+    patterns = ["(a{100}){100}", r"\C", "(?P<x>a)(?P<x>b)"]
+    lines = run_java("TopicRegex.java", [json.dumps(pattern) + "\ta" for pattern in patterns])
+    assert [line.startswith("bad") for line in lines] == [False, True, True]
+    assert [ours(pattern).startswith("bad") for pattern in patterns] == [True, False, False]
