@@ -4,13 +4,19 @@
 the tables say, and that no table is left out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 from tierlog.broker.connection import TRANSITIONS as CONNECTION, ConnectionState
 from tierlog.broker.coordinator.group_state import NEXT_STATES, REACTIONS, GroupEvent, GroupState
+from tierlog.broker.coordinator.transaction_state import (
+    NEXT_STATES as NEXT_TRANSACTION_STATES,
+    REACTIONS as TRANSACTION_REACTIONS,
+    TransactionEvent,
+    TransactionState,
+)
 from tierlog.replication.controller import TRANSITIONS as CONTROLLER, ControllerState
 from tierlog.replication.partition import TRANSITIONS as PARTITION, PartitionRole
 from tierlog.storage.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
@@ -61,7 +67,7 @@ def moves_by_state(table: Iterable[tuple[Enum | None, frozenset[Enum]]]) -> list
     return [
         Move(_OUTSIDE if state is None else state.name, target.name)
         for state, targets in table
-        for target in sorted(targets, key=list(type(next(iter(targets)))).index)
+        for target in sorted(targets, key=lambda each: list(type(each)).index(each))
     ]
 
 
@@ -106,6 +112,53 @@ MACHINES = [
             *moves_by_state(NEXT_STATES.items()),
         ],
     ),
+    Machine(
+        "A transactional id",
+        "broker/coordinator/transaction_state.py",
+        "NEXT_STATES",
+        [
+            Move(_OUTSIDE, TransactionState.EMPTY.name, ("a producer has come",)),
+            *moves_by_state(NEXT_TRANSACTION_STATES.items()),
+        ],
+    ),
+]
+
+
+class ReactionTable(NamedTuple):
+    """What is done about each event in each state: a table, since no arrows could show it."""
+
+    title: str
+    source: str
+    states: type[Enum]
+    events: type[Enum]
+    reactions: Mapping[tuple[Enum, Enum], Enum]
+
+
+def _reaction_table(
+    title: str,
+    source: str,
+    states: type[Enum],
+    events: type[Enum],
+    reactions: Iterable[tuple[tuple[Enum, Enum], Enum]],
+) -> ReactionTable:
+    return ReactionTable(title, source, states, events, dict(reactions))
+
+
+REACTION_TABLES = [
+    _reaction_table(
+        "What a consumer group does about an event",
+        "broker/coordinator/group_state.py",
+        GroupState,
+        GroupEvent,
+        REACTIONS.items(),
+    ),
+    _reaction_table(
+        "What is done about an event in a transaction",
+        "broker/coordinator/transaction_state.py",
+        TransactionState,
+        TransactionEvent,
+        TRANSACTION_REACTIONS.items(),
+    ),
 ]
 
 
@@ -128,22 +181,26 @@ def page() -> str:
         source = f"`{machine.table}` in [{machine.source}](../{machine.source})"
         drawing = f"```mermaid\n{diagram(machine.moves)}\n```"
         parts.append(f"## {machine.title}\n\n{source}\n\n{drawing}\n")
-    parts.append(_reactions())
+    parts += [_reactions(table) for table in REACTION_TABLES]
     return "\n".join(parts)
 
 
-def _reactions() -> str:
-    """What a group does about each event in each state: a table, since no arrows could show it."""
-    source = "broker/coordinator/group_state.py"
-    head = " | ".join(state.value for state in GroupState)
+def _reactions(table: ReactionTable) -> str:
+    source = table.source
+    head = " | ".join(str(state.value) for state in table.states)
     rows = [
-        " | ".join([event.value, *(REACTIONS[state, event].value for state in GroupState)])
-        for event in GroupEvent
+        " | ".join(
+            [
+                str(event.value),
+                *(str(table.reactions[state, event].value) for state in table.states),
+            ]
+        )
+        for event in table.events
     ]
     lines = [
-        f"## What a consumer group does about an event\n\n`REACTIONS` in [{source}](../{source})\n",
+        f"## {table.title}\n\n`REACTIONS` in [{source}](../{source})\n",
         f"| event | {head} |",
-        "|---" * (1 + len(GroupState)) + "|",
+        "|---" * (1 + len(table.states)) + "|",
         *(f"| {row} |" for row in rows),
     ]
     return "\n".join(lines) + "\n"

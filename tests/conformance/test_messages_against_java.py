@@ -18,7 +18,7 @@ from typing import cast
 import pytest
 
 from tierlog.bench.kafka_peer import KAFKA_VERSION, kafka_jars
-from tierlog.broker.coordinator import consumer_schemas, group_records
+from tierlog.broker.coordinator import consumer_schemas, group_records, transaction_records
 from tierlog.clients.errors import ErrorCode, ProtocolError
 from tierlog.clients.protocol.api import SERVED, ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes
@@ -46,7 +46,14 @@ pytestmark = pytest.mark.requires("java", "mvn")
 JAVA = Path(__file__).parent / "java"
 MESSAGES_PER_VERSION = 25
 DAMAGED_PER_VERSION = 30
-RECORDS = (metadata_records, quorum, group_records, consumer_schemas, metadata_events)
+RECORDS = (
+    metadata_records,
+    quorum,
+    group_records,
+    consumer_schemas,
+    transaction_records,
+    metadata_events,
+)
 
 
 def record_classes() -> list[type[Message]]:

@@ -6,7 +6,17 @@ from typing import TypeVar
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.api import SERVED, request_class, response_class
-from tierlog.clients.protocol.messages import consumer_group_describe, consumer_group_heartbeat
+from tierlog.clients.protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    describe_transactions,
+    end_txn,
+    list_transactions,
+    txn_offset_commit,
+    write_txn_markers,
+)
 from tierlog.clients.protocol.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
 )
@@ -22,6 +32,20 @@ NOT_SERVED_YET: list[type[Message]] = [
     consumer_group_heartbeat.ConsumerGroupHeartbeatResponse,
     consumer_group_describe.ConsumerGroupDescribeRequest,
     consumer_group_describe.ConsumerGroupDescribeResponse,
+    add_offsets_to_txn.AddOffsetsToTxnRequest,
+    add_offsets_to_txn.AddOffsetsToTxnResponse,
+    add_partitions_to_txn.AddPartitionsToTxnRequest,
+    add_partitions_to_txn.AddPartitionsToTxnResponse,
+    describe_transactions.DescribeTransactionsRequest,
+    describe_transactions.DescribeTransactionsResponse,
+    end_txn.EndTxnRequest,
+    end_txn.EndTxnResponse,
+    list_transactions.ListTransactionsRequest,
+    list_transactions.ListTransactionsResponse,
+    txn_offset_commit.TxnOffsetCommitRequest,
+    txn_offset_commit.TxnOffsetCommitResponse,
+    write_txn_markers.WriteTxnMarkersRequest,
+    write_txn_markers.WriteTxnMarkersResponse,
 ]
 """Messages that are declared before their API is served."""
 
@@ -82,7 +106,7 @@ class RandomMessages:
                 continue
             if spec.nullable.includes(version) and self._random.random() < 0.3:
                 setattr(message, spec.name, None)
-            elif spec.name == "error_code":
+            elif spec.name.endswith("error_code"):
                 setattr(message, spec.name, self._random.randint(-1, 119))
             elif spec.name.endswith("_time_ms") and spec.type.kind == "int64":
                 # kio makes datetimes of these, which end in the year 9999.

@@ -1,0 +1,197 @@
+"""The states of a transactional id, what may happen in each, and what is done about it.
+
+A transactional id is Empty when a producer has come for it and written nothing yet. The first
+partition opens a transaction (Ongoing). Its end is decided by one record, PrepareCommit or
+PrepareAbort: from then on there is no way back, and markers go to every partition; when all are
+written it is CompleteCommit or CompleteAbort, and the next transaction may begin. An id that
+nobody uses is deleted (Dead).
+
+           ┌─> Ongoing ──commit──> PrepareCommit ──markers written──> CompleteCommit ─┐
+    Empty ─┤      │                                                                   ├─> ...
+           └──────┴─────abort────> PrepareAbort ───markers written──> CompleteAbort ──┘
+
+Two tables say it all, and nothing else decides by state: `REACTIONS` names the reaction to every
+event in every state, `NEXT_STATES` the moves that are legal. They are Kafka's TransactionState and
+TransactionCoordinator. With KIP-890 (EndTxn 5) the epoch of a request says which transaction it is
+about: the current one, or the one before, whose answer may have been lost. Older requests do not
+say; there a late request is taken for whatever is under way.
+"""
+
+from enum import Enum
+
+
+class TransactionState(Enum):
+    """The value is the name that Kafka's tools print."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+
+
+class TransactionEvent(Enum):
+    """What may happen to a transactional id. Producer id and epoch have been checked before."""
+
+    INITIALIZE = "a producer asks for its id and epoch"
+    ADD_PARTITIONS = "partitions are added"
+    VERIFY_PARTITIONS = "a partition's leader asks whether it was added"
+    COMMIT_UNVERSIONED = "a request of before KIP-890 commits"
+    ABORT_UNVERSIONED = "a request of before KIP-890 aborts"
+    COMMIT = "the transaction of this epoch is committed"
+    ABORT = "the transaction of this epoch is aborted"
+    COMMIT_AGAIN = "the transaction of the epoch before is committed once more"
+    ABORT_AGAIN = "the transaction of the epoch before is aborted once more"
+    TIME_OUT = "the transaction has been open for too long"
+    MARKERS_WRITTEN = "every partition has its marker"
+    EXPIRE = "nobody has used the id for long"
+
+
+class TransactionReaction(Enum):
+    """What is done about an event."""
+
+    NEXT_EPOCH = "give the producer the next epoch"
+    FENCE_AND_ABORT = "bump the epoch, write PrepareAbort, answer CONCURRENT_TRANSACTIONS"
+    TIME_OUT_AND_ABORT = "bump the epoch and write PrepareAbort"
+    BEGIN = "write Ongoing with the partitions; the time begins to run"
+    ADD = "write Ongoing with more partitions, unless they are there"
+    LOOK_UP = "answer for each partition whether it is there"
+    PREPARE_COMMIT = "write PrepareCommit, answer, send markers"
+    PREPARE_ABORT = "write PrepareAbort, answer, send markers"
+    ABORT_NOTHING = "write PrepareAbort for no partitions: the epoch ends"
+    ANSWER_DONE = "answer that it is so"
+    COMPLETE_COMMIT = "write CompleteCommit"
+    COMPLETE_ABORT = "write CompleteAbort"
+    DELETE = "write a tombstone"
+    IGNORE = "nothing"
+    REFUSE_CONCURRENT = "answer CONCURRENT_TRANSACTIONS"
+    REFUSE_STATE = "answer INVALID_TXN_STATE"
+
+
+_E = TransactionEvent
+_R = TransactionReaction
+_S = TransactionState
+
+# One row an event: the reaction when Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit,
+# CompleteAbort. What is Dead is about to be gone: whoever comes is to come again.
+_ROWS: dict[TransactionEvent, tuple[TransactionReaction, ...]] = {
+    _E.INITIALIZE: (
+        _R.NEXT_EPOCH,
+        _R.FENCE_AND_ABORT,
+        _R.REFUSE_CONCURRENT,
+        _R.REFUSE_CONCURRENT,
+        _R.NEXT_EPOCH,
+        _R.NEXT_EPOCH,
+    ),
+    _E.ADD_PARTITIONS: (
+        _R.BEGIN,
+        _R.ADD,
+        _R.REFUSE_CONCURRENT,
+        _R.REFUSE_CONCURRENT,
+        _R.BEGIN,
+        _R.BEGIN,
+    ),
+    _E.VERIFY_PARTITIONS: (
+        _R.LOOK_UP,
+        _R.LOOK_UP,
+        _R.REFUSE_CONCURRENT,
+        _R.REFUSE_CONCURRENT,
+        _R.LOOK_UP,
+        _R.LOOK_UP,
+    ),
+    _E.COMMIT_UNVERSIONED: (
+        _R.REFUSE_STATE,
+        _R.PREPARE_COMMIT,
+        _R.REFUSE_CONCURRENT,
+        _R.REFUSE_STATE,
+        _R.ANSWER_DONE,
+        _R.REFUSE_STATE,
+    ),
+    _E.ABORT_UNVERSIONED: (
+        _R.REFUSE_STATE,
+        _R.PREPARE_ABORT,
+        _R.REFUSE_STATE,
+        _R.REFUSE_CONCURRENT,
+        _R.REFUSE_STATE,
+        _R.ANSWER_DONE,
+    ),
+    # An epoch has one transaction, so one that is decided has no second end (KIP-890).
+    _E.COMMIT: (
+        _R.REFUSE_STATE,
+        _R.PREPARE_COMMIT,
+        _R.REFUSE_CONCURRENT,
+        _R.REFUSE_STATE,
+        _R.REFUSE_STATE,
+        _R.REFUSE_STATE,
+    ),
+    # The client may not know that what it sent never arrived: aborting nothing is allowed.
+    _E.ABORT: (
+        _R.ABORT_NOTHING,
+        _R.PREPARE_ABORT,
+        _R.REFUSE_STATE,
+        _R.REFUSE_CONCURRENT,
+        _R.ABORT_NOTHING,
+        _R.ABORT_NOTHING,
+    ),
+    _E.COMMIT_AGAIN: (
+        _R.REFUSE_STATE,
+        _R.REFUSE_STATE,
+        _R.REFUSE_CONCURRENT,
+        _R.REFUSE_STATE,
+        _R.ANSWER_DONE,
+        _R.REFUSE_STATE,
+    ),
+    _E.ABORT_AGAIN: (
+        _R.REFUSE_STATE,
+        _R.REFUSE_STATE,
+        _R.REFUSE_STATE,
+        _R.REFUSE_CONCURRENT,
+        _R.REFUSE_STATE,
+        _R.ANSWER_DONE,
+    ),
+    _E.TIME_OUT: (
+        _R.IGNORE,
+        _R.TIME_OUT_AND_ABORT,
+        _R.IGNORE,
+        _R.IGNORE,
+        _R.IGNORE,
+        _R.IGNORE,
+    ),
+    _E.MARKERS_WRITTEN: (
+        _R.IGNORE,
+        _R.IGNORE,
+        _R.COMPLETE_COMMIT,
+        _R.COMPLETE_ABORT,
+        _R.IGNORE,
+        _R.IGNORE,
+    ),
+    _E.EXPIRE: (_R.DELETE, _R.IGNORE, _R.IGNORE, _R.IGNORE, _R.DELETE, _R.DELETE),
+}
+
+_WHEN_DEAD = {
+    _E.TIME_OUT: _R.IGNORE,
+    _E.MARKERS_WRITTEN: _R.IGNORE,
+    _E.EXPIRE: _R.IGNORE,
+}
+
+REACTIONS: dict[tuple[TransactionState, TransactionEvent], TransactionReaction] = {
+    (state, event): reaction
+    for event, row in _ROWS.items()
+    for state, reaction in zip(
+        TransactionState, (*row, _WHEN_DEAD.get(event, _R.REFUSE_CONCURRENT)), strict=True
+    )
+}
+
+# Kafka's validPreviousStates, turned round. Its PrepareEpochFence is no state of its own here: the
+# bumped epoch and PrepareAbort are one record.
+NEXT_STATES: dict[TransactionState, frozenset[TransactionState]] = {
+    _S.EMPTY: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD}),
+    _S.ONGOING: frozenset({_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT}),
+    _S.PREPARE_COMMIT: frozenset({_S.COMPLETE_COMMIT}),
+    _S.PREPARE_ABORT: frozenset({_S.COMPLETE_ABORT}),
+    _S.COMPLETE_COMMIT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD}),
+    _S.COMPLETE_ABORT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD}),
+    _S.DEAD: frozenset(),
+}
