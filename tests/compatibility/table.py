@@ -115,8 +115,8 @@ def table(uses: Collection[Ran], kept: Mapping[Row, str]) -> str:
         row = rows[use.name, use.version]
         details.setdefault(row, set()).add((use.protocol, use.did))
     lines = {row: _line(row, said) for row, said in details.items()} | dict(kept)
-    clients = [lines[row] for row in sorted(lines) if row.name in _CLIENTS]
-    tools = [lines[row] for row in sorted(lines) if row.name not in _CLIENTS]
+    clients = [lines[row] for row in sorted(lines) if _is_client(row)]
+    tools = [lines[row] for row in sorted(lines) if not _is_client(row)]
     return "\n".join(
         [
             *("| client | version | language; group protocols and assignors |", "|---|---|---|"),
@@ -126,14 +126,18 @@ def table(uses: Collection[Ran], kept: Mapping[Row, str]) -> str:
     )
 
 
+def _is_client(row: Row) -> bool:
+    return row.name in _CLIENTS or bool(row.protocols)
+
+
 def _line(row: Row, said: set[tuple[str, str]]) -> str:
-    if row.name in _CLIENTS:
+    if _is_client(row):
         groups = [
             f"{protocol}: {', '.join(sorted({did for spoken, did in said if spoken == protocol}))}"
             for protocol in row.protocols
         ]
         modes = sorted({did for spoken, did in said if not spoken and did})
-        words = "; ".join([_CLIENTS[row.name], *groups, *modes])
+        words = "; ".join([*filter(None, [_CLIENTS.get(row.name)]), *groups, *modes])
     else:
         options = {word for _, did in said for word in did.split()} - _PLAIN_OPTIONS
         words = " ".join(sorted(option.removeprefix("--") for option in options))
