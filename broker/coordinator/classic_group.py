@@ -164,6 +164,9 @@ class ClassicGroup(RebalancingGroup):
             case TimerKind.SYNC:
                 if self._reaction(GroupEvent.SYNC_EXPIRED) is Reaction.EXPEL_UNSYNCED:
                     self._expel_unsynced()
+            case TimerKind.JOIN:
+                # Of a member in a group of the consumer protocol, which this was before.
+                pass
         return self._taken()
 
     def stored(self, sequel: Sequel, error: ErrorCode, now_ms: int) -> list[Action]:

@@ -19,9 +19,11 @@ from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ...clients.protocol.messages.create_topics import CreatableTopic
-from ...clients.record.batch import batches
-from ...clients.record.builder import RecordBatchBuilder
 from ...replication.cluster_image import ClusterDelta, ClusterImage
+from .consumer_commits import check_fetch
+from .consumer_group_description import ConsumerGroupDescription, described_consumers
+from .consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
+from .consumer_protocol import ConsumerProtocol
 from .group_actions import (
     Action,
     CancelTimer,
@@ -47,12 +49,13 @@ from .group_admin import (
     offsets_deletion,
 )
 from .group_config import GroupCoordinatorConfig
-from .group_records import CommittedOffset, GroupRecord, OffsetKey, group_record, offset_record
+from .group_partitions import GroupPartitions, shard_error
+from .group_records import CommittedOffset, OffsetKey, group_record, offset_record
 from .group_shard import SHARD_ERRORS, Forgotten, GroupShard, PreparedCommit, ShardState
 from .group_timers import GroupTimers
-from .offsets import CommitRequest, FetchTopic
+from .offsets import NOBODY, CommitRequest, FetchTopic, MemberClaim
 from .offsets_log import MAY_SURVIVE, Appended, OffsetsLog, append_error_to_client
-from .offsets_topic import OFFSETS_TOPIC, creatable_internal_topic, partition_for
+from .offsets_topic import OFFSETS_TOPIC, creatable_internal_topic
 
 T = TypeVar("T")
 Answer: TypeAlias = T | asyncio.Future[T]
@@ -83,17 +86,15 @@ class GroupCoordinator:
         self, config: GroupCoordinatorConfig, environment: Environment, log: OffsetsLog
     ) -> None:
         self.config = config
-        self.partition_count = config.offsets_topic_num_partitions
         self._environment = environment
-        self._log = log
-        self._shards: dict[int, GroupShard] = {}
+        self._partitions = GroupPartitions(config, log, self._loaded, self._lost)
+        self._consumers = ConsumerProtocol(config, environment, self._partitions, self._carry_out)
         self._timers = GroupTimers(self._expired)
         self._joins: dict[Waiter, asyncio.Future[JoinResult]] = {}
         self._syncs: dict[Waiter, asyncio.Future[SyncResult]] = {}
         self._next_waiter: Waiter = 0
         # The write of each group's offsets that is still under way and was begun last.
         self._last_commits: dict[str, asyncio.Future[Appended]] = {}
-        self._loading: dict[int, asyncio.Handle] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     # Life.
@@ -108,8 +109,8 @@ class GroupCoordinator:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        for partition in list(self._shards):
-            self.on_resigned(partition)
+        self._partitions.close()
+        self._consumers.close()
         self._timers.close()
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
@@ -117,36 +118,27 @@ class GroupCoordinator:
         topic = image.topics_by_name.get(OFFSETS_TOPIC)
         if topic is not None:
             # It may have been created with another number than is configured now.
-            self.partition_count = len(topic.partitions)
+            self._partitions.count = len(topic.partitions)
+        self._consumers.publish(image, delta)
         gone = [gone.name for gone in delta.deleted_topics.values() if gone.name != OFFSETS_TOPIC]
         if gone:
-            for shard in self._active_shards():
+            for shard in self._partitions.active():
                 for name in gone:
                     self._write_forgotten(shard, shard.offsets_of_topic(name))
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now: read its log, then serve its groups."""
-        known = self._shards.get(partition)
-        if known is not None and known.leader_epoch == leader_epoch:
-            return
-        self.on_resigned(partition)
-        shard = GroupShard(partition, leader_epoch, self.config)
-        self._shards[partition] = shard
-        try:
-            position, end = self._log.offsets(partition)
-        except KafkaError as error:
-            self._load_failed(shard, error)
-            return
-        self._load(shard, position, end)
+        self._partitions.on_elected(partition, leader_epoch)
 
     def on_resigned(self, partition: int) -> None:
         """Another broker leads the partition now, or none."""
-        handle = self._loading.pop(partition, None)
-        if handle is not None:
-            handle.cancel()
-        shard = self._shards.pop(partition, None)
-        if shard is None:
-            return
+        self._partitions.on_resigned(partition)
+
+    def _loaded(self, shard: GroupShard) -> None:
+        self._carry_out(shard, shard.resume(self._now_ms()))
+        self._carry_out(shard, shard.consumer_groups.resume(self._consumers.settings))
+
+    def _lost(self, shard: GroupShard) -> None:
         self._carry_out(shard, shard.unload(ErrorCode.NOT_COORDINATOR))
 
     # Requests.
@@ -158,8 +150,8 @@ class GroupCoordinator:
         highest = self.config.group_max_session_timeout_ms
         if not error and not lowest <= request.session_timeout_ms <= highest:
             error = ErrorCode.INVALID_SESSION_TIMEOUT
-        shard = self._shard_of(request.group_id)
-        error = error or _shard_error(shard)
+        shard = self._partitions.shard_of(request.group_id)
+        error = error or shard_error(shard)
         if error or shard is None:
             return JoinResult(request.member_id, error)
         future: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
@@ -168,8 +160,8 @@ class GroupCoordinator:
 
     def sync_group(self, request: SyncRequest) -> Answer[SyncResult]:
         """INVALID_GROUP_ID, or what the group says."""
-        shard = self._shard_of(request.group_id)
-        error = self._group_id_error(request.group_id) or _shard_error(shard)
+        shard = self._partitions.shard_of(request.group_id)
+        error = self._group_id_error(request.group_id) or shard_error(shard)
         if error or shard is None:
             return SyncResult(error)
         future: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
@@ -178,8 +170,8 @@ class GroupCoordinator:
 
     def heartbeat(self, group_id: str, identity: MemberIdentity, generation: int) -> ErrorCode:
         """NONE while the group is being loaded: nothing is known against the member yet."""
-        shard = self._shard_of(group_id)
-        error = self._group_id_error(group_id) or _shard_error(shard)
+        shard = self._partitions.shard_of(group_id)
+        error = self._group_id_error(group_id) or shard_error(shard)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return ErrorCode.NONE
         if error or shard is None:
@@ -192,18 +184,24 @@ class GroupCoordinator:
         self, group_id: str, identities: Sequence[MemberIdentity]
     ) -> tuple[ErrorCode, list[ErrorCode]]:
         """An error for all of it, or one a member."""
-        shard = self._shard_of(group_id)
-        error = self._group_id_error(group_id) or _shard_error(shard)
+        shard = self._partitions.shard_of(group_id)
+        error = self._group_id_error(group_id) or shard_error(shard)
         if error or shard is None:
             return error, []
         errors, actions = shard.leave(group_id, identities, self._now_ms())
         self._carry_out(shard, actions)
         return ErrorCode.NONE, errors
 
+    def consumer_group_heartbeat(
+        self, request: ConsumerHeartbeat, member_id_is_ours: bool
+    ) -> Answer[HeartbeatAnswer | KafkaError]:
+        """A member of a group of the consumer protocol joins, lives or leaves (KIP-848)."""
+        return self._consumers.heartbeat(request, member_id_is_ours)
+
     def commit_offsets(self, request: CommitRequest) -> Answer[list[ErrorCode]]:
         """One error code an offset, in order, when the log has them."""
-        shard = self._shard_of(request.group_id)
-        error = _shard_error(shard)
+        shard = self._partitions.shard_of(request.group_id)
+        error = shard_error(shard)
         if error or shard is None:
             return [offset.error or error for offset in request.offsets]
         prepared, actions = shard.prepare_commit(request, self._now_ms())
@@ -215,20 +213,25 @@ class GroupCoordinator:
         return self._write_commit(shard, request.group_id, prepared)
 
     def fetch_offsets(
-        self, group_id: str, topics: Sequence[FetchTopic] | None, require_stable: bool
+        self,
+        group_id: str,
+        topics: Sequence[FetchTopic] | None,
+        require_stable: bool,
+        claim: MemberClaim = NOBODY,
     ) -> Answer[Fetched]:
         """The committed offsets of some topics, or of all.
 
+        Who claims to be a member must be one at that epoch (UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH).
         With `require_stable` (KIP-447) the answer waits for the commits that are under way.
         """
         under_way = self._last_commits.get(group_id) if require_stable else None
         # A write that is done and still here has not been applied yet: that is next in the loop.
         if under_way is None:
-            return self._fetched(group_id, topics)
+            return self._fetched(group_id, topics, claim)
         future: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
 
         def answer(_: object) -> None:
-            _settle(future, self._fetched(group_id, topics))
+            _settle(future, self._fetched(group_id, topics, claim))
 
         under_way.add_done_callback(answer)
         return future
@@ -237,16 +240,16 @@ class GroupCoordinator:
         self, states: Sequence[str], types: Sequence[str]
     ) -> tuple[ErrorCode, list[GroupOverview]]:
         """All groups that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS if not all yet."""
-        for shard in self._shards.values():
+        for shard in self._partitions.all():
             if shard.state is ShardState.LOADING:
                 return SHARD_ERRORS[shard.state], []
-        shards = self._active_shards()
+        shards = self._partitions.active()
         return ErrorCode.NONE, [each for shard in shards for each in listed(shard, states, types)]
 
     def describe_group(self, group_id: str) -> tuple[ErrorCode, GroupDescription]:
         """A group as it is now; GROUP_ID_NOT_FOUND comes with what a dead group looks like."""
-        shard = self._shard_of(group_id)
-        error = _shard_error(shard)
+        shard = self._partitions.shard_of(group_id)
+        error = shard_error(shard)
         if error or shard is None:
             return error, DEAD_GROUP._replace(state="")
         group = shard.groups.get(group_id)
@@ -254,10 +257,23 @@ class GroupCoordinator:
             return ErrorCode.GROUP_ID_NOT_FOUND, DEAD_GROUP
         return error, described(group)
 
+    def describe_consumer_group(
+        self, group_id: str
+    ) -> tuple[ErrorCode, ConsumerGroupDescription | None]:
+        """A group of the consumer protocol as it is now; GROUP_ID_NOT_FOUND for any other."""
+        shard = self._partitions.shard_of(group_id)
+        error = self._group_id_error(group_id) or shard_error(shard)
+        if error or shard is None:
+            return error, None
+        group = shard.consumer_groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND, None
+        return error, described_consumers(group, self.config)
+
     def delete_group(self, group_id: str) -> Answer[ErrorCode]:
         """NONE when the log has it; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
-        shard = self._shard_of(group_id)
-        error = _shard_error(shard)
+        shard = self._partitions.shard_of(group_id)
+        error = shard_error(shard)
         if error or shard is None:
             return error
         deletion = group_deletion(shard, group_id)
@@ -267,8 +283,8 @@ class GroupCoordinator:
         self, group_id: str, offsets: Sequence[tuple[str, int]]
     ) -> tuple[Answer[ErrorCode], frozenset[str]]:
         """NONE when the log has it, and the topics that were left alone as they are in use."""
-        shard = self._shard_of(group_id)
-        error = self._group_id_error(group_id) or _shard_error(shard)
+        shard = self._partitions.shard_of(group_id)
+        error = self._group_id_error(group_id) or shard_error(shard)
         if error or shard is None:
             return error, frozenset()
         keys = [OffsetKey(group_id, topic, partition) for topic, partition in offsets]
@@ -284,9 +300,14 @@ class GroupCoordinator:
 
     # Offsets.
 
-    def _fetched(self, group_id: str, topics: Sequence[FetchTopic] | None) -> Fetched:
-        shard = self._shard_of(group_id)
-        error = _shard_error(shard)
+    def _fetched(
+        self, group_id: str, topics: Sequence[FetchTopic] | None, claim: MemberClaim
+    ) -> Fetched:
+        shard = self._partitions.shard_of(group_id)
+        error = shard_error(shard)
+        consumers = None if shard is None else shard.consumer_groups.get(group_id)
+        if consumers is not None:
+            error = error or check_fetch(consumers, claim)
         if error or shard is None:
             return error, []
         if topics is None:
@@ -317,7 +338,7 @@ class GroupCoordinator:
                 shard.apply(prepared.entries, outcome.base_offset)
             _settle(future, [refused or error for refused in prepared.errors])
 
-        pending = self._append(shard, records, written)
+        pending = self._partitions.append(shard, records, self._now_ms(), written)
         if pending is None:
             return future.result()
         self._last_commits[group_id] = pending
@@ -329,7 +350,7 @@ class GroupCoordinator:
             del self._last_commits[group_id]
 
     def _forget_expired(self) -> None:
-        for shard in self._active_shards():
+        for shard in self._partitions.active():
             self._write_forgotten(shard, shard.expired(self._now_ms()))
         self.start()
 
@@ -358,7 +379,7 @@ class GroupCoordinator:
         last = len(forgotten.records) - _TOMBSTONES_PER_BATCH
         for start in range(0, len(forgotten.records), _TOMBSTONES_PER_BATCH):
             records = forgotten.records[start : start + _TOMBSTONES_PER_BATCH]
-            self._append(shard, records, partial(written, start >= last))
+            self._partitions.append(shard, records, self._now_ms(), partial(written, start >= last))
 
     # What the groups decided.
 
@@ -382,7 +403,7 @@ class GroupCoordinator:
 
         def written(outcome: Appended) -> None:
             group = shard.groups.get(group_id)
-            if self._shards.get(shard.partition) is not shard:
+            if not self._partitions.is_led(shard):
                 return
             if outcome.error:
                 _log.warning(
@@ -394,31 +415,7 @@ class GroupCoordinator:
                 error = append_error_to_client(outcome.error)
                 self._carry_out(shard, group.stored(store.sequel, error, self._now_ms()))
 
-        self._append(shard, [group_record(store.snapshot)], written)
-
-    def _append(
-        self,
-        shard: GroupShard,
-        records: Sequence[GroupRecord],
-        written: Callable[[Appended], None],
-    ) -> asyncio.Future[Appended] | None:
-        """Append the records as one batch; `written` is called now or when the outcome is known."""
-        builder = RecordBatchBuilder()
-        now_ms = self._now_ms()
-        for key, value in records:
-            builder.append(now_ms, key, value)
-        outcome = self._log.append(shard.partition, builder.build())
-        if isinstance(outcome, Appended):
-            written(outcome)
-            return None
-
-        def done(future: asyncio.Future[Appended]) -> None:
-            # Resigned meanwhile: the log, and so the state, is another broker's to say.
-            lost = future.cancelled() or self._shards.get(shard.partition) is not shard
-            written(Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER) if lost else future.result())
-
-        outcome.add_done_callback(done)
-        return outcome
+        self._partitions.append(shard, [group_record(store.snapshot)], self._now_ms(), written)
 
     def _park(self, waiting: dict[Waiter, asyncio.Future[T]], future: asyncio.Future[T]) -> Waiter:
         self._next_waiter += 1
@@ -426,41 +423,15 @@ class GroupCoordinator:
         return self._next_waiter
 
     def _expired(self, key: TimerKey) -> None:
-        shard = self._shard_of(key.group_id)
-        group = shard.groups.get(key.group_id) if shard is not None else None
-        if shard is not None and group is not None:
+        shard = self._partitions.shard_of(key.group_id)
+        if shard is None:
+            return
+        if key.group_id in shard.consumer_groups:
+            self._consumers.expired(shard, key)
+            return
+        group = shard.groups.get(key.group_id)
+        if group is not None:
             self._carry_out(shard, group.expired(key, self._now_ms()))
-
-    # Loading.
-
-    def _load(self, shard: GroupShard, position: int, end: int) -> None:
-        """Read one stretch of the log, then let others run before the next."""
-        self._loading.pop(shard.partition, None)
-        try:
-            if position < end:
-                stretch = self._log.read(
-                    shard.partition, position, self.config.offsets_load_buffer_size
-                )
-                next_position = position
-                for batch in batches(stretch):
-                    shard.replay(batch)
-                    next_position = batch.next_offset
-                # No whole batch: compaction has taken what was left.
-                position = next_position if next_position > position else end
-        except KafkaError as error:
-            self._load_failed(shard, error)
-            return
-        if position < end:
-            loop = asyncio.get_running_loop()
-            self._loading[shard.partition] = loop.call_soon(self._load, shard, position, end)
-            return
-        self._carry_out(shard, shard.resume(self._now_ms()))
-
-    def _load_failed(self, shard: GroupShard, error: KafkaError) -> None:
-        shard.state = ShardState.FAILED
-        _log.error(
-            "The groups of __consumer_offsets-%d could not be loaded: %s.", shard.partition, error
-        )
 
     # Finding one's way.
 
@@ -470,13 +441,7 @@ class GroupCoordinator:
 
     def partition_of(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that a group belongs to."""
-        return partition_for(group_id, self.partition_count)
-
-    def _shard_of(self, group_id: str) -> GroupShard | None:
-        return self._shards.get(self.partition_of(group_id))
-
-    def _active_shards(self) -> list[GroupShard]:
-        return [shard for shard in self._shards.values() if shard.state is ShardState.ACTIVE]
+        return self._partitions.partition_of(group_id)
 
     def _group_id_error(self, group_id: str) -> ErrorCode:
         return ErrorCode.NONE if group_id else ErrorCode.INVALID_GROUP_ID
@@ -489,7 +454,3 @@ def _settle(future: asyncio.Future[T], result: T) -> None:
     """Answer, unless whoever waited has gone away meanwhile."""
     if not future.done():
         future.set_result(result)
-
-
-def _shard_error(shard: GroupShard | None) -> ErrorCode:
-    return ErrorCode.NOT_COORDINATOR if shard is None else SHARD_ERRORS[shard.state]

@@ -100,11 +100,16 @@ class TimerKind(Enum):
     SESSION = "session"
     REBALANCE = "rebalance"
     INITIAL_DELAY = "initial delay"
+    JOIN = "join"
     SYNC = "sync"
 
 
 class TimerKey(NamedTuple):
-    """A timer's name; setting it again moves it. `member_id` is empty but for SESSION."""
+    """A timer's name; setting it again moves it.
+
+    In a classic group `member_id` is empty but for SESSION; in one of the consumer protocol every
+    timer is a member's.
+    """
 
     group_id: str
     kind: TimerKind

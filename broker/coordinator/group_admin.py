@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ...clients.errors import ErrorCode
 from .classic_group import ClassicGroup
+from .consumer_records import consumer_record
 from .group_members import Member
 from .group_records import OffsetKey
 from .group_shard import Forgotten, GroupShard, with_tombstones
@@ -18,7 +19,8 @@ from .group_state import GroupState
 from .offset_expiry import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
 CLASSIC_TYPE = "classic"
-"""The value of GroupType; groups of the consumer protocol would be `consumer`."""
+CONSUMER_TYPE = "consumer"
+"""The values of GroupType."""
 
 
 class GroupOverview(NamedTuple):
@@ -63,12 +65,20 @@ def listed(
     """
     wanted_states = {state.lower() for state in states}
     wanted_types = {each.lower() for each in types}
-    if wanted_types and CLASSIC_TYPE not in wanted_types:
-        return
+    for group in _overviews(shard):
+        if wanted_states and group.state.lower() not in wanted_states:
+            continue
+        if not wanted_types or group.group_type in wanted_types:
+            yield group
+
+
+def _overviews(shard: GroupShard) -> Iterable[GroupOverview]:
     for group_id, group in shard.groups.items():
-        state = group.state.value
-        if not wanted_states or state.lower() in wanted_states:
-            yield GroupOverview(group_id, group.protocol_type or "", state, CLASSIC_TYPE)
+        protocol_type = group.protocol_type or ""
+        yield GroupOverview(group_id, protocol_type, group.state.value, CLASSIC_TYPE)
+    for consumers in shard.consumer_groups.all():
+        state = consumers.state.value
+        yield GroupOverview(consumers.group_id, CONSUMER_PROTOCOL_TYPE, state, CONSUMER_TYPE)
 
 
 def described(group: ClassicGroup) -> GroupDescription:
@@ -92,6 +102,13 @@ def described(group: ClassicGroup) -> GroupDescription:
 
 def group_deletion(shard: GroupShard, group_id: str) -> ErrorCode | Forgotten:
     """What it takes to delete a group: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, or tombstones."""
+    if group_id in shard.consumer_groups:
+        ends = shard.consumer_groups.deletion(group_id)
+        if isinstance(ends, ErrorCode):
+            return ends
+        deletion = with_tombstones(shard.offsets.keys(group_id), [])
+        deletion.records.extend(consumer_record(each) for each in ends)
+        return deletion._replace(consumer_group_ids=[group_id])
     group = shard.groups.get(group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
@@ -112,9 +129,15 @@ class OffsetsDeletion(NamedTuple):
 
 
 def offsets_deletion(
-    shard: GroupShard, group_id: str, offsets: Iterable[OffsetKey]
+    shard: GroupShard, group_id: str, offsets: Sequence[OffsetKey]
 ) -> ErrorCode | OffsetsDeletion:
     """What it takes to delete offsets of a group: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, or this."""
+    consumers = shard.consumer_groups.get(group_id)
+    if consumers is not None:
+        topics = {key.topic for key in offsets}
+        return _offsets_deletion(
+            shard, offsets, frozenset(each for each in topics if consumers.subscribes_to(each))
+        )
     group = shard.groups.get(group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
@@ -122,6 +145,12 @@ def offsets_deletion(
     if group.state is not GroupState.EMPTY and not consumes:
         return ErrorCode.NON_EMPTY_GROUP
     in_use = frozenset(subscribed_topics(group) or ()) if consumes else frozenset[str]()
+    return _offsets_deletion(shard, offsets, in_use)
+
+
+def _offsets_deletion(
+    shard: GroupShard, offsets: Sequence[OffsetKey], in_use: frozenset[str]
+) -> OffsetsDeletion:
     known = [
         key for key in offsets if key.topic not in in_use and shard.offsets.get(key) is not None
     ]

@@ -153,7 +153,7 @@ def group_tombstone(group_id: str) -> GroupRecord:
 def read_record(
     key: bytes, value: bytes | None, record_offset: int
 ) -> OffsetEntry | GroupEntry | None:
-    """What a record says, or None for a type of a newer Kafka.
+    """What a record says, or None for a type that is not of these.
 
     Raises KafkaError(CORRUPT_MESSAGE) where it does not follow its schema.
     """

@@ -3,16 +3,25 @@
 Sans-IO, like the groups in it: requests in, answers and actions out, and the log's records folded
 back into state when the broker becomes the partition's leader. Property: whatever was answered as
 done is in the log, so folding the log anywhere else gives the same groups and offsets.
+
+A group id is that of a classic group or of one of the consumer protocol, never of both: the record
+that founds the one ends the other.
 """
 
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from ...clients.errors import ErrorCode
+from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.batch import RecordBatch
 from ...clients.record.control import ControlRecordType
 from .classic_group import ClassicGroup
+from .consumer_commits import check_commit
+from .consumer_group import ConsumerGroupState
+from .consumer_group_update import GroupChange, World
+from .consumer_groups import ConsumerGroups
+from .consumer_heartbeat import JOIN_EPOCH, ConsumerHeartbeat, HeartbeatAnswer
+from .consumer_records import consumer_record
 from .group_actions import (
     NO_MEMBER_ID,
     Action,
@@ -34,11 +43,11 @@ from .group_records import (
     OffsetKey,
     group_tombstone,
     offset_tombstone,
-    read_record,
 )
 from .group_state import GroupState
-from .offset_expiry import expiry_rule
+from .offset_expiry import consumer_expiry_rule, expiry_rule
 from .offsets import CommitRequest, OffsetStore, committed_offset, utf16_length
+from .shard_entries import ShardEntry, read_entry
 
 
 class ShardState(Enum):
@@ -48,6 +57,19 @@ class ShardState(Enum):
     ACTIVE = "served"
     FAILED = "its log could not be read"
 
+
+class ShardEvent(Enum):
+    """What may happen to a partition while it is led."""
+
+    LOADED = "its log was read to the end"
+    LOAD_FAILED = "its log could not be read on"
+
+
+# What cannot happen in a state is a mistake of ours.
+TRANSITIONS: dict[tuple[ShardState, ShardEvent], ShardState] = {
+    (ShardState.LOADING, ShardEvent.LOADED): ShardState.ACTIVE,
+    (ShardState.LOADING, ShardEvent.LOAD_FAILED): ShardState.FAILED,
+}
 
 SHARD_ERRORS: dict[ShardState, ErrorCode] = {
     ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -71,6 +93,7 @@ class Forgotten(NamedTuple):
     group_ids: list[str]
     # Whether groups go although somebody was sent away with an id and is expected back.
     even_if_awaited: bool = False
+    consumer_group_ids: Sequence[str] = ()
 
 
 class GroupShard:
@@ -81,10 +104,15 @@ class GroupShard:
         self.leader_epoch = leader_epoch
         self.state = ShardState.LOADING
         self.groups: dict[str, ClassicGroup] = {}
+        self.consumer_groups = ConsumerGroups()
         self.offsets = OffsetStore()
         self._config = config
         # Offsets committed in transactions that the log has not ended yet, by producer id.
         self._open_transactions: dict[int, list[OffsetEntry]] = {}
+
+    def happened(self, event: ShardEvent) -> None:
+        """Move on in `TRANSITIONS`."""
+        self.state = TRANSITIONS[self.state, event]
 
     # Requests.
 
@@ -93,6 +121,9 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if group is not None:
             return group.join(request, waiter, now_ms)
+        if request.group_id in self.consumer_groups:
+            refused = JoinResult(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return [CompleteJoin(waiter, refused)]
         if request.member_id != NO_MEMBER_ID:
             unknown = JoinResult(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
             return [CompleteJoin(waiter, unknown)]
@@ -128,10 +159,36 @@ class GroupShard:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities), []
         return group.leave(identities, now_ms)
 
+    def consumer_heartbeat(
+        self, request: ConsumerHeartbeat, world: World
+    ) -> tuple[GroupChange, HeartbeatAnswer]:
+        """A ConsumerGroupHeartbeat; who joins may take over an empty group. Raises KafkaError."""
+        classic = self.groups.get(request.group_id)
+        if classic is None:
+            return self.consumer_groups.heartbeat(request, world)
+        if request.member_epoch != JOIN_EPOCH or classic.state is not GroupState.EMPTY:
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Group {request.group_id} is not a consumer group.",
+            )
+        change, answer = self.consumer_groups.heartbeat(request, world)
+        end_of_classic = GroupEntry(request.group_id, None)
+        return change._replace(entries=(end_of_classic, *change.entries)), answer
+
     def prepare_commit(
         self, request: CommitRequest, now_ms: int
     ) -> tuple[ErrorCode | PreparedCommit, list[Action]]:
         """Whether and what to write for a commit; an error code where all of it is refused."""
+        consumers = self.consumer_groups.get(request.group_id)
+        if consumers is not None:
+            checked = check_commit(consumers, request)
+            if isinstance(checked, ErrorCode):
+                return checked, []
+            for each in request.offsets:
+                error = each.error or checked(each.topic_id, each.partition)
+                if error and not each.error:
+                    return error, []
+            return self._prepared(request, now_ms), []
         group = self.groups.get(request.group_id)
         if group is None:
             if request.generation >= 0:
@@ -173,7 +230,22 @@ class GroupShard:
             offsets.extend(gone)
             if self._is_idle(group) and len(gone) == len(self.offsets.keys(group_id)):
                 group_ids.append(group_id)
-        return with_tombstones(offsets, group_ids)
+        forgotten = with_tombstones(offsets, group_ids)
+        return self._with_expired_consumers(forgotten, now_ms)
+
+    def _with_expired_consumers(self, forgotten: Forgotten, now_ms: int) -> Forgotten:
+        consumer_group_ids: list[str] = []
+        for group in self.consumer_groups.all():
+            group_id = group.group_id
+            rule = consumer_expiry_rule(group, self._config.offsets_retention_ms, now_ms)
+            gone = self.offsets.expired(group_id, rule)
+            forgotten.offsets.extend(gone)
+            forgotten.records.extend(offset_tombstone(key) for key in gone)
+            is_idle = group.state is ConsumerGroupState.EMPTY
+            if is_idle and len(gone) == len(self.offsets.keys(group_id)):
+                forgotten.records.extend(consumer_record(each) for each in group.tombstones())
+                consumer_group_ids.append(group_id)
+        return forgotten._replace(consumer_group_ids=consumer_group_ids)
 
     def offsets_of_topic(self, topic: str) -> Forgotten:
         """What is to go because its topic is gone."""
@@ -192,6 +264,10 @@ class GroupShard:
                 continue
             group.delete(now_ms)
             del self.groups[group_id]
+        for group_id in forgotten.consumer_group_ids:
+            consumers = self.consumer_groups.get(group_id)
+            if consumers is not None and not consumers.members:
+                self.consumer_groups.forget(group_id)
 
     def _is_idle(self, group: ClassicGroup) -> bool:
         return group.state is GroupState.EMPTY and not group.members.pending_joins
@@ -210,22 +286,34 @@ class GroupShard:
             self._end_transaction(batch)
             return
         for record in batch.records():
-            entry = read_record(record.key or b"", record.value, record.offset)
-            if isinstance(entry, GroupEntry):
-                self._replay_group(entry, batch.max_timestamp)
-            elif entry is not None and batch.is_transactional and entry.committed is not None:
+            entry = read_entry(record.key or b"", record.value, record.offset)
+            if entry is None:
+                continue
+            if not isinstance(entry, OffsetEntry):
+                self.fold(entry, batch.max_timestamp)
+            elif batch.is_transactional and entry.committed is not None:
                 self._open_transactions.setdefault(batch.producer_id, []).append(entry)
-            elif entry is not None:
+            else:
                 self._replay_offset(entry, batch.max_timestamp)
 
+    def fold(self, entry: ShardEntry, now_ms: int) -> None:
+        """Take over what a group's record says, read back or just appended."""
+        if isinstance(entry, GroupEntry):
+            self._replay_group(entry, now_ms)
+        else:
+            self.consumer_groups.fold(entry)
+            if entry.group_id in self.consumer_groups:
+                # It may have been a simple group, which only had offsets.
+                self.groups.pop(entry.group_id, None)
+
     def resume(self, now_ms: int) -> list[Action]:
-        """The log has been read: the groups go on from where it says they are."""
-        self.state = ShardState.ACTIVE
+        """The log has been read: the classic groups go on from where it says they are."""
         return [action for group in self.groups.values() for action in group.resume(now_ms)]
 
     def unload(self, error: ErrorCode) -> list[Action]:
         """The broker leads the partition no longer: everyone who waits is told to look again."""
-        return [action for group in self.groups.values() for action in group.unload(error)]
+        actions = [action for group in self.groups.values() for action in group.unload(error)]
+        return [*actions, *self.consumer_groups.unload()]
 
     def _replay_group(self, entry: GroupEntry, now_ms: int) -> None:
         if entry.snapshot is None:
@@ -234,11 +322,13 @@ class GroupShard:
         group = ClassicGroup(entry.group_id, self._config, now_ms)
         group.restore(entry.snapshot)
         self.groups[entry.group_id] = group
+        self.consumer_groups.forget(entry.group_id)
 
     def _replay_offset(self, entry: OffsetEntry, now_ms: int) -> None:
         key = entry.key
         self.offsets.apply(key, entry.committed)
-        if entry.committed is not None and key.group_id not in self.groups:
+        is_known = key.group_id in self.groups or key.group_id in self.consumer_groups
+        if entry.committed is not None and not is_known:
             self.groups[key.group_id] = ClassicGroup(key.group_id, self._config, now_ms)
 
     def _end_transaction(self, batch: RecordBatch) -> None:

@@ -4,12 +4,14 @@ An offset with a time of its own (OffsetCommit v2-v4) goes when that has come. F
 `offsets.retention.minutes` counts from when nobody needed the offset any more: for an empty group
 since it became empty, for a simple group since the commit, for a stable consumer group since the
 commit, but only of topics that it no longer subscribes to. While a group rebalances nothing goes.
+In a group of the consumer protocol it counts since the commit, for topics without a subscriber.
 """
 
 import struct
 from collections.abc import Callable
 
 from .classic_group import ClassicGroup
+from .consumer_group import ConsumerGroup
 from .group_records import CommittedOffset
 from .group_state import GroupState
 
@@ -39,6 +41,21 @@ def expiry_rule(
         if since_empty and group.state_timestamp_ms != -1:
             since_ms = group.state_timestamp_ms
         return now_ms - since_ms >= retention_ms
+
+    return is_expired
+
+
+def consumer_expiry_rule(
+    group: ConsumerGroup, retention_ms: int, now_ms: int
+) -> Callable[[str, CommittedOffset], bool]:
+    """The same for a group of the consumer protocol, whose subscriptions are always known."""
+
+    def is_expired(topic: str, committed: CommittedOffset) -> bool:
+        if group.subscribes_to(topic):
+            return False
+        if committed.expire_timestamp_ms is not None:
+            return now_ms >= committed.expire_timestamp_ms
+        return now_ms - committed.commit_timestamp_ms >= retention_ms
 
     return is_expired
 

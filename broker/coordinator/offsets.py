@@ -50,6 +50,16 @@ class FetchTopic(NamedTuple):
     partitions: Sequence[int]
 
 
+class MemberClaim(NamedTuple):
+    """Who says that it asks as a member of a group of the consumer protocol, and its epoch."""
+
+    member_id: str | None = None
+    member_epoch: int = -1
+
+
+NOBODY = MemberClaim()
+"""Who asks without saying so: an administrator, or a member of a classic group."""
+
 NO_COMMITTED_OFFSET = CommittedOffset(NO_OFFSET, NO_LEADER_EPOCH, "", 0, None, ZERO_UUID)
 """The answer for a partition for which nothing was committed; no error goes with it."""
 

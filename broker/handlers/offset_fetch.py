@@ -2,8 +2,8 @@
 
 Versions 1-10. A partition without one is answered with offset -1 and no error, and so is a group
 that does not exist. v2 all topics (null), error at the top; v7 `require_stable` waits for commits
-that are under way (KIP-447); v8 several groups (KIP-709); v10 names topics by their ids. v9's
-member id and epoch are the consumer protocol's (KIP-848) and mean nothing to a classic group.
+that are under way (KIP-447); v8 several groups (KIP-709); v9 member id and
+epoch, which a group of the consumer protocol checks (KIP-848); v10 names topics by their ids.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from ...replication.cluster_image import ClusterImage
 from ..context import BrokerContext, RequestContext
 from ..coordinator.group import Answer, Fetched, FetchedTopic
 from ..coordinator.group_records import CommittedOffset
-from ..coordinator.offsets import NO_COMMITTED_OFFSET, FetchTopic
+from ..coordinator.offsets import NO_COMMITTED_OFFSET, NOBODY, FetchTopic, MemberClaim
 
 _FIRST_WITH_TOP_LEVEL_ERROR = 2
 _FIRST_WITH_SEVERAL_GROUPS = 8
@@ -38,6 +38,7 @@ class _Asked(NamedTuple):
 
     group_id: str
     topics: Sequence[FetchTopic] | None
+    claim: MemberClaim = NOBODY
 
 
 def handle(
@@ -46,7 +47,8 @@ def handle(
     image = broker.controller.image
     fetch = broker.group_coordinator.fetch_offsets
     asked = list(_asked(request, image, context.api_version))
-    answers = [fetch(each.group_id, each.topics, request.require_stable) for each in asked]
+    stable = request.require_stable
+    answers = [fetch(each.group_id, each.topics, stable, each.claim) for each in asked]
     known = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
     if len(known) == len(answers):
         return _response(image, context.api_version, asked, known)
@@ -76,6 +78,7 @@ def _asked(request: OffsetFetchRequest, image: ClusterImage, version: int) -> It
         yield _Asked(
             group.group_id,
             None if wanted is None else [_wanted(image, each, by_id) for each in wanted],
+            MemberClaim(group.member_id, group.member_epoch),
         )
 
 

@@ -18,7 +18,6 @@ from tierlog.broker.coordinator.group_actions import (
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
 from tierlog.broker.coordinator.group_records import (
     CommittedOffset,
-    GroupEntry,
     OffsetEntry,
     read_record,
 )
@@ -127,13 +126,14 @@ def commit_request(offset: int, topic: str = "topic") -> CommitRequest:
     return CommitRequest(GROUP, MemberIdentity("", None), -1, None, True, [wanted])
 
 
-def written(log: MemoryOffsetsLog) -> list[OffsetEntry | GroupEntry | None]:
+def written(log: MemoryOffsetsLog) -> list[tuple[object, ...]]:
     """What the log of the group's partition says, record by record."""
-    return [
+    entries = [
         read_record(record.key or b"", record.value, record.offset)
         for batch in batches(bytes(log.partitions.get(PARTITION, b"")))
         for record in batch.records()
     ]
+    return [entry for entry in entries if entry is not None]
 
 
 async def stable_group(broker: Broker, *names: str) -> None:
@@ -400,7 +400,7 @@ def test_offsets_of_an_empty_group_are_forgotten_and_then_the_group() -> None:
         await asyncio.sleep(2 * 3_600)
         assert await broker.committed() == NO_COMMITTED_OFFSET.offset
         last_two = written(broker.log)[-2:]
-        assert [entry[1] for entry in last_two if entry is not None] == [None, None]
+        assert [entry[1] for entry in last_two] == [None, None]
         second = Broker(loop, broker.log)
         await second.elect()
         assert await second.committed() == NO_COMMITTED_OFFSET.offset

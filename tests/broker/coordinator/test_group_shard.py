@@ -249,7 +249,7 @@ def test_offsets_of_a_transaction_count_once_it_is_committed(
 
 
 def test_records_of_a_newer_kafka_are_passed_over_and_broken_ones_are_not() -> None:
-    shard = fold([GroupRecord(b"\0\x03\0\1g", b"\0\0whatever")])
+    shard = fold([GroupRecord(b"\0\x63\0\1g", b"\0\0whatever")])
     assert shard.groups == {}
     for record in (
         GroupRecord(b"\0", b""),

@@ -1,0 +1,72 @@
+"""ConsumerGroupHeartbeat (key 68): a member of a group of the consumer protocol (KIP-848).
+
+Versions 0-1. Answered when what the group decided is in the log. Until version 1 the coordinator
+draws the id of a member that joins without one; from 1 on the member draws it (KIP-1082), and may
+subscribe to a regular expression. A cluster whose `group.version` is 0 does not serve this, and
+says so in the answer.
+"""
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from ..context import BrokerContext, Later, RequestContext
+from ..coordinator.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
+from ..coordinator.consumer_records import by_topic
+
+_GROUP_VERSION = "group.version"
+_FIRST_WITH_IDS_OF_MEMBERS = 1
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Later[HeartbeatAnswer | KafkaError]:
+    if not broker.controller.image.features.get(_GROUP_VERSION, 0):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    owned = request.topic_partitions
+    names = request.subscribed_topic_names
+    heartbeat = ConsumerHeartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.instance_id,
+        request.rack_id,
+        request.rebalance_timeout_ms,
+        None if names is None else tuple(names),
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        None
+        if owned is None
+        else frozenset((topic.topic_id, each) for topic in owned for each in topic.partitions),
+        context.client_id or "",
+        f"/{context.client_host}",
+    )
+    is_ours = context.api_version < _FIRST_WITH_IDS_OF_MEMBERS
+    answer = broker.group_coordinator.consumer_group_heartbeat(heartbeat, is_ours)
+    if isinstance(answer, HeartbeatAnswer | KafkaError):
+        return _response(answer)
+    return Later(answer, _response)
+
+
+def _response(answer: HeartbeatAnswer | KafkaError) -> ConsumerGroupHeartbeatResponse:
+    if isinstance(answer, KafkaError):
+        return ConsumerGroupHeartbeatResponse(
+            error_code=answer.code, error_message=answer.message or None
+        )
+    assigned = answer.assigned
+    return ConsumerGroupHeartbeatResponse(
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+        assignment=None
+        if assigned is None
+        else Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=numbers)
+                for topic_id, numbers in by_topic(assigned).items()
+            ]
+        ),
+    )
