@@ -88,7 +88,7 @@ class Apis:
         except Exception as error:
             raise self._failure(route, header, error) from error
         if isinstance(result, Later):
-            return Deferred(result.future, self._responder(route, header, result.then))
+            return Deferred(result.work, self._responder(route, header, result.then))
         return Deferred(result, self._responder(route, header, _identity))
 
     def _responder(

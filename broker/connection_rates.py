@@ -5,16 +5,14 @@ Those of one address above its `connection_creation_rate` quota are closed, and 
 that the address is served at its rate however hard it tries (`ConnectionQuotas`).
 """
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from .quotas import Meter
+from .quotas import Kept, Meter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNLIMITED = 2**31 - 1
-_ADDRESSES_MAX = 10_000
 
 
 class ConnectionRates:
@@ -24,18 +22,14 @@ class ConnectionRates:
         self.address_limit: Callable[[str], float | None] | None = None
         """The quota of an address; None where no address has one."""
         self._all = Meter()
-        self._by_address: OrderedDict[str, Meter] = OrderedDict()
+        self._by_address = Kept[str, Meter](Meter)
 
     def is_too_fast(self, address: str, now: float) -> bool:
         """Count a connection of this address; whether it is one too many."""
         limit = None if self.address_limit is None else self.address_limit(address)
         if limit is None:
             return False
-        meter = self._by_address.get(address)
-        if meter is None:
-            meter = self._by_address[address] = Meter()
-            if len(self._by_address) > _ADDRESSES_MAX:
-                self._by_address.popitem(last=False)
+        meter = self._by_address[address]
         meter.record(1, now)
         if meter.excess_s(limit, now) <= 0:
             return False

@@ -1,13 +1,14 @@
 """What every handler is handed: the broker's parts, and the request's circumstances."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ..clients.environment import Environment
 from ..clients.protocol.schema import Message
 from ..replication.controller import Controller
+from ..replication.controller_config import PartitionCharge, no_charge
 from ..replication.replica_manager import ReplicaManager
 from ..storage.log_manager import LogManager
 from .config import BrokerConfig
@@ -33,14 +34,14 @@ class NoAnswer(Exception):
 
 
 class Later(NamedTuple, Generic[T]):
-    """An answer that waits for a future, without a task of its own."""
+    """An answer made of what is waited for; a future needs no task of its own."""
 
-    future: asyncio.Future[T]
+    work: asyncio.Future[T] | Coroutine[object, object, T]
     then: Callable[[T], Message]
 
 
 class RequestContext(NamedTuple):
-    """Who asks, and in which version."""
+    """Who asks, in which version, and what counts the partitions that the request changes."""
 
     api_key: int
     api_version: int
@@ -49,6 +50,7 @@ class RequestContext(NamedTuple):
     client_host: str
     listener: str
     principal: str = "User:ANONYMOUS"
+    charge_partitions: PartitionCharge = no_charge
 
 
 class Node(NamedTuple):

@@ -11,13 +11,16 @@ full, so that a start from idle is no excess.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
 from ..replication.cluster_image import QuotaEntity
 
 SAMPLES, SAMPLE_S = 11, 1.0
-_METERS_MAX = 10_000
+_KEPT_MAX = 10_000
+
+T = TypeVar("T")
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class Quota(NamedTuple):
@@ -62,12 +65,32 @@ class Meter:
             self._total = 0.0
 
 
+class Kept(Generic[KeyT, T]):
+    """One thing for each key, made when first asked for; of too many, the longest unused goes."""
+
+    __slots__ = ("_kept", "_make")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._kept: OrderedDict[KeyT, T] = OrderedDict()
+
+    def __getitem__(self, key: KeyT) -> T:
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = self._make()
+            if len(self._kept) > _KEPT_MAX:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(key)
+        return found
+
+
 class ClientQuotas:
     """The quotas of one broker, and the meters of those that are subject to one."""
 
     def __init__(self) -> None:
         self._quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
-        self._meters: OrderedDict[tuple[str, str, str], Meter] = OrderedDict()
+        self._meters = Kept[tuple[str, str, str], Meter](Meter)
 
     def update(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Let these hold from now on."""
@@ -109,12 +132,5 @@ class ClientQuotas:
         return None
 
     def meter(self, quota: Quota) -> Meter:
-        """The meter of those who share a quota; of too many, the longest unused is forgotten."""
-        meter = self._meters.get(quota.shared_by)
-        if meter is None:
-            meter = self._meters[quota.shared_by] = Meter()
-            if len(self._meters) > _METERS_MAX:
-                self._meters.popitem(last=False)
-        else:
-            self._meters.move_to_end(quota.shared_by)
-        return meter
+        """The meter of those who share a quota."""
+        return self._meters[quota.shared_by]

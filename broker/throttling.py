@@ -4,12 +4,14 @@ Only a broker with quotas serves its clients through this class; `Apis` knows no
 nobody else pays. As in `KafkaApis`: a produce request counts with its size, a fetch with the size
 of its answer; a fetch above its quota is answered empty and counts nothing. Whoever is above
 several quotas waits for the longest. A request's time on the event loop counts against
-`request_percentage`, and is never punished with more than a second at once.
+`request_percentage`, and is never punished with more than a second at once. Partitions that are
+created and deleted count against `controller_mutation_rate`, for which older versions only wait.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import NamedTuple, cast
 
 from ..clients.protocol.api import ApiKey
 from ..clients.protocol.codec import encode
@@ -19,10 +21,28 @@ from ..clients.protocol.schema import Chunk, Message
 from .apis import Apis, Handler, HandlerResult
 from .connection import Answer, Client, Deferred
 from .context import BrokerContext, Later, RequestContext
-from .quotas import ClientQuotas, Quota
+from .mutation_quotas import MutationCharge, TokenBucket
+from .quotas import ClientQuotas, Kept, Quota
 
 _REQUEST_WAIT_MAX_S = 1.0
 _SIZE_BYTES = 4
+_ALWAYS = 0
+_STRICT_SINCE: Mapping[int, int] = {
+    ApiKey.CREATE_TOPICS: 6,
+    ApiKey.DELETE_TOPICS: 5,
+    ApiKey.CREATE_PARTITIONS: 3,
+    # A topic is created in passing with the newest CreateTopics.
+    ApiKey.METADATA: _ALWAYS,
+}
+"""What changes partitions, and from which version on it is refused above the quota (KIP-599)."""
+
+
+class _Used(NamedTuple):
+    """What a request took: bytes received, time on the event loop, partitions changed."""
+
+    request_bytes: int
+    busy_s: float
+    mutation: MutationCharge | None
 
 
 class ThrottlingApis(Apis):
@@ -32,6 +52,7 @@ class ThrottlingApis(Apis):
         super().__init__(broker)
         self.quotas = quotas
         self._loop = asyncio.get_running_loop()
+        self._buckets = Kept[tuple[str, str, str], TokenBucket](TokenBucket)
         # Of the request that is being answered at this moment.
         self._request_bytes = 0
         self._wait_s = 0.0
@@ -69,22 +90,25 @@ class ThrottlingApis(Apis):
             started = self._loop.time()
             if isinstance(request, FetchRequest):
                 self._bound(context, request)
+            mutation = self._mutation(context)
+            if mutation is not None:
+                context = context._replace(charge_partitions=mutation.charge)
             result = handle(broker, context, request)
             busy_s = self._loop.time() - started
 
             def finish(response: Message | None) -> Message | None:
-                return self._finish(context, response, request_bytes, busy_s)
+                used = _Used(request_bytes, busy_s, mutation)
+                return self._finish(context, response, used)
 
             if result is None or isinstance(result, Message):
                 return finish(result)
-            if isinstance(result, Later):
-                then = result.then
+            work, then = result if isinstance(result, Later) else (result, _identity)
 
-                def finish_later(done: object) -> Message:
-                    return cast("Message", finish(then(done)))
+            def finish_later(done: object) -> Message:
+                return cast("Message", finish(then(done)))
 
-                return Later(result.future, finish_later)
-            return _finished(result, finish)
+            # Measured when the answer is made, as nobody else's is then: see `answer`.
+            return Later(work, finish_later)
 
         return measured
 
@@ -94,29 +118,38 @@ class ThrottlingApis(Apis):
         if quota is not None:
             request.max_bytes = min(request.max_bytes, max(int(quota.window), 1))
 
+    def _mutation(self, context: RequestContext) -> MutationCharge | None:
+        strict_since = _STRICT_SINCE.get(context.api_key)
+        if strict_since is None:
+            return None
+        quota = self._quota("controller_mutation_rate", context)
+        if quota is None:
+            return None
+        bucket = self._buckets[quota.shared_by]
+        is_strict = context.api_version >= strict_since
+        return MutationCharge(bucket, quota.limit, is_strict, self._loop.time)
+
     def _finish(
-        self,
-        context: RequestContext,
-        response: Message | None,
-        request_bytes: int,
-        busy_s: float,
+        self, context: RequestContext, response: Message | None, used: "_Used"
     ) -> Message | None:
         """Count what the request took, and tell the client for how long to wait."""
         now = self._loop.time()
         wait_s = 0.0
         quota = self._quota("request_percentage", context)
         if quota is not None:
-            wait_s = min(self._use(quota, busy_s * 100, now), _REQUEST_WAIT_MAX_S)
+            wait_s = min(self._use(quota, used.busy_s * 100, now), _REQUEST_WAIT_MAX_S)
+        if used.mutation is not None and context.api_key != ApiKey.METADATA:
+            wait_s = max(wait_s, used.mutation.wait_s(now))
         if context.api_key == ApiKey.PRODUCE:
             quota = self._quota("producer_byte_rate", context)
             if quota is not None:
-                wait_s = max(wait_s, self._use(quota, request_bytes, now))
+                wait_s = max(wait_s, self._use(quota, used.request_bytes, now))
         elif isinstance(response, FetchResponse):
             fetch_wait_s = self._fetched(context, response, now)
             wait_s = max(wait_s, fetch_wait_s)
             if wait_s > 0:
                 response = FetchResponse(session_id=response.session_id)
-        wait_ms = int(wait_s * 1000)
+        wait_ms = ceil(wait_s * 1000)
         self._wait_s = wait_ms / 1000
         if wait_ms and response is not None and hasattr(response, "throttle_time_ms"):
             # Nearly every response has the field; there is no class for those that do.
@@ -144,11 +177,8 @@ class ThrottlingApis(Apis):
         return meter.excess_s(quota.limit, now)
 
 
-async def _finished(
-    work: Coroutine[object, object, Message | None],
-    finish: Callable[[Message | None], Message | None],
-) -> Message | None:
-    return finish(await work)
+def _identity(response: object) -> Message:
+    return cast("Message", response)
 
 
 def _wake(future: "asyncio.Future[object]") -> None:

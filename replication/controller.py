@@ -38,7 +38,7 @@ from .broker_control import (
     unregister_broker,
 )
 from .cluster_image import ClusterDelta, ClusterImage
-from .controller_config import ControllerConfig, Decision
+from .controller_config import ControllerConfig, Decision, PartitionCharge, no_charge
 from .metadata_log import MetadataLog
 
 if TYPE_CHECKING:
@@ -350,12 +350,14 @@ class Controller:
             if write is not None:
                 write.fail(_not_controller())
 
-    async def create_topics(self, request: "CreateTopicsRequest") -> "CreateTopicsResponse":
+    async def create_topics(
+        self, request: "CreateTopicsRequest", charge: PartitionCharge = no_charge
+    ) -> "CreateTopicsResponse":
         """Create topics; each topic's result says how it went."""
         from .topic_control import TopicControl, create_topics, refused_creation
 
         environment = self._environment
-        control = TopicControl(self._config, environment.random_uuid, environment.random)
+        control = TopicControl(self._config, environment.random_uuid, environment.random, charge)
         try:
             return await self._write(
                 lambda image: create_topics(control, image, request), request.timeout_ms
@@ -363,19 +365,22 @@ class Controller:
         except KafkaError as error:
             return refused_creation(request, error)
 
-    async def delete_topics(self, request: "DeleteTopicsRequest") -> "DeleteTopicsResponse":
+    async def delete_topics(
+        self, request: "DeleteTopicsRequest", charge: PartitionCharge = no_charge
+    ) -> "DeleteTopicsResponse":
         """Delete topics; each topic's result says how it went."""
         from .topic_control import delete_topics, refused_deletion
 
         try:
             return await self._write(
-                lambda image: delete_topics(self._config, image, request), request.timeout_ms
+                lambda image: delete_topics(self._config, image, request, charge),
+                request.timeout_ms,
             )
         except KafkaError as error:
             return refused_deletion(request, error)
 
     async def create_partitions(
-        self, request: "CreatePartitionsRequest"
+        self, request: "CreatePartitionsRequest", charge: PartitionCharge = no_charge
     ) -> "CreatePartitionsResponse":
         """Add partitions to topics; each topic's result says how it went."""
         from .topic_control import create_partitions, refused_partitions
@@ -383,7 +388,8 @@ class Controller:
         random = self._environment.random
         try:
             return await self._write(
-                lambda image: create_partitions(image, request, random), request.timeout_ms
+                lambda image: create_partitions(image, request, random, charge),
+                request.timeout_ms,
             )
         except KafkaError as error:
             return refused_partitions(request, error)

@@ -4,10 +4,10 @@ The rules themselves (`topic_control.py`, `partition_control.py`, `config_contro
 `broker_control.py`) are pure: an image, a request and this configuration in, a `Decision` out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from ..clients.protocol.schema import Message
 from ..storage.config import LogConfig
@@ -16,6 +16,17 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 RECORDS_PER_OPERATION_MAX = 10_000
 """Metadata records that one request may cause, and partitions it may create."""
+
+
+PartitionCharge: TypeAlias = Callable[[int], None]
+"""Counts partitions created or deleted against their client's quota.
+
+Raises KafkaError(THROTTLING_QUOTA_EXCEEDED).
+"""
+
+
+def no_charge(_: int) -> None:
+    """The charge of whoever is subject to no quota."""
 
 
 class ConfigSource(IntEnum):

@@ -33,7 +33,13 @@ from ..clients.protocol.messages.delete_topics import (
 from ..clients.protocol.schema import Message
 from .cluster_image import ClusterImage, TopicImage
 from .config_control import config_record, new_topic_config, topic_config_in_force
-from .controller_config import RECORDS_PER_OPERATION_MAX, ControllerConfig, Decision
+from .controller_config import (
+    RECORDS_PER_OPERATION_MAX,
+    ControllerConfig,
+    Decision,
+    PartitionCharge,
+    no_charge,
+)
 from .metadata_records import RemoveTopicRecord, TopicRecord
 from .partition_control import check_assignment, new_partition
 from .placement import place_replicas
@@ -47,11 +53,12 @@ _TOO_MANY_RECORDS = "Unable to perform excessively large batch operation."
 
 
 class TopicControl(NamedTuple):
-    """The node's part in decisions about topics: settings, fresh ids, chance."""
+    """What decides besides the image: settings, fresh ids, chance, and what the client may do."""
 
     config: ControllerConfig
     new_topic_id: Callable[[], Uuid]
     random: "Random"
+    charge: PartitionCharge = no_charge
 
 
 def create_topics(
@@ -76,7 +83,7 @@ def create_topics(
             result, topic_records = _create_topic(control, image, topic)
         except KafkaError as error:
             result = CreatableTopicResult(
-                name=name, error_code=error.code, error_message=error.message, configs=[]
+                name=name, error_code=error.code, error_message=error.message or None, configs=[]
             )
         else:
             records += topic_records
@@ -109,6 +116,7 @@ def _create_topic(
         control.config, [(stated.name, stated.value) for stated in topic.configs]
     )
     assignments = _assignments(control, image, topic)
+    control.charge(len(assignments))
     topic_id = control.new_topic_id()
     partitions = [
         new_partition(image, topic_id, partition, replicas)
@@ -213,7 +221,10 @@ def _stated_assignments(image: ClusterImage, topic: CreatableTopic) -> list[list
 
 
 def delete_topics(
-    config: ControllerConfig, image: ClusterImage, request: DeleteTopicsRequest
+    config: ControllerConfig,
+    image: ClusterImage,
+    request: DeleteTopicsRequest,
+    charge: PartitionCharge = no_charge,
 ) -> Decision[DeleteTopicsResponse]:
     """Decide on each topic of the request, which names it or gives its id."""
     asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
@@ -235,12 +246,13 @@ def delete_topics(
                 # Answered where it is named.
                 continue
             _check_named_once(topic, by_name, by_id)
+            charge(len(topic.partitions))
         except KafkaError as error:
             result = DeletableTopicResult(
                 name=state.name,
                 topic_id=state.topic_id,
                 error_code=error.code,
-                error_message=error.message,
+                error_message=error.message or None,
             )
         else:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
@@ -303,7 +315,10 @@ def _check_named_once(topic: TopicImage, by_name: Counter[str], by_id: Counter[U
 
 
 def create_partitions(
-    image: ClusterImage, request: CreatePartitionsRequest, random: "Random"
+    image: ClusterImage,
+    request: CreatePartitionsRequest,
+    random: "Random",
+    charge: PartitionCharge = no_charge,
 ) -> Decision[CreatePartitionsResponse]:
     """Decide on each topic of the request; with `validate_only` nothing is recorded."""
     named = Counter(topic.name for topic in request.topics)
@@ -314,7 +329,7 @@ def create_partitions(
         try:
             if named[name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            added = _add_partitions(image, topic, random)
+            added = _add_partitions(image, topic, random, charge)
             if len(records) + len(added) > RECORDS_PER_OPERATION_MAX:
                 raise _policy(_TOO_MANY_RECORDS)
         except KafkaError as error:
@@ -350,7 +365,7 @@ def _policy(message: str) -> KafkaError:
 
 
 def _add_partitions(
-    image: ClusterImage, asked: CreatePartitionsTopic, random: "Random"
+    image: ClusterImage, asked: CreatePartitionsTopic, random: "Random", charge: PartitionCharge
 ) -> Sequence[Message]:
     topic = image.topics_by_name.get(asked.name)
     if topic is None:
@@ -370,16 +385,17 @@ def _add_partitions(
     if additional > RECORDS_PER_OPERATION_MAX:
         raise _policy(_TOO_MANY_RECORDS)
     replication_factor = len(topic.partitions[0].replicas)
+    if asked.assignments is not None and len(asked.assignments) != additional:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only "
+            f"{len(asked.assignments)} assignment(s) were specified.",
+        )
+    charge(additional)
     if asked.assignments is None:
         assignments = place_replicas(image.brokers, additional, replication_factor, random)
     else:
         assignments = [assignment.broker_ids for assignment in asked.assignments]
-        if len(assignments) != additional:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {additional} additional partition(s), but only "
-                f"{len(assignments)} assignment(s) were specified.",
-            )
         for replicas in assignments:
             check_assignment(image, replicas, replication_factor)
     return [

@@ -16,4 +16,4 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: CreatePartitionsRequest
 ) -> Coroutine[object, object, CreatePartitionsResponse]:
     """Pass the request on; the answer comes when its records are committed."""
-    return broker.controller.create_partitions(request)
+    return broker.controller.create_partitions(request, context.charge_partitions)

@@ -13,4 +13,4 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: CreateTopicsRequest
 ) -> Coroutine[object, object, CreateTopicsResponse]:
     """Pass the request on; the answer comes when its records are committed."""
-    return broker.controller.create_topics(request)
+    return broker.controller.create_topics(request, context.charge_partitions)

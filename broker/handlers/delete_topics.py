@@ -14,4 +14,4 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: DeleteTopicsRequest
 ) -> Coroutine[object, object, DeleteTopicsResponse]:
     """Pass the request on; the answer comes when its records are committed."""
-    return broker.controller.delete_topics(request)
+    return broker.controller.delete_topics(request, context.charge_partitions)

@@ -25,6 +25,12 @@ from ..authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATI
 from ..context import BrokerContext, RequestContext
 
 _CREATE_TIMEOUT_MS = 30_000
+_TO_BE_ASKED_AGAIN = (
+    ErrorCode.NONE,
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    # Its client finds no topic yet, asks again, and by then may be under its quota.
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+)
 
 
 def handle(
@@ -72,11 +78,11 @@ async def _create_then_respond(
         ],
         timeout_ms=_CREATE_TIMEOUT_MS,
     )
-    created = await broker.controller.create_topics(creation)
+    created = await broker.controller.create_topics(creation, context.charge_partitions)
     refused = {
         each.name: ErrorCode(each.error_code)
         for each in created.topics
-        if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        if each.error_code not in _TO_BE_ASKED_AGAIN
     }
     assert request.topics is not None
     return _response(broker, context, request, request.topics, refused)

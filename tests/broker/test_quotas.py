@@ -15,7 +15,11 @@ from tierlog.clients.protocol.messages.alter_client_quotas import (
     EntryData,
     OpData,
 )
-from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tierlog.clients.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from tierlog.clients.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -186,3 +190,19 @@ def test_a_name_that_is_asked_for_is_still_served_under_a_request_quota(tmp_path
         limit(client, "request_percentage", None)
         answer = client.ask(MetadataRequest(topics=[]), 5, MetadataResponse)
         assert answer.throttle_time_ms == 0
+
+
+def test_what_is_answered_later_holds_its_client_back_too(tmp_path: Path) -> None:
+    def create(client: RawClient, name: str, partitions: int) -> tuple[int, int]:
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
+        answer = client.ask(request, 7, CreateTopicsResponse)
+        return answer.topics[0].error_code, answer.throttle_time_ms
+
+    with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
+        limit(client, "controller_mutation_rate", 10.0)
+        assert create(client, "a", 120) == (0, 0)
+        code, throttle_ms = create(client, "b", 1)
+        assert code == 89
+        assert 0 < throttle_ms <= 1_000
+        assert create(client, "b", 1) == (0, 0)

@@ -160,13 +160,16 @@ class SideBySide:
 
 
 @contextmanager
-def both_brokers(directory: Path) -> Generator[tuple[int, int], None, None]:
-    """Apache Kafka and ours, both empty; their ports."""
+def both_brokers(
+    directory: Path, stated: Mapping[str, str] | None = None
+) -> Generator[tuple[int, int], None, None]:
+    """Apache Kafka and ours, both empty and with what is stated; their ports."""
     settings = {
         "auto.create.topics.enable": "false",
         "node.id": "1",
         # The records are of 2023, and retention must not take them.
         "log.retention.ms": "-1",
+        **(stated or {}),
     }
     untiered = {**settings, "remote.log.storage.system.enable": "false"}
     for name in ("kafka", "ours"):
