@@ -13,7 +13,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
+from ..clients.kafka_uuid import ZERO_UUID, Uuid, uuid_from_string, uuid_to_string
 from ..clients.topic_partition import TopicPartition
 from .checkpoint import (
     RECOVERY_POINT_FILE,
@@ -54,6 +54,8 @@ class LogDir:
     def __init__(self, files: Files, path: str) -> None:
         self.files = files
         self.path = path
+        self.directory_id = ZERO_UUID
+        """By which the cluster's metadata knows it (KIP-858); zero until it is opened."""
         self.is_online = True
         self.failure: OSError | None = None
         self.on_failure: FailureListener | None = None

@@ -1,7 +1,8 @@
 """How the files and directories of a log are named (Kafka's `LogFileUtils`, `UnifiedLog`).
 
 A segment's files carry its base offset in twenty digits: `00000000000000000123.log` and so on. A
-partition's directory is `topic-0`; `topic-0.<id>-delete` is on its way out.
+partition's directory is `topic-0`; `topic-0.<id>-delete` is on its way out, and
+`topic-0.<id>-future` on its way in, from another log directory.
 """
 
 from ..clients.topic_partition import TopicPartition
@@ -18,7 +19,7 @@ DELETE_DIRECTORY_SUFFIX = "-delete"
 STRAY_DIRECTORY_SUFFIX = "-stray"
 FUTURE_DIRECTORY_SUFFIX = "-future"
 
-_MAX_NAME_LENGTH = 255
+MAX_NAME_LENGTH = 255
 
 
 def file_path(directory: str, offset: int, suffix: str) -> str:
@@ -53,7 +54,20 @@ def partition_directory_name(topic_partition: TopicPartition) -> str:
 def deleted_directory_name(topic_partition: TopicPartition, unique_id: str) -> str:
     """The directory of a log on its way out; never longer than a file system allows."""
     suffix = f"-{topic_partition.partition}.{unique_id}{DELETE_DIRECTORY_SUFFIX}"
-    return topic_partition.topic[: _MAX_NAME_LENGTH - len(suffix)] + suffix
+    return topic_partition.topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
+
+
+def future_directory_name(topic_partition: TopicPartition, unique_id: str) -> str:
+    """The directory of a log that is being copied from another log directory."""
+    name = partition_directory_name(topic_partition)
+    return f"{name}.{unique_id}{FUTURE_DIRECTORY_SUFFIX}"
+
+
+def parse_future_directory(name: str) -> TopicPartition | None:
+    """The partition that is being copied into a directory of this name; None for others."""
+    if not name.endswith(FUTURE_DIRECTORY_SUFFIX):
+        return None
+    return parse_partition_directory(name.removesuffix(FUTURE_DIRECTORY_SUFFIX).rpartition(".")[0])
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:

@@ -6,52 +6,39 @@ sub-directory named `topic-partition` becomes a log. While the broker runs, the 
 the housekeeping here on its timers. At the end every log is closed, the checkpoints are written,
 and the marker comes last: only a directory in which nothing went wrong gets it.
 
+A partition has one log, and while it is moved to another directory a future one there, which
+takes the log's place once it has caught up (KIP-113, `future_logs.py`).
+
 A directory whose disk fails goes offline alone; its logs answer KAFKA_STORAGE_ERROR and the others
 go on (KIP-112). The cluster metadata log lives in a directory too, but has its own owner
 (Kafka's `LogManager`).
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID, Uuid
 from ..clients.topic_partition import TopicPartition
-from .checkpoint import (
-    HIGH_WATERMARK_FILE,
-    LOG_START_FILE,
-    PARTITION_METADATA_FILE,
-    RECOVERY_POINT_FILE,
-    MalformedCheckpointError,
-    read_offset_checkpoint,
-    read_partition_metadata,
-    write_offset_checkpoint,
-    write_partition_metadata,
-)
 from .config import LogConfig
 from .files import Files
+from .future_logs import FutureLogs, adopt_state, take_name
 from .local_log import FlushTask
 from .log_dir import UNKNOWN_BROKER_EPOCH, FailureListener, LogDir, LogDirError, MetaProperties
 from .log_file import (
     DELETE_DIRECTORY_SUFFIX,
-    deleted_directory_name,
+    future_directory_name,
+    parse_future_directory,
     parse_partition_directory,
     partition_directory_name,
 )
 from .log_loader import LoadRequest, load_log
+from .log_placement import LogPlacement
+from .offset_checkpoints import OffsetCheckpoints
+from .partition_directory import DoomedDirectories, make_log, read_topic_id, write_topic_id
 from .unified_log import UnifiedLog
 
 _NOT_OURS = "__cluster_metadata"
-
-
-@dataclass(frozen=True, slots=True)
-class _Checkpoints:
-    """What a directory's checkpoint files said at the start."""
-
-    recovery_points: Mapping[TopicPartition, int]
-    log_starts: Mapping[TopicPartition, int]
-    high_watermarks: Mapping[TopicPartition, int]
 
 
 class LogManager:
@@ -70,8 +57,12 @@ class LogManager:
         self.log_dirs = [LogDir(files, path) for path in log_dirs]
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[TopicPartition, UnifiedLog] = {}
-        self._last_flush_ms: dict[TopicPartition, int] = {}
-        self._directories_to_delete: list[tuple[int, LogDir, str]] = []
+        self._last_flush_ms: dict[UnifiedLog, int] = {}
+        self._checkpoints = {each: OffsetCheckpoints(each) for each in self.log_dirs}
+        self._doomed = DoomedDirectories(files)
+        self.placement = LogPlacement(self.log_dirs)
+        self.future_logs = FutureLogs()
+        """The logs of partitions that are being moved, in the directory they are moved to."""
 
     # -- Starting -----------------------------------------------------------------------------
 
@@ -95,6 +86,7 @@ class LogManager:
                     f"{log_dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
                     f"not to node {node_id} of cluster {cluster_id}."
                 )
+            log_dir.directory_id = meta.directory_id
             found.append(meta)
         return found
 
@@ -128,7 +120,7 @@ class LogManager:
             directory = f"{log_dir.path}/{name}"
             if topic_partition.topic != _NOT_OURS and self.files.is_directory(directory):
                 # One that cannot be read is for `start` to judge.
-                topic_id = self._read_topic_id(directory, may_be_damaged=True)
+                topic_id = read_topic_id(self.files, directory, may_be_damaged=True)
                 if topic_id != ZERO_UUID:
                     yield directory, topic_id
 
@@ -155,65 +147,56 @@ class LogManager:
         self.files.mkdirs(log_dir.path)
         had_clean_shutdown = log_dir.has_clean_shutdown_marker()
         log_dir.remove_clean_shutdown_marker()
-        checkpoints = self._read_checkpoints(log_dir)
+        self._checkpoints[log_dir].read()
         for name in self.files.listdir(log_dir.path):
             directory = f"{log_dir.path}/{name}"
             if name.endswith(DELETE_DIRECTORY_SUFFIX):
-                self._directories_to_delete.append((now_ms, log_dir, directory))
+                self._doomed.note(log_dir, directory, now_ms)
                 continue
-            topic_partition = parse_partition_directory(name)
+            moved = parse_future_directory(name)
+            topic_partition = moved or parse_partition_directory(name)
             if topic_partition is None or topic_partition.topic == _NOT_OURS:
                 continue
             if not self.files.is_directory(directory):
                 continue
-            if topic_partition in self._logs:
+            known = (self.future_logs.get if moved else self._logs.get)(topic_partition)
+            if known is not None:
                 raise LogDirError(
                     f"{topic_partition} has a log in {log_dir.path} and another in "
-                    f"{self._logs[topic_partition].log_dir.path}: remove the stale one."
+                    f"{known.log_dir.path}: remove the stale one."
                 )
-            recovery_point = checkpoints.recovery_points.get(topic_partition, 0)
-            # Only a log that was never flushed may have lost its name in a crash.
-            may_be_damaged = recovery_point == 0 and not had_clean_shutdown
-            topic_id = self._read_topic_id(directory, may_be_damaged)
-            request = LoadRequest(
-                topic_partition,
-                topic_id,
-                directory,
-                configs.get(topic_partition.topic, self.default_config),
-                checkpoints.log_starts.get(topic_partition, 0),
-                recovery_point,
-                had_clean_shutdown,
-                self._producer_expiration_ms,
-            )
-            log = load_log(log_dir, request, now_ms)
-            log.update_high_watermark(checkpoints.high_watermarks.get(topic_partition, 0))
-            self._add(log, now_ms)
+            config = configs.get(topic_partition.topic, self.default_config)
+            request = self._stored(log_dir, topic_partition, directory, had_clean_shutdown)
+            log = load_log(log_dir, replace(request, config=config), now_ms)
+            checkpointed = self._checkpoints[log_dir].high_watermarks
+            log.update_high_watermark(checkpointed.get(topic_partition, 0))
+            self._add(log, now_ms, is_future=moved is not None)
 
-    def _read_topic_id(self, directory: str, may_be_damaged: bool) -> Uuid:
-        try:
-            path = f"{directory}/{PARTITION_METADATA_FILE}"
-            topic_id = read_partition_metadata(self.files, path)
-        except MalformedCheckpointError as error:
-            if may_be_damaged:
-                return ZERO_UUID
-            raise LogDirError(f"Whose log this is cannot be told: {error}") from error
-        return ZERO_UUID if topic_id is None else topic_id
-
-    def _read_checkpoints(self, log_dir: LogDir) -> _Checkpoints:
-        def read(name: str) -> Mapping[TopicPartition, int]:
-            try:
-                return read_offset_checkpoint(self.files, f"{log_dir.path}/{name}")
-            except MalformedCheckpointError:
-                # A damaged checkpoint costs a longer recovery and nothing else: 0 is always safe.
-                return {}
-
-        return _Checkpoints(
-            read(RECOVERY_POINT_FILE), read(LOG_START_FILE), read(HIGH_WATERMARK_FILE)
+    def _stored(
+        self, log_dir: LogDir, topic_partition: TopicPartition, directory: str, was_clean: bool
+    ) -> LoadRequest:
+        """How to open a log that a start has found."""
+        checkpoints = self._checkpoints[log_dir]
+        recovery_point = checkpoints.recovery_points.get(topic_partition, 0)
+        # Only a log that was never flushed may have lost its name in a crash.
+        may_be_damaged = recovery_point == 0 and not was_clean
+        return LoadRequest(
+            topic_partition,
+            read_topic_id(self.files, directory, may_be_damaged),
+            directory,
+            self.default_config,
+            checkpoints.log_starts.get(topic_partition, 0),
+            recovery_point,
+            was_clean,
+            self._producer_expiration_ms,
         )
 
-    def _add(self, log: UnifiedLog, now_ms: int) -> None:
-        self._logs[log.topic_partition] = log
-        self._last_flush_ms[log.topic_partition] = now_ms
+    def _add(self, log: UnifiedLog, now_ms: int, *, is_future: bool = False) -> None:
+        if is_future:
+            self.future_logs.add(log)
+        else:
+            self._logs[log.topic_partition] = log
+        self._last_flush_ms[log] = now_ms
 
     # -- Looking up, making, deleting ---------------------------------------------------------
 
@@ -224,20 +207,27 @@ class LogManager:
         return list(self._logs.values())
 
     def get_or_create_log(
-        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, now_ms: int
+        self,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        now_ms: int,
+        directory_id: Uuid | None = None,
     ) -> UnifiedLog:
-        """The partition's log, made in the directory with the fewest logs if there is none.
+        """The partition's log, made if there is none.
 
-        Raises KafkaError: INCONSISTENT_TOPIC_ID if the log belongs to another topic of the name,
-        KAFKA_STORAGE_ERROR.
+        `directory_id` is where the cluster's metadata expects it, see `log_placement.py`. Raises
+        KafkaError: INCONSISTENT_TOPIC_ID if the log belongs to another topic of the name,
+        KAFKA_STORAGE_ERROR, also when it may be there in a directory that is offline.
         """
         log = self._logs.get(topic_partition)
         if log is None:
-            log = self._create(topic_partition, topic_id, config, now_ms)
+            log_dir = self.placement.directory_for(topic_partition, directory_id, self._both())
+            name = partition_directory_name(topic_partition)
+            log = self._make(log_dir, name, (topic_partition, topic_id), config, now_ms)
             self._add(log, now_ms)
         elif log.topic_id == ZERO_UUID and topic_id != ZERO_UUID:
-            self._write_metadata(log.log_dir, log.directory, topic_id)
-            log.topic_id = topic_id
+            write_topic_id(log, topic_id)
         elif log.topic_id != topic_id:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID,
@@ -246,75 +236,117 @@ class LogManager:
         log.update_config(config)
         return log
 
-    def _create(
-        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, now_ms: int
+    def _make(
+        self,
+        log_dir: LogDir,
+        name: str,
+        whose: tuple[TopicPartition, Uuid],
+        config: LogConfig,
+        now_ms: int,
     ) -> UnifiedLog:
-        log_dir = self._emptiest_directory()
-        directory = f"{log_dir.path}/{partition_directory_name(topic_partition)}"
-        try:
-            # Nothing of a new log is synced before its first flush: making a hundred of them
-            # must not wait for the disk three hundred times.
-            self.files.mkdirs(directory)
-            path = f"{directory}/{PARTITION_METADATA_FILE}"
-            write_partition_metadata(self.files, path, topic_id, durable=False)
-        except OSError as error:
-            raise log_dir.fail(error) from error
+        topic_partition, topic_id = whose
         request = LoadRequest(
             topic_partition,
             topic_id,
-            directory,
+            f"{log_dir.path}/{name}",
             config,
             producer_expiration_ms=self._producer_expiration_ms,
         )
-        log = load_log(log_dir, request, now_ms)
-        log.local.sync_with_next_flush(partial(self._sync_new_log, log_dir, path))
-        return log
-
-    def _sync_new_log(self, log_dir: LogDir, metadata_path: str) -> None:
-        handle = self.files.open(metadata_path)
-        handle.flush()
-        handle.close()
-        self.files.sync_dir(log_dir.path)
-
-    def _write_metadata(self, log_dir: LogDir, directory: str, topic_id: Uuid) -> None:
+        log_dir.check()
         try:
-            path = f"{directory}/{PARTITION_METADATA_FILE}"
-            write_partition_metadata(self.files, path, topic_id)
+            self._checkpoints[log_dir].forget(topic_partition)
         except OSError as error:
             raise log_dir.fail(error) from error
-
-    def _emptiest_directory(self) -> LogDir:
-        online = [log_dir for log_dir in self.log_dirs if log_dir.is_online]
-        if not online:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory is offline.")
-        if len(online) == 1:
-            return online[0]
-        counts = {log_dir.path: 0 for log_dir in self.log_dirs}
-        for log in self._logs.values():
-            counts[log.log_dir.path] += 1
-        return min(online, key=lambda log_dir: counts[log_dir.path])
+        return make_log(log_dir, request, now_ms)
 
     def delete_log(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """Take a log away: its directory is renamed now and removed after file.delete.delay.ms.
 
-        Raises KafkaError(KAFKA_STORAGE_ERROR). A partition without a log is no error.
+        A log that is being moved goes with it. Raises KafkaError(KAFKA_STORAGE_ERROR). A partition
+        without a log is no error.
         """
+        self.placement.forget(topic_partition)
+        self.delete_future_log(topic_partition, now_ms)
         log = self._logs.pop(topic_partition, None)
-        if log is None:
-            return
-        del self._last_flush_ms[topic_partition]
+        if log is not None:
+            self._give_up(log, now_ms)
+
+    def _give_up(self, log: UnifiedLog, now_ms: int) -> None:
+        del self._last_flush_ms[log]
         log.release()
-        log_dir = log.log_dir
-        log_dir.check()
-        unique_id = f"{log.topic_id.hex()}{now_ms:x}"
-        doomed = f"{log_dir.path}/{deleted_directory_name(topic_partition, unique_id)}"
+        log.log_dir.check()
         try:
-            self.files.rename(log.directory, doomed)
-            self.files.sync_dir(log_dir.path)
+            self._doomed.doom(log, now_ms)
         except OSError as error:
-            raise log_dir.fail(error) from error
-        due_ms = now_ms + log.config.file_delete_delay_ms
-        self._directories_to_delete.append((due_ms, log_dir, doomed))
+            raise log.log_dir.fail(error) from error
+
+    # -- Moving a log to another directory ----------------------------------------------------
+
+    def create_future_log(
+        self, log: UnifiedLog, log_dir: LogDir, unique_id: str, now_ms: int
+    ) -> UnifiedLog:
+        """An empty log for a partition in another directory, to be filled and to take over.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR), also while any directory is offline: it might hold
+        a future log of the partition already.
+        """
+        offline = [each.path for each in self.log_dirs if not each.is_online]
+        if offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"Can not create log for {log.topic_partition} because log directories "
+                f"{', '.join(offline)} are offline",
+            )
+        name = future_directory_name(log.topic_partition, unique_id)
+        whose = (log.topic_partition, log.topic_id)
+        future = self._make(log_dir, name, whose, log.config, now_ms)
+        self._add(future, now_ms, is_future=True)
+        return future
+
+    def delete_future_log(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        """Give up a move. On a disk that has failed the files stay; see `delete_log`."""
+        future = self.future_logs.pop(topic_partition)
+        if future is not None and future.log_dir.is_online:
+            self._give_up(future, now_ms)
+        elif future is not None:
+            del self._last_flush_ms[future]
+            future.release()
+
+    def replace_current_with_future(
+        self, topic_partition: TopicPartition, now_ms: int
+    ) -> UnifiedLog:
+        """Let the future log, which has all that the current one has, take over; the new log.
+
+        A partition whose current log is gone is served from the future one as it is. Raises
+        KafkaError(KAFKA_STORAGE_ERROR); the current log then goes on unless its disk has failed.
+        """
+        current = self._logs.get(topic_partition)
+        future = self.future_logs.get(topic_partition)
+        assert future is not None
+        if current is not None:
+            adopt_state(future, current)
+        future.close(now_ms)
+        self._checkpoint_logs(future.log_dir)
+        self.future_logs.pop(topic_partition)
+        del self._last_flush_ms[future]
+        request = LoadRequest(
+            topic_partition,
+            future.topic_id,
+            take_name(current, future, self._doomed, now_ms),
+            future.config,
+            future.log_start_offset,
+            future.recovery_point,
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
+        log = load_log(future.log_dir, request, now_ms)
+        if current is not None:
+            adopt_state(log, current)
+            current.release()
+            del self._last_flush_ms[current]
+        self._add(log, now_ms)
+        if current is not None:
+            self._checkpoint_logs(current.log_dir)
+        return log
 
     # -- Failure ------------------------------------------------------------------------------
 
@@ -327,8 +359,12 @@ class LogManager:
     def online_directories(self) -> list[LogDir]:
         return [log_dir for log_dir in self.log_dirs if log_dir.is_online]
 
+    def _both(self) -> list[UnifiedLog]:
+        """All logs, the future ones too."""
+        return [*self._logs.values(), *self.future_logs.all()]
+
     def _online_logs(self) -> list[UnifiedLog]:
-        return [log for log in self._logs.values() if log.log_dir.is_online]
+        return [log for log in self._both() if log.log_dir.is_online]
 
     # -- Housekeeping -------------------------------------------------------------------------
 
@@ -338,22 +374,13 @@ class LogManager:
 
     def remove_expired_producers(self, now_ms: int) -> None:
         """Forget idle producers (producer.id.expiration.check.interval.ms)."""
-        for log in self._logs.values():
+        for log in self._both():
             log.producers.remove_expired(now_ms)
 
     def delete_pending(self, now_ms: int) -> None:
         """Remove the files of deleted segments and logs whose delay is over."""
         self._for_each(lambda log: log.delete_pending(now_ms))
-        waiting: list[tuple[int, LogDir, str]] = []
-        for due_ms, log_dir, directory in self._directories_to_delete:
-            if due_ms > now_ms or not log_dir.is_online:
-                waiting.append((due_ms, log_dir, directory))
-                continue
-            try:
-                self.files.remove_tree(directory)
-            except OSError as error:
-                log_dir.fail(error)
-        self._directories_to_delete = waiting
+        self._doomed.remove_due(now_ms)
 
     def flush_tasks(self, now_ms: int) -> list[tuple[UnifiedLog, FlushTask]]:
         """What is to be fsynced now: closed segments, and logs whose flush.ms is over.
@@ -363,11 +390,11 @@ class LogManager:
         """
         tasks: list[tuple[UnifiedLog, FlushTask]] = []
         for log in self._online_logs():
-            waited_ms = now_ms - self._last_flush_ms[log.topic_partition]
+            waited_ms = now_ms - self._last_flush_ms[log]
             is_due = waited_ms >= log.config.flush_ms
             task = log.prepare_flush(None if is_due else log.local.active_segment.base_offset)
             if is_due:
-                self._last_flush_ms[log.topic_partition] = now_ms
+                self._last_flush_ms[log] = now_ms
             if task is not None:
                 tasks.append((log, task))
         return tasks
@@ -384,37 +411,27 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write how far each log is durable: the next start reads only what lies above."""
-        self._checkpoint(RECOVERY_POINT_FILE, lambda log: log.recovery_point)
+        for log_dir in self.online_directories:
+            self._checkpoints[log_dir].write_recovery_points(self._logs_in(log_dir))
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write where logs start that do not start with their first segment (KAFKA-16146)."""
-        self._checkpoint(
-            LOG_START_FILE,
-            lambda log: (
-                log.log_start_offset
-                if log.is_tiered or log.log_start_offset > log.local.segments.first.base_offset
-                else None
-            ),
-        )
+        """Write where logs start that do not start with their first segment."""
+        for log_dir in self.online_directories:
+            self._checkpoints[log_dir].write_log_starts(self._logs_in(log_dir))
 
     def checkpoint_high_watermarks(self) -> None:
         """Write each log's high watermark (replica.high.watermark.checkpoint.interval.ms)."""
-        self._checkpoint(HIGH_WATERMARK_FILE, lambda log: log.high_watermark)
-
-    def _checkpoint(self, name: str, offset_of: Callable[[UnifiedLog], int | None]) -> None:
         for log_dir in self.online_directories:
-            offsets = {
-                log.topic_partition: offset
-                for log in self._logs_of(log_dir)
-                if (offset := offset_of(log)) is not None
-            }
-            try:
-                write_offset_checkpoint(self.files, f"{log_dir.path}/{name}", offsets)
-            except OSError as error:
-                log_dir.fail(error)
+            self._checkpoints[log_dir].write_high_watermarks(self._logs_in(log_dir))
 
-    def _logs_of(self, log_dir: LogDir) -> Iterable[UnifiedLog]:
-        return [log for log in self._logs.values() if log.log_dir is log_dir]
+    def _checkpoint_logs(self, log_dir: LogDir) -> None:
+        """A log has come to a directory, or has gone."""
+        logs = self._logs_in(log_dir)
+        self._checkpoints[log_dir].write_recovery_points(logs)
+        self._checkpoints[log_dir].write_log_starts(logs)
+
+    def _logs_in(self, log_dir: LogDir) -> list[UnifiedLog]:
+        return [log for log in self._both() if log.log_dir is log_dir]
 
     def _for_each(self, work: Callable[[UnifiedLog], int]) -> int:
         """Do it to every online log; a log that takes its directory offline ends only itself."""
@@ -449,3 +466,4 @@ class LogManager:
                     log_dir.fail(error)
             log_dir.release()
         self._logs.clear()
+        self.future_logs = FutureLogs()

@@ -93,6 +93,17 @@ class ProducerStateManager:
             self._ongoing_txns[batch.base_offset] = producer_id
         return None
 
+    def take_over(self, other: "ProducerStateManager") -> None:
+        """Be in the state of another log that holds the same records.
+
+        It knows more than these files do: the last five batches of each producer, and which ended
+        transactions are not replicated yet.
+        """
+        assert other.map_end_offset == self.map_end_offset
+        self._entries = dict(other._entries)
+        self._ongoing_txns = dict(other._ongoing_txns)
+        self._unreplicated_txns = dict(other._unreplicated_txns)
+
     def advance_to(self, offset: int) -> None:
         """Say that nothing below `offset` is left to fold."""
         self.map_end_offset = max(self.map_end_offset, offset)

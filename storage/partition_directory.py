@@ -1,0 +1,105 @@
+"""The directory of one partition's log: made, tied to its topic, and given up.
+
+`partition.metadata` names the topic that the records belong to, so that a topic that was deleted
+and made again cannot inherit them (KIP-516). A directory that is given up is renamed at once, so
+that no start takes it for a log, and removed after `file.delete.delay.ms` (`LogManager` in Kafka).
+"""
+
+from functools import partial
+
+from ..clients.kafka_uuid import ZERO_UUID, Uuid
+from .checkpoint import (
+    PARTITION_METADATA_FILE,
+    MalformedCheckpointError,
+    read_partition_metadata,
+    write_partition_metadata,
+)
+from .files import Files
+from .log_dir import LogDir, LogDirError
+from .log_file import deleted_directory_name
+from .log_loader import LoadRequest, load_log
+from .unified_log import UnifiedLog
+
+
+def make_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
+    """An empty log in a directory of its own. Raises KafkaError(KAFKA_STORAGE_ERROR).
+
+    Nothing of it is synced before its first flush: making a hundred of them must not wait for the
+    disk three hundred times.
+    """
+    path = f"{request.directory}/{PARTITION_METADATA_FILE}"
+    try:
+        log_dir.files.mkdirs(request.directory)
+        write_partition_metadata(log_dir.files, path, request.topic_id, durable=False)
+    except OSError as error:
+        raise log_dir.fail(error) from error
+    log = load_log(log_dir, request, now_ms)
+    log.local.sync_with_next_flush(partial(_sync_new_log, log_dir, path))
+    return log
+
+
+def _sync_new_log(log_dir: LogDir, metadata_path: str) -> None:
+    handle = log_dir.files.open(metadata_path)
+    handle.flush()
+    handle.close()
+    log_dir.files.sync_dir(log_dir.path)
+
+
+def write_topic_id(log: UnifiedLog, topic_id: Uuid) -> None:
+    """Say whose the log is, where that was lost. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+    path = f"{log.directory}/{PARTITION_METADATA_FILE}"
+    try:
+        write_partition_metadata(log.log_dir.files, path, topic_id)
+    except OSError as error:
+        raise log.log_dir.fail(error) from error
+    log.topic_id = topic_id
+
+
+def read_topic_id(files: Files, directory: str, may_be_damaged: bool) -> Uuid:
+    """Whose the log is; the zero id if it does not say. Raises LogDirError."""
+    try:
+        topic_id = read_partition_metadata(files, f"{directory}/{PARTITION_METADATA_FILE}")
+    except MalformedCheckpointError as error:
+        if may_be_damaged:
+            return ZERO_UUID
+        raise LogDirError(f"Whose log this is cannot be told: {error}") from error
+    return ZERO_UUID if topic_id is None else topic_id
+
+
+class DoomedDirectories:
+    """Directories on their way out, over all log directories."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._waiting: list[tuple[int, LogDir, str]] = []
+
+    def note(self, log_dir: LogDir, directory: str, due_ms: int) -> None:
+        """Have a directory removed that has been renamed already."""
+        self._waiting.append((due_ms, log_dir, directory))
+
+    def doom(self, log: UnifiedLog, now_ms: int) -> str:
+        """Rename a log's directory now, durably; answers the new name. Raises OSError."""
+        log_dir = log.log_dir
+        unique_id = f"{log.topic_id.hex()}{now_ms:x}"
+        doomed = f"{log_dir.path}/{deleted_directory_name(log.topic_partition, unique_id)}"
+        self._files.rename(log.directory, doomed)
+        self._files.sync_dir(log_dir.path)
+        self.note(log_dir, doomed, now_ms + log.config.file_delete_delay_ms)
+        return doomed
+
+    def spare(self, doomed: str) -> None:
+        """Do not remove this one after all: it has its old name back."""
+        self._waiting = [entry for entry in self._waiting if entry[2] != doomed]
+
+    def remove_due(self, now_ms: int) -> None:
+        """Remove those whose delay is over."""
+        still: list[tuple[int, LogDir, str]] = []
+        for due_ms, log_dir, directory in self._waiting:
+            if due_ms > now_ms or not log_dir.is_online:
+                still.append((due_ms, log_dir, directory))
+                continue
+            try:
+                self._files.remove_tree(directory)
+            except OSError as error:
+                log_dir.fail(error)
+        self._waiting = still
