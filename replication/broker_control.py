@@ -18,9 +18,8 @@ from ..clients.protocol.schema import Message
 from .cluster_image import ClusterImage, Endpoint, PartitionImage
 from .controller_config import Decision
 from .metadata_records import (
-    METADATA_VERSION,
-    METADATA_VERSION_FEATURE,
     NO_LEADER,
+    SUPPORTED_FEATURES,
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
@@ -32,7 +31,6 @@ from .metadata_records import (
 )
 
 _FENCED, _UNFENCED = 1, -1
-_METADATA_VERSION_MIN = 7
 
 PRODUCER_ID_BLOCK_SIZE = 1_000
 """Producer ids that are handed out at once (`ProducerIdsBlock`)."""
@@ -51,7 +49,10 @@ class BrokerRegistration:
 
 def bootstrap_records() -> list[Message]:
     """What a new cluster's log begins with: the features it has agreed on."""
-    return [FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)]
+    return [
+        FeatureLevelRecord(name=name, feature_level=highest)
+        for name, (_, highest) in SUPPORTED_FEATURES.items()
+    ]
 
 
 def register_broker(
@@ -83,10 +84,9 @@ def register_broker(
             ],
             features=[
                 BrokerFeature(
-                    name=METADATA_VERSION_FEATURE,
-                    min_supported_version=_METADATA_VERSION_MIN,
-                    max_supported_version=METADATA_VERSION,
+                    name=name, min_supported_version=lowest, max_supported_version=highest
                 )
+                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
             ],
             rack=registration.rack,
             fenced=True,

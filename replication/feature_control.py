@@ -2,6 +2,7 @@
 
 All changes are made or none. A level may be raised within what this node supports; lowering the
 metadata version is refused, because records are only ever written as the newest level has them.
+Any other feature may be lowered by whoever says that a downgrade is meant.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,10 +65,14 @@ def _problem(
         return f"{start}{controller} does not support this feature."
     if upgrade_type not in (1, 2, 3):
         return f"{start}The controller does not support the given upgrade type."
+    if level < 0:
+        return f"{start}A feature version cannot be less than 0."
     lowest, highest = supported[feature]
     if not lowest <= level <= highest:
         return f"{start}{controller} only supports versions {lowest}-{highest}"
     current = image.features.get(feature, 0)
+    if level > current and upgrade_type != UpgradeType.UPGRADE:
+        return f"{start}Can't downgrade to a newer version."
     if level >= current:
         return ""
     if upgrade_type == UpgradeType.UPGRADE:

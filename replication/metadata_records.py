@@ -280,6 +280,15 @@ METADATA_VERSION_FEATURE = "metadata.version"
 METADATA_VERSION = 30
 """The level that decides how records are written; Kafka 4.3's for a new cluster."""
 
+GROUP_VERSION_FEATURE = "group.version"
+GROUP_VERSION = 1
+"""From this level on there are groups of the consumer protocol (KIP-848)."""
+
+SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {METADATA_VERSION_FEATURE: (7, METADATA_VERSION), GROUP_VERSION_FEATURE: (0, GROUP_VERSION)}
+)
+"""The levels of each feature that this software can run at. A new cluster has the highest ones."""
+
 WRITTEN_VERSIONS: Mapping[int, int] = MappingProxyType(
     {
         record_class.api_key: int(record_class.versions.rpartition("-")[2])

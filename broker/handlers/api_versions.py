@@ -3,7 +3,7 @@
 3 checks the client's software name and version (KIP-511); before 4, features whose lowest version
 is 0 are not shown, because clients could not read them (KAFKA-17011). The features are those that
 the metadata log has finalised: none is claimed whose protocol is not served, so that clients take
-the classic group protocol and no transactions.
+no transactions.
 """
 
 import re
@@ -18,6 +18,7 @@ from ...clients.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from ...replication.cluster_image import ConfigResourceType
+from ...replication.metadata_records import SUPPORTED_FEATURES
 from ..context import BrokerContext, RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -33,9 +34,6 @@ _WITHOUT_TELEMETRY = [
     if each.api_key not in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 ]
 """As long as nobody wants clients' metrics they are not to ask for it (KIP-714)."""
-
-SUPPORTED_FEATURES = {"metadata.version": (7, 30)}
-"""The levels that the controller can write and replay."""
 
 
 def handle(

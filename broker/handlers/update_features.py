@@ -11,8 +11,8 @@ from ...clients.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from ...replication.feature_control import FeatureUpdate, UpgradeType
+from ...replication.metadata_records import SUPPORTED_FEATURES
 from ..context import BrokerContext, RequestContext
-from .api_versions import SUPPORTED_FEATURES
 
 
 async def handle(

@@ -44,6 +44,18 @@ def test_levels_are_refused_and_kept_as_by_kafka(both: SideBySide) -> None:
     both.same(UpdateFeaturesRequest(feature_updates=[unknown]), 2)
 
 
+def test_group_version_is_lowered_and_raised_as_by_kafka(both: SideBySide) -> None:
+    """From a new cluster's level, 1, to none and back."""
+    levels = ((1, 1), (0, 1), (2, 1), (-1, 3), (0, 2), (0, 3), (1, 2), (1, 3), (1, 1), (0, 3))
+    for level, kind in (*levels, (1, 1), (1, 4), (0, 0)):
+        for validate_only in (True, False):
+            change = FeatureUpdateKey(
+                feature="group.version", max_version_level=level, upgrade_type=kind
+            )
+            request = UpdateFeaturesRequest(feature_updates=[change], validate_only=validate_only)
+            both.same(request, 2)
+
+
 def test_resources_are_listed_as_by_kafka(both: SideBySide) -> None:
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     both.same(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
