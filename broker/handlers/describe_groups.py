@@ -1,7 +1,7 @@
 """DescribeGroups (key 15), versions 0-6: the state and the members of classic groups.
 
-3 may ask for authorized operations (KIP-430). A group that is not there is described as Dead, and
-from 6 it is also GROUP_ID_NOT_FOUND (KIP-1043).
+3 may ask for authorized operations (KIP-430). A group that is not there, or that is of the consumer
+protocol, is described as Dead, and from 6 it is also GROUP_ID_NOT_FOUND (KIP-1043).
 """
 
 from ...clients.errors import ErrorCode
@@ -41,7 +41,9 @@ def _described(coordinator: GroupCoordinator, group_id: str, version: int) -> De
         if version < _FIRST_KNOWING_GROUP_ID_NOT_FOUND:
             error = ErrorCode.NONE
         else:
-            sentence = f"Group {group_id} not found."
+            is_consumer = coordinator.describe_consumer_group(group_id)[0] is ErrorCode.NONE
+            what = "is not a classic group" if is_consumer else "not found"
+            sentence = f"Group {group_id} {what}."
     return DescribedGroup(
         error_code=error,
         error_message=sentence,
