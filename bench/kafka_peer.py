@@ -1,7 +1,7 @@
 """A real Apache Kafka beside us, for differential tests and for benchmarks.
 
-Needs Java 17 and Maven. The jars come from Maven Central once and are kept under
-`~/.cache/tierlog/kafka-<version>` (or `$XDG_CACHE_HOME`).
+Needs Java 17 and Maven. The jars come from Maven Central once and are kept under `~/.cache/tierlog`
+(or `$XDG_CACHE_HOME`), in a folder of their own for each version of the list in kafka/pom.xml.
 
     run_tool("kafka-dump-log", "--files", path)         # any of Kafka's tools, by its usual name
     with KafkaNode(directory, tiered=True) as kafka:    # one combined KRaft node on free ports
@@ -9,6 +9,7 @@ Needs Java 17 and Maven. The jars come from Maven Central once and are kept unde
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -26,6 +27,9 @@ RECIPE = Path(__file__).resolve().parent / "kafka"
 
 _TOOLS_PACKAGE = "org.apache.kafka.tools."
 TOOLS = {
+    "connect-distributed": "org.apache.kafka.connect.cli.ConnectDistributed",
+    "connect-mirror-maker": "org.apache.kafka.connect.mirror.MirrorMaker",
+    "connect-standalone": "org.apache.kafka.connect.cli.ConnectStandalone",
     "kafka-broker-api-versions": _TOOLS_PACKAGE + "BrokerApiVersionsCommand",
     "kafka-client-metrics": _TOOLS_PACKAGE + "ClientMetricsCommand",
     "kafka-cluster": _TOOLS_PACKAGE + "ClusterTool",
@@ -79,7 +83,8 @@ def _exclusively(path: Path) -> Generator[None, None, None]:
 def kafka_jars() -> Path:
     """The folder with Apache Kafka's jars, fetched when it is not there yet (about 100 MB)."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tierlog"
-    folder = cache / f"kafka-{KAFKA_VERSION}"
+    wanted = hashlib.sha256((RECIPE / "pom.xml").read_bytes()).hexdigest()[:16]
+    folder = cache / f"kafka-{KAFKA_VERSION}-{wanted}"
     if (folder / ".complete").exists():
         return folder
     for command in ("java", "mvn"):

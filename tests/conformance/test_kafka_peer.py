@@ -6,6 +6,8 @@ import pytest
 
 from tierlog.bench.kafka_peer import TOOLS, KafkaNode, kafka_jars, run_tool
 
+from ..waiting import wait_until
+
 pytestmark = pytest.mark.requires("java", "mvn")
 
 
@@ -23,8 +25,12 @@ def test_a_tiered_node_starts_answers_its_own_tools_and_stops(tmp_path: Path) ->
         server = ("--bootstrap-server", kafka.bootstrap)
         create = ("--create", "--topic", "t", "--config", "remote.storage.enable=true")
         run_tool("kafka-topics", *server, *create)
-        topics = run_tool("kafka-topics", *server, "--list").stdout.split()
-    assert "t" in topics
+
+        def is_listed() -> bool:
+            return "t" in run_tool("kafka-topics", *server, "--list").stdout.split()
+
+        # The controller has answered; the broker follows it.
+        wait_until(is_listed, 60, lambda: kafka.log_tail())
     assert (tmp_path / "logs" / "t-0").is_dir()
 
 
