@@ -21,7 +21,7 @@ _TIMEOUT_S = 280
 
 
 @cache
-def _ready(name: str, command: tuple[str, ...]) -> Path:
+def ready(name: str, command: tuple[str, ...]) -> Path:
     """A copy of a folder beside this file in which the command has been run."""
     source = HERE / name
     files = sorted(path for path in source.iterdir() if path.is_file())
@@ -49,8 +49,8 @@ def foreign_command(client: str, options: Mapping[str, object]) -> list[str]:
     """What runs a member, or with the option `produce` a producer."""
     asked = json.dumps(options)
     if client == "kafkajs":
-        folder = _ready("kafkajs", ("npm", "ci", "--no-audit", "--no-fund"))
+        folder = ready("kafkajs", ("npm", "ci", "--no-audit", "--no-fund"))
         return ["node", str(folder / "member.mjs"), asked]
     assert client == "franz-go", client
-    folder = _ready("franz_go", ("go", "build", "-o", "member", "."))
+    folder = ready("franz_go", ("go", "build", "-o", "member", "."))
     return [str(folder / "member"), asked]

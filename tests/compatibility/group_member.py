@@ -1,19 +1,25 @@
-"""One member of a consumer group, as a process that a test can watch and kill.
+"""One member of a consumer group, as a process that a test can watch, steer and kill.
 
     python -m tierlog.tests.compatibility.group_member '{"client": "confluent", ...}'
 
 Prints one JSON line for each thing that happens to it, with the time it happened: partitions
 assigned and revoked, records read, positions committed. Every batch that was read is committed
-before the next is asked for. SIGTERM makes it leave the group in an orderly way.
+before the next is asked for. It does what it is told on its standard input, a line each: `seek 7`
+(in every partition it owns), `pause`, `resume`. SIGTERM makes it leave the group in an orderly way.
 """
 
 import asyncio
 import json
+import select
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
+from io import FileIO
+from types import ModuleType
+from typing import NamedTuple, Protocol
 
 import confluent_kafka
 from kafka import ConsumerRebalanceListener, KafkaConsumer
@@ -25,13 +31,13 @@ from .group_of_processes import Options
 SESSION_MS = 6_000
 HEARTBEAT_MS = 500
 POLL_MS = 200
+BATCH = 100
 
-AIOKAFKA_ASSIGNORS = {
-    "range": ("aiokafka.coordinator.assignors.range", "RangePartitionAssignor"),
-    "sticky": (
-        "aiokafka.coordinator.assignors.sticky.sticky_assignor",
-        "StickyPartitionAssignor",
-    ),
+_KAFKA_PYTHON_ASSIGNORS = {
+    "range": ("range", "RangePartitionAssignor"),
+    "roundrobin": ("roundrobin", "RoundRobinPartitionAssignor"),
+    "sticky": ("sticky.sticky_assignor", "StickyPartitionAssignor"),
+    "cooperative-sticky": ("cooperative_sticky", "CooperativeStickyAssignor"),
 }
 
 stopped = False
@@ -42,7 +48,30 @@ def stop(_number: int, _frame: object) -> None:
     stopped = True
 
 
-def say(event: str, partitions: Iterable[int] = (), offset: int = -1) -> None:
+class Partition(Protocol):
+    """How each of the clients describes a partition."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+
+
+class KafkaRecord(Partition, Protocol):
+    """How the clients in Python describe a record."""
+
+    @property
+    def offset(self) -> int: ...
+
+
+class Read(NamedTuple):
+    """A record's place."""
+
+    partition: str
+    offset: int
+
+
+def say(event: str, partitions: Iterable[str] = (), offset: int = -1) -> None:
     line = {
         "at": time.time_ns(),
         "event": event,
@@ -52,81 +81,149 @@ def say(event: str, partitions: Iterable[int] = (), offset: int = -1) -> None:
     print(json.dumps(line), flush=True)
 
 
-def run_confluent(options: Options) -> None:
-    settings: dict[str, str | int | float | bool | None] = {
-        "bootstrap.servers": options["bootstrap"],
-        "group.id": options["group"],
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        "session.timeout.ms": SESSION_MS,
-        "heartbeat.interval.ms": HEARTBEAT_MS,
-        "partition.assignment.strategy": options["strategy"],
-    }
-    if options["instance"]:
-        settings["group.instance.id"] = options["instance"]
-    consumer = confluent_kafka.Consumer(settings)
+def named(partition: Partition) -> str:
+    return f"{partition.topic}-{partition.partition}"
 
-    def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
-        say("assigned", [each.partition for each in partitions])
 
-    def revoked(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
-        say("revoked", [each.partition for each in partitions])
+def say_moved(event: str, partitions: Iterable[Partition]) -> None:
+    say(event, map(named, partitions))
 
-    consumer.subscribe([options["topic"]], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
-    while not stopped:
-        messages = consumer.consume(100, timeout=POLL_MS / 1000)
-        for message in messages:
-            partition, offset = message.partition(), message.offset()
+
+class Member(Protocol):
+    """What the clients have in common."""
+
+    def poll(self) -> list[Read]: ...
+
+    def commit(self) -> str:
+        """Commit the positions; what went wrong, or nothing."""
+        ...
+
+    def seek(self, offset: int) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def leave(self) -> None: ...
+
+
+class Confluent:
+    """A member of confluent-kafka, which is librdkafka."""
+
+    def __init__(self, options: Options) -> None:
+        settings: dict[str, str | int | float | bool | None] = {
+            "bootstrap.servers": options["bootstrap"],
+            "group.id": options["group"],
+            "group.protocol": options["protocol"],
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": 1000,
+        }
+        if options["protocol"] == "consumer":
+            settings["group.remote.assignor"] = options["strategy"]
+        else:
+            settings["session.timeout.ms"] = SESSION_MS
+            settings["heartbeat.interval.ms"] = HEARTBEAT_MS
+            settings["partition.assignment.strategy"] = options["strategy"]
+        if options["instance"]:
+            settings["group.instance.id"] = options["instance"]
+        self._consumer = confluent_kafka.Consumer(settings)
+
+        def moved(event: str, _: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+            say_moved(event, partitions)
+
+        revoked = partial(moved, "revoked")
+        self._consumer.subscribe(
+            [options["topic"]],
+            on_assign=partial(moved, "assigned"),
+            on_revoke=revoked,
+            on_lost=revoked,
+        )
+
+    def poll(self) -> list[Read]:
+        read: list[Read] = []
+        for message in self._consumer.consume(BATCH, timeout=POLL_MS / 1000):
             assert message.error() is None, message.error()
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
             assert partition is not None
             assert offset is not None
-            say("read", [partition], offset)
-        if messages:
-            try:
-                consumer.commit(asynchronous=False)
-                say("committed")
-            except confluent_kafka.KafkaException as error:
-                say(f"not committed: {error}")
-    consumer.close()
+            read.append(Read(f"{topic}-{partition}", offset))
+        return read
+
+    def commit(self) -> str:
+        try:
+            self._consumer.commit(asynchronous=False)
+        except confluent_kafka.KafkaException as error:
+            return str(error)
+        return ""
+
+    def seek(self, offset: int) -> None:
+        for each in self._consumer.assignment():
+            self._consumer.seek(confluent_kafka.TopicPartition(each.topic, each.partition, offset))
+
+    def pause(self) -> None:
+        self._consumer.pause(self._consumer.assignment())
+
+    def resume(self) -> None:
+        self._consumer.resume(self._consumer.assignment())
+
+    def leave(self) -> None:
+        self._consumer.close()
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # published without types
     """Says what kafka-python's consumer is told."""
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        say("assigned", [each.partition for each in assigned])
+        say_moved("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        say("revoked", [each.partition for each in revoked])
+        say_moved("revoked", revoked)
 
 
-def run_kafka_python(options: Options) -> None:
-    consumer = KafkaConsumer(
-        bootstrap_servers=options["bootstrap"],
-        group_id=options["group"],
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        group_instance_id=options["instance"],
-    )
-    # kafka-python 3.0.12 that joins before it knows the topic is assigned nothing, rejoins at once,
-    # and may then take its share from SyncGroup without ever telling its listener or fetching.
-    consumer.partitions_for_topic(options["topic"])
-    consumer.subscribe([options["topic"]], listener=Listener())
-    while not stopped:
-        batches = consumer.poll(timeout_ms=POLL_MS, max_records=100)
-        for partition, records in batches.items():
-            for record in records:
-                say("read", [partition.partition], record.offset)
-        if batches:
-            try:
-                consumer.commit()
-                say("committed")
-            except KafkaError as error:
-                # The coordinator may be away; what was read is committed with what comes next.
-                say(f"not committed: {error}")
-    consumer.close()
+class KafkaPython:
+    """A member of kafka-python."""
+
+    def __init__(self, options: Options) -> None:
+        module, assignor = _KAFKA_PYTHON_ASSIGNORS[options["strategy"]]
+        assignors = import_module(f"kafka.coordinator.assignors.{module}")
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=options["bootstrap"],
+            group_id=options["group"],
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            group_instance_id=options["instance"],
+            partition_assignment_strategy=(getattr(assignors, assignor),),
+        )
+        # kafka-python 3.0.12 that joins before it knows the topic is assigned nothing, rejoins at
+        # once, and may then take its share from SyncGroup without ever telling its listener or
+        # fetching.
+        self._consumer.partitions_for_topic(options["topic"])
+        self._consumer.subscribe([options["topic"]], listener=Listener())
+
+    def poll(self) -> list[Read]:
+        batches = self._consumer.poll(timeout_ms=POLL_MS, max_records=BATCH)
+        return [Read(named(record), record.offset) for each in batches.values() for record in each]
+
+    def commit(self) -> str:
+        try:
+            self._consumer.commit()
+        except KafkaError as error:
+            # The coordinator may be away; what was read is committed with what comes next.
+            return str(error)
+        return ""
+
+    def seek(self, offset: int) -> None:
+        for each in self._consumer.assignment():
+            self._consumer.seek(each, offset)
+
+    def pause(self) -> None:
+        self._consumer.pause(*self._consumer.assignment())
+
+    def resume(self) -> None:
+        self._consumer.resume(*self._consumer.paused())
+
+    def leave(self) -> None:
+        self._consumer.close()
 
 
 def aiokafka_listener() -> object:
@@ -136,57 +233,151 @@ def aiokafka_listener() -> object:
 
     class AsyncListener(ConsumerRebalanceListener):  # type: ignore[misc]  # published without types
         def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-            say("assigned", [each.partition for each in assigned])
+            say_moved("assigned", assigned)
 
         def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-            say("revoked", [each.partition for each in revoked])
+            say_moved("revoked", revoked)
 
     return AsyncListener()
 
 
-def run_aiokafka(options: Options) -> None:
-    asyncio.run(run_aiokafka_in_loop(options))
+class AioKafkaConsumer(Protocol):
+    """`aiokafka.AIOKafkaConsumer`, which is published without types."""
+
+    def subscribe(self, topics: list[str], *, listener: object) -> None: ...
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    async def getmany(
+        self, *, timeout_ms: int, max_records: int
+    ) -> Mapping[TopicPartition, list[KafkaRecord]]: ...
+    async def commit(self) -> None: ...
+    def assignment(self) -> set[TopicPartition]: ...
+    def paused(self) -> set[TopicPartition]: ...
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
+    def pause(self, *partitions: TopicPartition) -> None: ...
+    def resume(self, *partitions: TopicPartition) -> None: ...
 
 
-async def run_aiokafka_in_loop(options: Options) -> None:
-    # Imported by name: its types are incomplete, and nothing here depends on them.
-    client = import_module("aiokafka")
-    module, assignor = AIOKAFKA_ASSIGNORS[options["strategy"]]
-    consumer = client.AIOKafkaConsumer(
-        bootstrap_servers=options["bootstrap"],
-        group_id=options["group"],
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        group_instance_id=options["instance"],
-        partition_assignment_strategy=(getattr(import_module(module), assignor),),
-    )
-    consumer.subscribe([options["topic"]], listener=aiokafka_listener())
-    await consumer.start()
+class AioKafka:
+    """A member of aiokafka, whose event loop runs while it is asked for something."""
+
+    _ASSIGNORS: Mapping[str, tuple[str, str]] = {
+        "range": ("range", "RangePartitionAssignor"),
+        "roundrobin": ("roundrobin", "RoundRobinPartitionAssignor"),
+        "sticky": ("sticky.sticky_assignor", "StickyPartitionAssignor"),
+    }
+
+    def __init__(self, options: Options) -> None:
+        # Imported by name: its types are incomplete, and nothing here depends on them.
+        client = import_module("aiokafka")
+        module, assignor = self._ASSIGNORS[options["strategy"]]
+        assignors = import_module(f"aiokafka.coordinator.assignors.{module}")
+        self._error: type[Exception] = client.errors.KafkaError
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        self._consumer = self._loop.run_until_complete(
+            self._start(client, options, getattr(assignors, assignor))
+        )
+
+    async def _start(
+        self, client: ModuleType, options: Options, assignor: object
+    ) -> AioKafkaConsumer:
+        consumer: AioKafkaConsumer = client.AIOKafkaConsumer(
+            bootstrap_servers=options["bootstrap"],
+            group_id=options["group"],
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            group_instance_id=options["instance"],
+            partition_assignment_strategy=(assignor,),
+        )
+        consumer.subscribe([options["topic"]], listener=aiokafka_listener())
+        await consumer.start()
+        return consumer
+
+    def poll(self) -> list[Read]:
+        polling = self._consumer.getmany(timeout_ms=POLL_MS, max_records=BATCH)
+        batches = self._loop.run_until_complete(polling)
+        return [Read(named(record), record.offset) for each in batches.values() for record in each]
+
+    def commit(self) -> str:
+        try:
+            self._loop.run_until_complete(self._consumer.commit())
+        except self._error as error:
+            return str(error)
+        return ""
+
+    def seek(self, offset: int) -> None:
+        for each in self._consumer.assignment():
+            self._inside(self._consumer.seek, each, offset)
+
+    def pause(self) -> None:
+        self._inside(self._consumer.pause, *self._consumer.assignment())
+
+    def resume(self) -> None:
+        self._inside(self._consumer.resume, *self._consumer.paused())
+
+    def _inside(self, action: Callable[..., None], *arguments: object) -> None:
+        """Call what wants to be called in the event loop."""
+
+        async def act() -> None:
+            action(*arguments)
+
+        self._loop.run_until_complete(act())
+
+    def leave(self) -> None:
+        self._loop.run_until_complete(self._consumer.stop())
+        self._loop.close()
+
+
+MEMBERS: Mapping[str, Callable[[Options], Member]] = {
+    "confluent": Confluent,
+    "kafka-python": KafkaPython,
+    "aiokafka": AioKafka,
+}
+
+
+def told(lines: FileIO) -> Iterator[list[str]]:
+    """The words of each line that has come; without a buffer, where select() would not see any."""
+    while select.select([lines], [], [], 0)[0]:
+        line = lines.readline().decode()
+        if not line:
+            return
+        yield line.split()
+
+
+def do(member: Member, words: list[str]) -> None:
+    match words:
+        case ["seek", offset]:
+            member.seek(int(offset))
+        case ["pause"]:
+            member.pause()
+        case ["resume"]:
+            member.resume()
+        case _:
+            raise ValueError(words)
+    say(words[0])
+
+
+def run(member: Member, lines: FileIO) -> None:
     while not stopped:
-        batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=100)
-        for partition, records in batches.items():
-            for record in records:
-                say("read", [partition.partition], record.offset)
-        if batches:
-            try:
-                await consumer.commit()
-                say("committed")
-            except client.errors.CommitFailedError as error:
-                say(f"not committed: {error}")
-    await consumer.stop()
+        read = member.poll()
+        for each in read:
+            say("read", [each.partition], each.offset)
+        if read:
+            wrong = member.commit()
+            say(f"not committed: {wrong}" if wrong else "committed")
+        for words in told(lines):
+            do(member, words)
+    member.leave()
 
 
 def main() -> None:
     options: Options = json.loads(sys.argv[1])
     signal.signal(signal.SIGTERM, stop)
-    runners = {
-        "confluent": run_confluent,
-        "kafka-python": run_kafka_python,
-        "aiokafka": run_aiokafka,
-    }
-    runners[options["client"]](options)
+    with FileIO(sys.stdin.fileno(), closefd=False) as lines:
+        run(MEMBERS[options["client"]](options), lines)
     say("left")
 
 

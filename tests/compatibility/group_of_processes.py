@@ -12,43 +12,45 @@ from typing import Self, TypedDict
 
 from ..waiting import wait_until
 from .foreign_members import FOREIGN_CLIENTS, foreign_command
-from .java_member import EXIT_CODE_ON_SIGTERM, java_member, said
+from .java_member import EXIT_CODE_ON_SIGTERM, java_member
+from .ran import kafka_version, record
 
 TIMEOUT_S = 60
 
 
 class Options(TypedDict):
-    """What the test tells the member."""
+    """What the test tells the member; a topic that begins with `^` is a pattern."""
 
     client: str
     bootstrap: str
     topic: str
     group: str
+    protocol: str
     strategy: str
     instance: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a member said, or what was done to it; `at` in nanoseconds of the machine's clock."""
+    """What a member said, or what was done to it; `at` in nanoseconds of the machine's clock.
+
+    A partition is called as its directory is: `topic-0`.
+    """
 
     at: int
     member: str
     event: str
-    partitions: tuple[int, ...] = ()
+    partitions: tuple[str, ...] = ()
     offset: int = -1
 
 
 def command_of(options: Options) -> list[str]:
     """What runs a member."""
     if options["client"] == "java":
-        return java_member(
-            options["bootstrap"],
-            options["topic"],
-            options["group"],
-            options["strategy"],
-            options["instance"],
-        )
+        properties = {"bootstrap.servers": options["bootstrap"], "group.id": options["group"]}
+        if options["instance"] is not None:
+            properties["group.instance.id"] = options["instance"]
+        return java_member(options["topic"], properties, options["strategy"], options["protocol"])
     if options["client"] in FOREIGN_CLIENTS:
         return foreign_command(options["client"], options)
     module = "tierlog.tests.compatibility.group_member"
@@ -64,10 +66,18 @@ class MemberProcess:
         root = Path(__file__).parent.parent.parent
         environment = {**os.environ, "PYTHONPATH": str(root / ".namespace")}
         self._is_java = options["client"] == "java"
+        if self._is_java:
+            record(
+                "kafka-clients",
+                kafka_version(),
+                protocol=options["protocol"],
+                did=options["strategy"],
+            )
         self.errors = directory / f"{name}.err"
         with self.errors.open("ab") as errors:
             self._process = subprocess.Popen(
                 command_of(options),
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=environment,
@@ -79,9 +89,6 @@ class MemberProcess:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                if self._is_java:
-                    self.events.extend(Event(each.at, self.name, *each[1:]) for each in said(line))
-                    continue
                 each = json.loads(line)
                 partitions = tuple(each["partitions"])
                 event = Event(each["at"], self.name, each["event"], partitions, each["offset"])
@@ -92,9 +99,9 @@ class MemberProcess:
         return self._process.poll() is None
 
     @property
-    def owned(self) -> set[int]:
+    def owned(self) -> set[str]:
         """The partitions it has been given and not given up."""
-        owned: set[int] = set()
+        owned: set[str] = set()
         for event in list(self.events):
             if event.event == "assigned":
                 owned.update(event.partitions)
@@ -105,10 +112,38 @@ class MemberProcess:
         return owned
 
     @property
-    def read(self) -> set[tuple[int, int]]:
+    def read(self) -> set[tuple[str, int]]:
         """Partition and offset of every record it has read."""
-        events = list(self.events)
+        return self.read_since(0)
+
+    def read_since(self, event: int) -> set[tuple[str, int]]:
+        """The same, from that event's number on."""
+        events = self.events[event:]
         return {(each.partitions[0], each.offset) for each in events if each.event == "read"}
+
+    def tell(self, what: str) -> int:
+        """Have it do something, and wait until it has; the number of events until then."""
+        stdin = self._process.stdin
+        assert stdin is not None
+        before = len(self.events)
+        stdin.write(what.encode() + b"\n")
+        stdin.flush()
+        event = what.split()[0]
+
+        def done() -> int:
+            numbers = range(before, len(self.events))
+            return next((n for n in numbers if self.events[n].event == event), -1)
+
+        wait_until(lambda: done() >= 0, TIMEOUT_S, lambda: f"{what}: {self.describe()}")
+        return done()
+
+    def describe(self) -> str:
+        return (
+            f"{self.name}: owns {sorted(self.owned)}, read {len(self.read)}, "
+            f"{'runs' if self.is_running else 'ended'}, "
+            f"said {[each.event for each in self.events if each.event != 'read'][-12:]} "
+            f"{self.errors.read_text()[-2000:]}"
+        )
 
     def leave(self) -> None:
         """Leave the group as clients do when they are closed."""
@@ -123,9 +158,18 @@ class MemberProcess:
         self._process.kill()
         self._end()
 
+    def close(self) -> None:
+        """Nobody needs it any more."""
+        if self.is_running:
+            self.kill()
+        else:
+            self._end()
+
     def _end(self) -> None:
         self._process.wait(TIMEOUT_S)
         self._reader.join(TIMEOUT_S)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
 
 class GroupOfProcesses:
@@ -148,7 +192,7 @@ class GroupOfProcesses:
 
         def shared() -> bool:
             owned = [member.owned for member in self.members if member.is_running]
-            together = set[int]().union(*owned)
+            together = set[str]().union(*owned)
             return sorted(map(len, owned)) == expected and len(together) == sum(expected)
 
         wait_until(shared, TIMEOUT_S, lambda: f"shares of {expected}: {self.describe()}")
@@ -162,12 +206,12 @@ class GroupOfProcesses:
         wait_until(enough, TIMEOUT_S, lambda: f"{count} records read: {self.describe()}")
 
     @property
-    def read(self) -> set[tuple[int, int]]:
-        return set[tuple[int, int]]().union(*(member.read for member in self.members))
+    def read(self) -> set[tuple[str, int]]:
+        return set[tuple[str, int]]().union(*(member.read for member in self.members))
 
     def check_ownership(self) -> None:
         """From the members' own words: no partition had two owners at any time."""
-        owners: dict[int, str] = {}
+        owners: dict[str, str] = {}
         events = [event for member in self.members for event in member.events]
         # Where a clock shows milliseconds only, what was given up was given up first.
         for event in sorted(events, key=lambda event: (event.at, event.event == "assigned")):
@@ -183,19 +227,11 @@ class GroupOfProcesses:
                 owners = {part: name for part, name in owners.items() if name != event.member}
 
     def describe(self) -> str:
-        lines = [
-            f"{member.name}: owns {sorted(member.owned)}, read {len(member.read)}, "
-            f"{'runs' if member.is_running else 'ended'}, "
-            f"said {[each.event for each in member.events if each.event != 'read'][-12:]} "
-            f"{member.errors.read_text()[-2000:]}"
-            for member in self.members
-        ]
-        return "\n".join(lines)
+        return "\n".join(member.describe() for member in self.members)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         for member in self.members:
-            if member.is_running:
-                member.kill()
+            member.close()

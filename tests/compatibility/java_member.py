@@ -1,75 +1,47 @@
-"""A member of a group that is Kafka's own Java consumer: the tool `kafka-verifiable-consumer`.
+"""A member of a group that is Kafka's own Java consumer: `java/Member.java`, compiled once."""
 
-It prints a line of JSON for each thing that happens to it, commits every batch that it has read,
-and leaves the group in an orderly way on SIGTERM. Its clock shows milliseconds.
-"""
+from collections.abc import Mapping
+from pathlib import Path
 
-import json
-from collections.abc import Iterator
-from typing import NamedTuple, TypedDict
+from tierlog.bench.kafka_peer import KAFKA_VERSION, RECIPE, kafka_jars
 
-from tierlog.bench.kafka_peer import TOOLS, java_command
+from .foreign_members import ready
 
 SESSION_MS = 6_000
+HEARTBEAT_MS = 500
 EXIT_CODE_ON_SIGTERM = 128 + 15
-_FLAGS = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+FLAGS = ("-Xmx128m", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _ASSIGNORS = "org.apache.kafka.clients.consumer."
-_NANOSECONDS = 1_000_000
 
 
-class Said(NamedTuple):
-    """What a line means, in the words of the other clients' members."""
-
-    at: int
-    event: str
-    partitions: tuple[int, ...] = ()
-    offset: int = -1
-
-
-class _Partition(TypedDict):
-    partition: int
-
-
-class _Line(TypedDict):
-    """The first two are in every line, each of the others in those that it makes sense for."""
-
-    timestamp: int
-    name: str
-    partitions: list[_Partition]
-    partition: int
-    offset: int
-    success: bool
+def compiled() -> Path:
+    """The folder with the classes of `java/`."""
+    command = ("javac", "-d", ".", "-cp", f"{kafka_jars()}/*", "Member.java")
+    return ready("java", command)
 
 
 def java_member(
-    bootstrap: str, topic: str, group: str, strategy: str, instance: str | None
+    topic: str, properties: Mapping[str, str], strategy: str, protocol: str
 ) -> list[str]:
-    """The command that runs a member; `strategy` is the name of an assignor's class."""
-    arguments = [
-        *("--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group),
-        *("--session-timeout", str(SESSION_MS), "--reset-policy", "earliest", "--verbose"),
-        *("--assignment-strategy", _ASSIGNORS + strategy),
+    """The command that runs a member; `strategy` is the name of an assignor's class, or ours."""
+    stated = {
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": "false",
+        "max.poll.records": "100",
+        "metadata.max.age.ms": "1000",
+        "group.protocol": protocol,
+        **properties,
+    }
+    if protocol == "consumer":
+        stated["group.remote.assignor"] = strategy
+    else:
+        stated["partition.assignment.strategy"] = _ASSIGNORS + strategy
+        stated["session.timeout.ms"] = str(SESSION_MS)
+        stated["heartbeat.interval.ms"] = str(HEARTBEAT_MS)
+    logging = f"-Dlog4j2.configurationFile={RECIPE / 'log4j2.properties'}"
+    # The client's own jar first: it holds nearly every class that is asked for.
+    classes = f"{kafka_jars()}/kafka-clients-{KAFKA_VERSION}.jar:{compiled()}:{kafka_jars()}/*"
+    return [
+        *("java", *FLAGS, logging, "-cp", classes, "Member", topic),
+        *(f"{name}={value}" for name, value in stated.items()),
     ]
-    if instance is not None:
-        arguments += ["--group-instance-id", instance]
-    return java_command(TOOLS["kafka-verifiable-consumer"], *arguments, flags=_FLAGS)
-
-
-def said(text: bytes) -> Iterator[Said]:
-    """What one printed line says, if it is of interest here."""
-    line: _Line = json.loads(text)
-    at = line["timestamp"] * _NANOSECONDS
-    partitions = tuple(sorted(each["partition"] for each in line.get("partitions", [])))
-    match line["name"]:
-        case "partitions_assigned":
-            yield Said(at, "assigned", partitions)
-        case "partitions_revoked":
-            yield Said(at, "revoked", partitions)
-        case "record_data":
-            yield Said(at, "read", (line["partition"],), line["offset"])
-        case "offsets_committed":
-            yield Said(at, "committed" if line["success"] else "not committed")
-        case "shutdown_complete":
-            yield Said(at, "left")
-        case _:
-            pass

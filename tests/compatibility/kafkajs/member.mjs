@@ -3,9 +3,11 @@
 //   node member.mjs '{"bootstrap": "127.0.0.1:9092", "topic": "topic", "group": "group", ...}'
 //
 // It prints one JSON line for each thing that happens to it, with the time it happened: partitions
-// assigned and revoked, records read, positions committed. With "produce": n it writes n records to
-// each partition instead. SIGTERM makes it leave the group in an orderly way.
+// assigned and revoked, records read, positions committed. It does what it is told on its standard
+// input, a line each: "seek 7" (in every partition it owns), "pause", "resume". SIGTERM makes it leave
+// the group in an orderly way. With "produce": n it writes n records to each partition instead.
 
+import { createInterface } from "node:readline";
 import { Kafka, logLevel } from "kafkajs";
 
 const asked = JSON.parse(process.argv[2]);
@@ -19,7 +21,8 @@ const kafka = new Kafka({
 function say(event, partitions = [], offset = -1) {
   const sorted = [...partitions].sort((a, b) => a - b);
   const at = Date.now() * 1_000_000;
-  console.log(JSON.stringify({ at, event, partitions: sorted, offset }));
+  const names = sorted.map((partition) => `${topic}-${partition}`);
+  console.log(JSON.stringify({ at, event, partitions: names, offset }));
 }
 
 async function produce() {
@@ -33,6 +36,18 @@ async function produce() {
   }
   await producer.send({ topic, messages, acks: -1 });
   await producer.disconnect();
+}
+
+async function consumeBatch(consumer, batch, resolveOffset) {
+  for (const { offset } of batch.messages) say("read", [batch.partition], Number(offset));
+  resolveOffset(batch.lastOffset());
+  const next = (BigInt(batch.lastOffset()) + 1n).toString();
+  try {
+    await consumer.commitOffsets([{ topic, partition: batch.partition, offset: next }]);
+    say("committed");
+  } catch (error) {
+    say(`not committed: ${error}`);
+  }
 }
 
 async function consume() {
@@ -53,7 +68,12 @@ async function consume() {
     owned = payload.memberAssignment[topic] ?? [];
     say("assigned", owned);
   });
+  let batchDone = Promise.resolve();
   process.on("SIGTERM", async () => {
+    // What it gives up is said before the group may hear of it, and after the last commit.
+    consumer.pause([{ topic }]);
+    await batchDone;
+    revoke();
     await consumer.disconnect();
     say("left");
     process.exit(0);
@@ -62,16 +82,23 @@ async function consume() {
   await consumer.subscribe({ topics: [topic], fromBeginning: true });
   await consumer.run({
     autoCommit: false,
-    eachBatch: async ({ batch }) => {
-      for (const { offset } of batch.messages) say("read", [batch.partition], Number(offset));
-      const next = (BigInt(batch.lastOffset()) + 1n).toString();
-      try {
-        await consumer.commitOffsets([{ topic, partition: batch.partition, offset: next }]);
-        say("committed");
-      } catch (error) {
-        say(`not committed: ${error}`);
-      }
+    eachBatchAutoResolve: false,
+    eachBatch: async ({ batch, isStale, resolveOffset }) => {
+      if (isStale()) return;
+      const work = consumeBatch(consumer, batch, resolveOffset);
+      batchDone = work;
+      await work;
     },
+  });
+  const todo = {
+    seek: (offset) => owned.forEach((partition) => consumer.seek({ topic, partition, offset })),
+    pause: () => consumer.pause([{ topic }]),
+    resume: () => consumer.resume([{ topic }]),
+  };
+  createInterface({ input: process.stdin }).on("line", (line) => {
+    const [what, value] = line.split(" ");
+    todo[what](value);
+    say(what);
   });
 }
 

@@ -1,0 +1,23 @@
+"""A broker that the groups of a test file share, each with a topic of its own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ..broker_process import BrokerProcess
+
+GROUP_PROPERTIES = {
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.assignment.interval.ms": "0",
+}
+"""What members of the classic protocol ask for themselves."""
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess.on(tmp_path_factory.mktemp("broker"), GROUP_PROPERTIES) as process:
+        yield process
