@@ -46,9 +46,9 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
     subscribed_topic_regex: str | None = field("0+", nullable="0+")
     rebalance_timeout_ms: int32 = field("0+", default=-1)
     server_assignor: str | None = field("0+", nullable="0+")
-    classic_member_metadata: ClassicMemberMetadata | None = field(
-        "0+", nullable="0+", default=None, tag=0
-    )
+    # Kafka's definition says `"default": null` without quotes, which its generator takes for no
+    # default at all: the empty struct. Of a member of the consumer protocol null is written.
+    classic_member_metadata: ClassicMemberMetadata | None = field("0+", nullable="0+", tag=0)
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, versions="0"):
@@ -82,7 +82,8 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message, key=8, versions="0"):
 class TopicPartitions(Struct):
     topic_id: Uuid = field("0+")
     partitions: list[int32] = field("0+")
-    assignment_epochs: list[int32] | None = field("0+", nullable="0+", default=None, tag=0)
+    # As with the classic metadata, null is not the default.
+    assignment_epochs: list[int32] | None = field("0+", nullable="0+", tag=0)
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions="0", flexible="0+"):

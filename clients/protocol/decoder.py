@@ -95,18 +95,21 @@ class DecoderWriter(SourceWriter):
             return repr(spec.default)
         return self.bind("default", spec.default)
 
-    def _value(self, kind: FieldType, target: str, name: str, nullable: bool) -> None:
+    def _value(
+        self, kind: FieldType, target: str, name: str, nullable: bool, *, is_tagged: bool = False
+    ) -> None:
         """Read one value into `target`, an attribute or a variable."""
         if kind.kind in FIXED_FORMATS:
             self.run.append((FIXED_FORMATS[kind.kind], target))
         elif kind.kind == "struct":
-            self._nested_struct(kind, target, name, nullable)
+            self._nested_struct(kind, target, nullable, is_tagged)
         elif kind.kind == "array":
             self._array(kind, target, name, nullable)
         else:
             self._sized(kind.kind, target, name, nullable)
 
-    def _nested_struct(self, kind: FieldType, target: str, name: str, nullable: bool) -> None:
+    def _nested_struct(self, kind: FieldType, target: str, nullable: bool, is_tagged: bool) -> None:
+        """A struct that may be null has a byte before it: -1 for null, but 0 in a tagged field."""
         assert kind.struct is not None
         inside = self.variable("o")
         if not nullable:
@@ -116,7 +119,7 @@ class DecoderWriter(SourceWriter):
         present = self.variable("n")
         self.run.append(("b", present))
         self._flush()
-        with self.block(f"if {present} < 0:"):
+        with self.block(f"if {present} {'<=' if is_tagged else '<'} 0:"):
             self.line(f"{target} = None")
         with self.block("else:"):
             self._struct(kind.struct, inside)
@@ -196,7 +199,8 @@ class DecoderWriter(SourceWriter):
                 for spec in tagged_fields(cls, self.version):
                     with self.block(f"if tag == {spec.tag}:"):
                         nullable = spec.nullable.includes(self.version)
-                        self._value(spec.type, f"o.{spec.name}", spec.name, nullable)
+                        target = f"o.{spec.name}"
+                        self._value(spec.type, target, spec.name, nullable, is_tagged=True)
                         self._flush()
                         with self.block("if p != stop:"):
                             self.line(f"raise misfit({spec.name!r})")

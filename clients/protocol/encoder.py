@@ -90,12 +90,14 @@ class EncoderWriter(SourceWriter):
             return f"{value} is not {default} and {value} != {default}"
         return f"{value} != {default}"
 
-    def _value(self, kind: FieldType, value: str, nullable: bool) -> None:
+    def _value(
+        self, kind: FieldType, value: str, nullable: bool, *, is_tagged: bool = False
+    ) -> None:
         """Write one value, an attribute or a variable."""
         if kind.kind in FIXED_FORMATS:
             self.run.append((FIXED_FORMATS[kind.kind], value))
         elif kind.kind == "struct":
-            self._nested_struct(kind, value, nullable)
+            self._nested_struct(kind, value, nullable, is_tagged)
         elif kind.kind == "array":
             self._array(kind, value, nullable)
         elif kind.kind == "records":
@@ -103,7 +105,8 @@ class EncoderWriter(SourceWriter):
         else:
             self._sized(kind.kind, value, nullable)
 
-    def _nested_struct(self, kind: FieldType, value: str, nullable: bool) -> None:
+    def _nested_struct(self, kind: FieldType, value: str, nullable: bool, is_tagged: bool) -> None:
+        """A struct that may be null has a byte before it: -1 for null, but 0 in a tagged field."""
         assert kind.struct is not None
         inside = self.variable("o")
         self.line(f"{inside} = {value}")
@@ -112,7 +115,7 @@ class EncoderWriter(SourceWriter):
             return
         self._flush()
         with self.block(f"if {inside} is None:"):
-            self.line(r"put(b'\xff')")
+            self.line(r"put(b'\0')" if is_tagged else r"put(b'\xff')")
         with self.block("else:"):
             self.run.append(("b", "1"))
             self._struct(kind.struct, inside)
@@ -223,7 +226,7 @@ class EncoderWriter(SourceWriter):
                     self.line("parts = []")
                     self.line("put = parts.append")
                     nullable = spec.nullable.includes(self.version)
-                    self._value(spec.type, f"o.{spec.name}", nullable)
+                    self._value(spec.type, f"o.{spec.name}", nullable, is_tagged=True)
                     self._flush()
                     self.line("value = join(parts)")
                     self.line(f"fields += (uvarint({spec.tag}), uvarint(len(value)), value)")

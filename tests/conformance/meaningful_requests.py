@@ -74,12 +74,14 @@ def _filled(struct: Struct, version: int, values: Mapping[str, object]) -> Messa
 
 
 def _made(field_type: FieldType, version: int, value: object) -> object:
-    if isinstance(value, list) and field_type.element is not None:
+    if value is None:
+        return None
+    if field_type.element is not None:
         element = field_type.element
         return [_made(element, version, item) for item in cast("list[object]", value)]
-    if isinstance(value, dict) and field_type.struct is not None:
+    if field_type.struct is not None:
         return _filled(field_type.struct(), version, cast("dict[str, object]", value))
-    return cast("object", value)
+    return value
 
 
 def always(key: ApiKey, version: int, /, **values: object) -> Ask:

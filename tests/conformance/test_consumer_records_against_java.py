@@ -82,6 +82,8 @@ def member_json(member: MemberValue) -> dict[str, object]:
         "subscribedTopicRegex": member.subscribed_topic_regex,
         "rebalanceTimeoutMs": member.rebalance_timeout_ms,
         "serverAssignor": member.server_assignor,
+        # Kafka writes the null of a member of the consumer protocol, for it is not the default.
+        "classicMemberMetadata": None,
     }
     if member.classic is not None:
         values["classicMemberMetadata"] = {

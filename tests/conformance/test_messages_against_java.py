@@ -33,6 +33,7 @@ from tierlog.clients.protocol.schema import (
 from tierlog.replication import metadata_records, quorum
 from tierlog.tests.clients.protocol.definitions import KafkaDefinition, our_definition
 from tierlog.tests.clients.protocol.served_messages import (
+    MESSAGES_PER_VERSION,
     identify,
     message_classes,
     message_versions,
@@ -44,7 +45,6 @@ from tierlog.tiering import metadata_events
 pytestmark = pytest.mark.requires("java", "mvn")
 
 JAVA = Path(__file__).parent / "java"
-MESSAGES_PER_VERSION = 25
 DAMAGED_PER_VERSION = 30
 RECORDS = (
     metadata_records,

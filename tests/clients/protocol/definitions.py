@@ -128,8 +128,7 @@ class KafkaDefinition:
     def _default(self, field: JsonField) -> object:
         kind = field["type"]
         named = field.get("default")
-        says_null = "default" in field and named in (None, "null")
-        if says_null or kind == "records":
+        if named == "null" or kind == "records":
             return None
         if kind.startswith("[]"):
             return ()
