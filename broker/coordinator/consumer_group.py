@@ -45,6 +45,11 @@ LEAVE_GROUP_EPOCH = -1
 LEAVE_GROUP_STATIC_EPOCH = -2
 """The epoch of a static member that has left and may come back."""
 
+_FIRST_EPOCH = 1
+"""That of a group without a record of it, and of the empty target that fits it (Kafka 4.3)."""
+
+_NO_TARGET_EPOCH = -1
+
 
 class ConsumerGroupState(Enum):
     """The value is the name that Kafka's tools print. A group that is deleted is no more."""
@@ -87,9 +92,9 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = _FIRST_EPOCH
         self.metadata_hash = 0
-        self.target_epoch = 0
+        self.target_epoch = _FIRST_EPOCH
         self.target_timestamp_ms = 0
         self.members: dict[str, ConsumerGroupMember] = {}
         # Which member has an instance id.
@@ -118,7 +123,7 @@ class ConsumerGroup:
             case MemberEntry(member_id=member_id, value=value):
                 self._apply_member(member_id, value)
             case TargetMetadataEntry(value=value):
-                self.target_epoch = 0 if value is None else value.epoch
+                self.target_epoch = _NO_TARGET_EPOCH if value is None else value.epoch
                 self.target_timestamp_ms = 0 if value is None else value.timestamp_ms
             case TargetMemberEntry(member_id=member_id, value=value):
                 if value is None:

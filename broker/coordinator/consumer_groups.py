@@ -47,8 +47,9 @@ class ConsumerGroups:
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_epoch != JOIN_EPOCH:
+                kind = "Group" if request.leaves else "Consumer group"
                 raise KafkaError(
-                    ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found."
+                    ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} not found."
                 )
             group = ConsumerGroup(request.group_id)
         if request.leaves:

@@ -122,7 +122,7 @@ def heartbeat(
     updated, names_changed = update.subscribe(member, _metadata(member, request))
     regex = update.resolve(member, updated)
     # A pattern whose meaning is not known yet changes nothing before it is.
-    is_due = not group.epoch or names_changed or regex is RegexUpdate.CHANGED_AND_RESOLVED
+    is_due = names_changed or regex is RegexUpdate.CHANGED_AND_RESOLVED
     update.refresh(is_due, (member,), updated)
     target = update.assign(member, updated)
     subscription_changed = names_changed or regex is not RegexUpdate.NO_CHANGE

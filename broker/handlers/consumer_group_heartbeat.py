@@ -2,8 +2,8 @@
 
 Versions 0-1. Answered when what the group decided is in the log. Until version 1 the coordinator
 draws the id of a member that joins without one; from 1 on the member draws it (KIP-1082), and may
-subscribe to a regular expression. A cluster whose `group.version` is 0 does not serve this, and
-says so in the answer.
+subscribe to a regular expression. Where the cluster's `group.version` is 0 the answer is
+UNSUPPORTED_VERSION.
 """
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -13,18 +13,18 @@ from ...clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from ..consumer_protocol import serves_consumer_groups
 from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from ..coordinator.consumer_records import by_topic
 
-_GROUP_VERSION = "group.version"
 _FIRST_WITH_IDS_OF_MEMBERS = 1
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | Later[HeartbeatAnswer | KafkaError]:
-    if not broker.controller.image.features.get(_GROUP_VERSION, 0):
+    if not serves_consumer_groups(broker):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     owned = request.topic_partitions
     names = request.subscribed_topic_names

@@ -31,7 +31,7 @@ def refused(groups: ConsumerGroupDriver, request: ConsumerHeartbeat) -> ErrorCod
 def test_the_first_member_founds_the_group_and_is_given_all_of_it() -> None:
     groups = ConsumerGroupDriver({"red": 3})
     answer = groups.join("anna")
-    assert answer.member_epoch == 1
+    assert answer.member_epoch == 2, "as in Kafka a group begins with 1, which nobody is at"
     assert answer.heartbeat_interval_ms == 5_000
     assert answer.assigned is not None
     assert set(answer.assigned) == parts("red", 0, 1, 2)
@@ -52,11 +52,11 @@ def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
     assert groups.group.members["bert"].held.state is MemberState.UNRELEASED_PARTITIONS
     assert groups.is_in(ConsumerGroupState.RECONCILING)
     told = groups.beat("anna")
-    assert told.member_epoch == 1, "it keeps its epoch until it has given up what it must"
+    assert told.member_epoch == 2, "it keeps its epoch until it has given up what it must"
     assert told.assigned is not None
     assert len(told.assigned) == 1
     assert groups.beat("bert").assigned is None
-    assert groups.beat("anna").member_epoch == 2
+    assert groups.beat("anna").member_epoch == 3
     given = groups.beat("bert").assigned
     assert given is not None
     assert len(given) == 1
@@ -99,7 +99,7 @@ def test_the_last_to_leave_leaves_an_empty_group() -> None:
     groups.join("anna")
     groups.leave("anna")
     assert groups.is_in(ConsumerGroupState.EMPTY)
-    assert groups.join("bert").member_epoch == 3
+    assert groups.join("bert").member_epoch == 4
 
 
 def test_a_silent_member_is_out_after_its_session() -> None:
@@ -138,8 +138,8 @@ def test_who_has_lost_an_answer_may_still_come_with_the_epoch_before() -> None:
     groups.beat("anna")
     given_up = groups.living("anna")
     groups.send(given_up)
-    assert groups.group.members["anna"].epoch == 2
-    assert groups.send(given_up).member_epoch == 2
+    assert groups.group.members["anna"].epoch == 3
+    assert groups.send(given_up).member_epoch == 3
     assert refused(groups, given_up._replace(owned=None)) is ErrorCode.FENCED_MEMBER_EPOCH
     too_much = given_up._replace(owned=parts("red", 0, 1))
     assert refused(groups, too_much) is ErrorCode.FENCED_MEMBER_EPOCH
@@ -150,7 +150,7 @@ def test_an_epoch_that_the_group_does_not_know_is_fenced() -> None:
     groups.join("anna")
     groups.leave("anna")
     groups.join("bert")
-    for epoch in (1, 2, 4):
+    for epoch in (1, 3, 5):
         fenced = groups.living("bert")._replace(member_epoch=epoch)
         assert refused(groups, fenced) is ErrorCode.FENCED_MEMBER_EPOCH
 
@@ -159,7 +159,7 @@ def test_a_member_may_join_again_and_keeps_what_it_has() -> None:
     groups = ConsumerGroupDriver({"red": 1})
     groups.join("anna")
     again = groups.join("anna")
-    assert again.member_epoch == 1
+    assert again.member_epoch == 2
     assert again.assigned is not None
     assert set(again.assigned) == parts("red", 0)
 
@@ -237,9 +237,9 @@ def test_a_change_of_subscription_is_a_new_epoch_and_a_new_target() -> None:
     groups = ConsumerGroupDriver({"red": 1, "blue": 1})
     groups.join("anna")
     told = groups.beat("anna", subscribed_topic_names=("blue",))
-    assert told.member_epoch == 1
+    assert told.member_epoch == 2
     assert told.assigned == {}, "red is to be given up first"
-    assert groups.beat("anna").assigned == {(topic_id("blue"), 0): 2}
+    assert groups.beat("anna").assigned == {(topic_id("blue"), 0): 3}
 
 
 def test_topics_that_change_are_seen_at_the_next_heartbeat() -> None:
@@ -254,20 +254,20 @@ def test_topics_that_change_are_seen_at_the_next_heartbeat() -> None:
     groups.beat("anna")
     assert groups.group.epoch == epoch, "nobody subscribes to green"
     groups.change_topics({"blue": 1})
-    assert groups.beat("anna").assigned == {(topic_id("blue"), 0): 3}
+    assert groups.beat("anna").assigned == {(topic_id("blue"), 0): 4}
 
 
 def test_assignments_are_some_time_apart() -> None:
     groups = ConsumerGroupDriver({"red": 2}, ConsumerGroupConfig(assignment_interval_ms=1_000))
     groups.join("anna")
     assert groups.join("bert").assigned == {}
-    assert (groups.group.epoch, groups.group.target_epoch) == (2, 1)
+    assert (groups.group.epoch, groups.group.target_epoch) == (3, 2)
     assert groups.is_in(ConsumerGroupState.ASSIGNING)
     groups.pass_time(999)
     assert groups.beat("anna").assigned is None
     groups.pass_time(1)
     assert len(groups.beat("anna").assigned or ()) == 1
-    assert groups.group.target_epoch == 2
+    assert groups.group.target_epoch == 3
 
 
 def test_most_members_choose_the_assignor() -> None:

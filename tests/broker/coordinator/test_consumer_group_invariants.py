@@ -165,6 +165,13 @@ class Walk:
             for partition in owned & (member.held.assigned.keys() | member.held.revoking.keys()):
                 assert readers.setdefault(partition, name) == name
 
+    def _join_again(self, name: str, instance_id: str | None) -> None:
+        if instance_id is None:
+            self.groups.join(name)
+        else:
+            self.groups.leave(name, -2)
+            self.groups.join_static(instance_id, name)
+
     def end(self) -> None:
         """Everyone speaks until nothing moves: all of the topics is shared, and once."""
         groups = self.groups
@@ -179,8 +186,7 @@ class Walk:
                 except KafkaError:
                     groups.owned.pop(name, None)
                     groups.epochs.pop(name, None)
-                    if group.members[name].instance_id is None:
-                        groups.join(name)
+                    self._join_again(name, group.members[name].instance_id)
         resting = [each for each in group.members.values() if each.epoch == -2]
         if group.members and not resting:
             assert group.state is ConsumerGroupState.STABLE
