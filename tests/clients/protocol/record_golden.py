@@ -119,6 +119,14 @@ def confluent_kafka(bootstrap: str) -> None:
                 consumer.commit(asynchronous=False)
         consumer.committed([client.TopicPartition(topic, 0)])
         consumer.close()
+    newer = {"group.protocol": "consumer", "auto.offset.reset": "earliest"}
+    for topics in ([topic], [f"^{topic}"]):
+        consumer = client.Consumer({**server, **newer, "group.id": "golden-consumers"})
+        consumer.subscribe(topics)
+        deadline = time.monotonic() + 8
+        while time.monotonic() < deadline:
+            consumer.poll(0.2)
+        consumer.close()
     leaver = client.Consumer({**reading, "group.id": "golden-leaver"})
     leaver.subscribe([topic])
     leaver.poll(5)
@@ -225,10 +233,20 @@ def java_tools(bootstrap: str) -> None:
     run_tool(*groups, "--describe", *group)
     run_tool(*groups, "--delete-offsets", *group, "--topic", topic)
     run_tool(*groups, "--delete", *group)
+    java_consumer_group(server, topic)
     run_tool("kafka-cluster", "list-endpoints", *server, check=False)
     java_partition_tools(server, topic)
     java_config_tools(server, topic)
     run_tool("kafka-topics", *server, "--delete", "--topic", topic)
+
+
+def java_consumer_group(server: tuple[str, str], topic: str) -> None:
+    """A group of the consumer protocol."""
+    group = ("--group", "golden-java-consumers")
+    reading = ("kafka-console-consumer", *server, "--topic", topic, *group, "--from-beginning")
+    protocol = ("--command-property", "group.protocol=consumer")
+    run_tool(*reading, *protocol, "--timeout-ms", "6000", check=False)
+    run_tool("kafka-consumer-groups", *server, "--describe", *group, "--members", "--verbose")
 
 
 def java_partition_tools(server: tuple[str, str], topic: str) -> None:
@@ -242,6 +260,9 @@ def java_partition_tools(server: tuple[str, str], topic: str) -> None:
         moving = ("kafka-reassign-partitions", *server)
         run_tool(*moving, "--reassignment-json-file", str(file), "--execute")
         run_tool(*moving, "--list")
+        elsewhere = json.dumps({**json.loads(asked), "log_dirs": ["/nowhere"]})
+        file.write_text(f'{{"version": 1, "partitions": [{elsewhere}]}}')
+        run_tool(*moving, "--reassignment-json-file", str(file), "--execute", check=False)
     run_tool("kafka-log-dirs", *server, "--describe")
     run_tool("kafka-leader-election", *server, "--election-type", "preferred", *partition)
     run_tool("kafka-metadata-quorum", *server, "describe", "--status")

@@ -1,0 +1,218 @@
+"""What administrators ask of groups of the consumer protocol: Apache Kafka's answers and ours."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
+from tierlog.clients.protocol.messages.offset_commit import OffsetCommitResponse
+from tierlog.clients.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+)
+
+from ..broker_process import BrokerProcess
+from ..waiting import wait_until
+from .side_by_side import Plain
+from .test_group_administration import (
+    all_is_loaded,
+    deleting,
+    deleting_offsets,
+    describing,
+    listing,
+)
+from .twins import TOPIC, Ask, Side, Twins, committing, prepare, topic_ids
+
+pytestmark = pytest.mark.requires("java", "mvn")
+
+GROUP = "group"
+MEMBERS = ("anna", "sam")
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
+    settings = {
+        "node.id": "1",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "3",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
+    }
+    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
+    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
+        for port in (kafka.port, ours.port):
+            prepare(port)
+            wait_until(partial(all_is_loaded, port), 60, "the offsets topic is being loaded")
+        yield kafka.port, ours.port
+
+
+@pytest.fixture
+def twins(ports: tuple[int, int]) -> Iterator[Twins]:
+    both = Twins(*ports)
+    topic_ids(both)
+    yield both
+    for side in both.sides:
+        for name in MEMBERS:
+            request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=name, member_epoch=-1)
+            side.client.receive(side.client.send(request, 1))
+        everything = DeleteGroupsRequest(groups_names=[GROUP, "classic"])
+        side.client.receive(side.client.send(everything, 2))
+    both.close()
+
+
+def beat(side: Side, name: str, epoch: int, **changes: object) -> ConsumerGroupHeartbeatResponse:
+    """A heartbeat; epoch 0 joins."""
+    request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=name, member_epoch=epoch)
+    if epoch == 0:
+        request.rebalance_timeout_ms = 60_000
+        request.subscribed_topic_names = [TOPIC]
+        request.topic_partitions = []
+    for field_name, value in changes.items():
+        setattr(request, field_name, value)
+    return side.client.ask(request, 1, ConsumerGroupHeartbeatResponse)
+
+
+def settled(side: Side, *names: str, **changes: object) -> dict[str, int]:
+    """The members join and do as they are told until each has its share; their epochs."""
+    epochs: dict[str, int] = {}
+    owned: dict[str, list[TopicPartitions]] = {}
+
+    def take(name: str, answer: ConsumerGroupHeartbeatResponse) -> None:
+        assert answer.error_code == ErrorCode.NONE, answer
+        epochs[name] = answer.member_epoch
+        if answer.assignment is not None:
+            owned[name] = answer.assignment.topic_partitions
+
+    for name in names:
+        owned[name] = []
+        take(name, beat(side, name, 0, **changes))
+
+    def round_of_heartbeats() -> bool:
+        for name in names:
+            take(name, beat(side, name, epochs[name], topic_partitions=owned[name]))
+        shares = [sum(len(topic.partitions) for topic in owned[name]) for name in names]
+        return sum(shares) == 2 and max(shares) - min(shares) <= 1 and len({*epochs.values()}) == 1
+
+    wait_until(round_of_heartbeats, 20, "the group does not settle")
+    return epochs
+
+
+def describing_consumers(*group_ids: str, operations: bool = False) -> Ask:
+    return lambda _: ConsumerGroupDescribeRequest(
+        group_ids=list(group_ids), include_authorized_operations=operations
+    )
+
+
+EPOCHS = frozenset({"group_epoch", "assignment_epoch", "member_epoch"})
+
+
+def both_settle(twins: Twins, *names: str, **changes: object) -> None:
+    for side in twins.sides:
+        settled(side, *names, **changes)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_groups_that_are_no_consumer_groups_are_told_apart(twins: Twins, version: int) -> None:
+    twins.same(committing(group_id="classic"), 9)
+    twins.same(describing_consumers("nobody", "classic", "", operations=True), version)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_group_with_one_member_is_described(twins: Twins, version: int) -> None:
+    both_settle(twins, "anna", instance_id="the-first", rack_id="r1", server_assignor="range")
+    described = twins.same(describing_consumers(GROUP, operations=True), version, ignoring=EPOCHS)
+    assert member_count(described) == 1
+    for side in twins.sides:
+        beat(side, "anna", -2, instance_id="the-first")
+    twins.same(describing_consumers(GROUP), version, ignoring=EPOCHS)
+    for side in twins.sides:
+        beat(side, "anna", -1, instance_id="the-first")
+    twins.same(describing_consumers(GROUP), version, ignoring=EPOCHS)
+
+
+def member_count(answer: Plain) -> int:
+    match answer:
+        case {"groups": [{"members": list(members)}]}:
+            return len(members)
+        case _:
+            return -1
+
+
+def test_a_member_with_a_pattern_is_described(twins: Twins) -> None:
+    both_settle(twins, "anna", subscribed_topic_names=None, subscribed_topic_regex="kno.*")
+    twins.same(describing_consumers(GROUP), 1, ignoring=EPOCHS)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_consumer_groups_are_listed_by_state_and_type(twins: Twins, version: int) -> None:
+    both_settle(twins, "anna")
+    twins.same(committing(group_id="classic"), 9)
+    twins.same(listing(), version)
+    if version >= 4:
+        for state in ("Stable", "stable", "Empty", "Reconciling", "Assigning", "None"):
+            twins.same(listing(states=[state]), version)
+    if version >= 5:
+        for kind in ("consumer", "Consumer", "classic", "share", "nonsense"):
+            twins.same(listing(types=[kind]), version)
+        twins.same(listing(["stable"], ["consumer", "classic"]), version)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_the_classic_description_knows_no_consumer_groups(twins: Twins, version: int) -> None:
+    both_settle(twins, "anna")
+    twins.same(describing(GROUP, "nobody", operations=version >= 3), version)
+
+
+def test_a_group_with_members_is_not_deleted_and_an_empty_one_is(twins: Twins) -> None:
+    both_settle(twins, "anna")
+    twins.same(deleting(GROUP), 2)
+    for side in twins.sides:
+        beat(side, "anna", -1)
+    twins.same(listing(), 5)
+    twins.same(deleting(GROUP, "nobody"), 2)
+    twins.same(describing_consumers(GROUP), 1)
+    twins.same(listing(), 5)
+
+
+def test_offsets_of_subscribed_topics_are_not_deleted(twins: Twins) -> None:
+    for side in twins.sides:
+        epochs = settled(side, "anna")
+        request = committing("anna", epochs["anna"])(side)
+        assert side.client.ask(request, 9, OffsetCommitResponse).topics
+    twins.same(deleting_offsets(GROUP, known=[0, 1, 9], gone=[0]), 0)
+    for side in twins.sides:
+        beat(side, "anna", -1)
+    twins.same(deleting_offsets(GROUP, known=[0, 1, 9], gone=[0]), 0)
+    twins.same(deleting_offsets("nobody", known=[0]), 0)
+
+
+def test_without_the_feature_nothing_of_it_is_served(twins: Twins) -> None:
+    """Both still announce the requests, and refuse them."""
+
+    def level(wanted: int) -> Ask:
+        change = FeatureUpdateKey(
+            feature="group.version", max_version_level=wanted, upgrade_type=1 if wanted else 2
+        )
+        return lambda _: UpdateFeaturesRequest(feature_updates=[change])
+
+    def joining(_: Side) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="anna")
+
+    twins.same(level(0), 2)
+    try:
+        for version in (0, 1):
+            twins.same(joining, version)
+            twins.same(describing_consumers(GROUP, "nobody", operations=True), version)
+    finally:
+        twins.same(level(1), 2)
