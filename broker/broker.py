@@ -31,6 +31,7 @@ from ..replication.broker_control import BrokerRegistration
 from ..replication.cluster_image import ClusterImage, Endpoint as RegisteredEndpoint
 from ..replication.controller import Controller
 from ..replication.housekeeping import Housekeeping
+from ..replication.log_compaction import LogCompaction
 from ..replication.metadata_log import MetadataLog, open_metadata_log
 from ..replication.replica_manager import ReplicaManager
 from ..storage.config import LogConfig
@@ -50,9 +51,11 @@ from .listeners import with_bound_ports
 from .metrics import Metrics
 from .quota_switch import obey_quotas
 from .settings import (
+    cleaner_config,
     connection_limits,
     controller_config,
     housekeeping_config,
+    remote_log_manager_config,
     replica_manager_config,
     socket_options,
 )
@@ -67,7 +70,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _PLAINTEXT = 0
-_REMOTE, _RATE = "remote.log.manager", "max.bytes.per.second"
 _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
 
 
@@ -149,7 +151,7 @@ class Broker:
         config, environment = self.config, self._world.environment
         topic_defaults = TopicDefaults(config.values)
         log_config = topic_defaults.log_config()
-        log_manager, controller = self._open_storage(log_config)
+        log_manager, controller, compaction = self._open_storage(log_config)
         self._remote = self._make_remote_tier(log_manager)
         replica_manager = ReplicaManager(
             replica_manager_config(config),
@@ -167,10 +169,9 @@ class Broker:
             controller.use_topic_defaults(log_manager.default_config)
             replica_manager.wait_for_remote(values.integer("remote.fetch.max.wait.ms"))
             server.limit(connection_limits(values))
+            compaction.config = cleaner_config(values)
             if self._remote is not None:
-                copies, reads = self._remote.copy_quota, self._remote.fetch_quota
-                copies.bytes_per_second = values.integer(f"{_REMOTE}.copy.{_RATE}")
-                reads.bytes_per_second = values.integer(f"{_REMOTE}.fetch.{_RATE}")
+                self._remote.limit(remote_log_manager_config(config, values))
 
         dynamic_config.subscribe(obey)
         # After the defaults that its logs are to have.
@@ -220,7 +221,7 @@ class Broker:
         if not log_manager.online_directories:
             self.on_fatal("Every log directory is offline.")
 
-    def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller]:
+    def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller, LogCompaction]:
         """Lock the directories, replay the metadata log, load the logs."""
         config, world = self.config, self._world
         environment = world.environment
@@ -281,7 +282,7 @@ class Broker:
             self.metrics.gauge(name, partial(housekeeping.compaction.metric, name))
         self._started.push_async_callback(housekeeping.stop)
         housekeeping.start()
-        return log_manager, controller
+        return log_manager, controller, housekeeping.compaction
 
     def _close_logs(self, log_manager: LogManager, controller: Controller) -> None:
         """Write down with the clean stop in which of its registrations this broker stopped."""

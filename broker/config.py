@@ -19,6 +19,7 @@ from ..tiering.remote_url import RemoteUrl, remote_url
 from .config_groups import check_group_properties
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, read_listeners
+from .value_rules import check_values
 
 
 def dev_properties(directory: str = "data") -> dict[str, str]:
@@ -62,6 +63,7 @@ def _refuse(sentence: str) -> KafkaError:
 def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -> BrokerConfig:
     """Check what was stated. Raises KafkaError(INVALID_CONFIG) with one plain sentence."""
     values = ConfigValues(stated)
+    check_values(values)
     check_group_properties(values)
     node_id = _node_id(values)
     _require_single_voter(values, node_id)

@@ -2,9 +2,11 @@
 
 A value comes from the first of: this broker's own dynamic configuration, that of all brokers, the
 node's file, Kafka's default. Dynamic ones are ConfigRecords in the metadata log, so they outlive a
-restart and win over the file. `DYNAMIC` names those that tierlog acts on at once; any other of
-Kafka's names is refused as Kafka refuses what only a restart can change, and a name that nobody
-knows is kept for whatever plugin it belongs to, as in Kafka.
+restart and win over the file. `DYNAMIC` names those that tierlog acts on at once; numbers of
+threads are taken and shown even where there are no such threads. What Kafka could change at run
+time and tierlog could not is refused in a sentence of its own, any other of Kafka's names as Kafka
+refuses what only a restart can change, and a name that nobody knows is kept for whatever plugin it
+belongs to, as in Kafka.
 
 What is stored and cannot be obeyed (a Kafka-born cluster may hold it) is passed over with a line
 in the log; what is asked for and cannot be obeyed is refused before it is stored.
@@ -20,6 +22,7 @@ from ..replication.cluster_image import ClusterDelta, ClusterImage, ConfigResour
 from .config_values import TABLES, ConfigValues
 from .settings import connection_limits
 from .topic_defaults import TopicDefaults
+from .value_rules import THREADS, check_change, check_values
 
 if TYPE_CHECKING:
     from ..replication.alter_configs import ConfigChange
@@ -32,7 +35,12 @@ DYNAMIC = frozenset(
         "compression.lz4.level",
         "compression.type",
         "compression.zstd.level",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
         "log.cleaner.delete.retention.ms",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.max.compaction.lag.ms",
         "log.cleaner.min.cleanable.ratio",
         "log.cleaner.min.compaction.lag.ms",
@@ -60,12 +68,36 @@ DYNAMIC = frozenset(
         "message.max.bytes",
         "min.insync.replicas",
         "remote.fetch.max.wait.ms",
+        "remote.log.index.file.cache.total.size.bytes",
+        "remote.log.manager.copier.thread.pool.size",
         "remote.log.manager.copy.max.bytes.per.second",
         "remote.log.manager.fetch.max.bytes.per.second",
+        "remote.log.reader.threads",
         "unclean.leader.election.enable",
     }
 )
 """What can be changed without a restart."""
+
+_NOT_HERE = frozenset(
+    {
+        "config.providers",
+        "cordoned.log.dirs",
+        "follower.fetch.last.tiered.offset.enable",
+        "group.consumer.assignment.interval.ms",
+        "group.coordinator.cached.buffer.max.bytes",
+        "group.share.assignment.interval.ms",
+        "group.streams.assignment.interval.ms",
+        "listener.security.protocol.map",
+        "listeners",
+        "metric.reporters",
+        "principal.builder.class",
+        "producer.id.expiration.ms",
+        "remote.list.offsets.request.timeout.ms",
+        "share.coordinator.cached.buffer.max.bytes",
+        "transaction.partition.verification.enable",
+    }
+)
+"""What Kafka could change while it runs, besides `ssl.*` and `sasl.*`, and tierlog could not."""
 
 
 _REPLICATION_RATES: Mapping[str, ConfigDef] = {
@@ -81,7 +113,7 @@ _REPLICATION_RATES: Mapping[str, ConfigDef] = {
 
 def is_dynamic(name: str) -> bool:
     """Whether a property may be changed while the broker runs."""
-    return name in DYNAMIC or name in _REPLICATION_RATES
+    return name in DYNAMIC or name in THREADS or name in _REPLICATION_RATES
 
 
 def definition_of(name: str) -> ConfigDef | None:
@@ -128,6 +160,7 @@ class DynamicConfig:
     def _merged(self, own: Mapping[str, str], everyone: Mapping[str, str]) -> ConfigValues:
         """What would be in force. Raises KafkaError(INVALID_CONFIG)."""
         values = ConfigValues({**self._file.stated, **everyone, **own})
+        check_values(values)
         connection_limits(values)
         TopicDefaults(values).log_config()
         return values
@@ -154,6 +187,13 @@ class DynamicConfig:
             if (definition_of(each) is not None or each.startswith("listener.name."))
             and not is_dynamic(each)
         )
+        for each in fixed:
+            if each in _NOT_HERE or each.startswith(("ssl.", "sasl.", "listener.name.")):
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"tierlog cannot change {each} while it runs; Kafka could. State it in the "
+                    "broker's file and restart, if it is listed in the documentation.",
+                )
         if fixed:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -167,7 +207,7 @@ class DynamicConfig:
                 parse_value(definition, text)
             own = _obeyed(stated if name else image.broker_config(self._node_id))
             everyone = _obeyed(image.broker_config(None) if name else stated)
-            self._merged(own, everyone)
+            check_change(self.values, self._merged(own, everyone))
         except KafkaError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 
@@ -207,7 +247,7 @@ def _obeyed(values: Mapping[str, str]) -> dict[str, str]:
     obeyed: dict[str, str] = {}
     for name, text in values.items():
         definition = TABLES.find(name)
-        if name not in DYNAMIC or definition is None:
+        if definition is None or not is_dynamic(name):
             continue
         try:
             parse_value(definition, text)

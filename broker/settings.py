@@ -10,6 +10,7 @@ from ..replication.housekeeping import HousekeepingConfig
 from ..replication.replica_manager import ReplicaManagerConfig
 from ..storage.cleaner_config import CleanerConfig
 from ..storage.config import LogConfig
+from ..tiering.config import RemoteLogManagerConfig
 from .config import BrokerConfig
 from .config_values import ConfigValues
 from .socket_listener import SocketOptions
@@ -79,6 +80,14 @@ def replica_manager_config(config: BrokerConfig) -> ReplicaManagerConfig:
     )
 
 
+def remote_log_manager_config(config: BrokerConfig, values: ConfigValues) -> RemoteLogManagerConfig:
+    """Tiering's settings, where `values` are in force."""
+    before = config.remote_log_manager
+    return RemoteLogManagerConfig.from_properties(
+        values.stated, before.broker_id, before.log_directory
+    )
+
+
 def housekeeping_config(values: ConfigValues) -> HousekeepingConfig:
     """How often the logs are looked after."""
     return HousekeepingConfig(
@@ -96,12 +105,17 @@ def housekeeping_config(values: ConfigValues) -> HousekeepingConfig:
         producer_id_expiration_check_interval_ms=values.integer(
             "producer.id.expiration.check.interval.ms"
         ),
-        cleaner=CleanerConfig(
-            enable=values.boolean("log.cleaner.enable"),
-            backoff_ms=values.integer("log.cleaner.backoff.ms"),
-            dedupe_buffer_size=values.integer("log.cleaner.dedupe.buffer.size"),
-            io_buffer_load_factor=values.number("log.cleaner.io.buffer.load.factor"),
-            io_buffer_size=values.integer("log.cleaner.io.buffer.size"),
-            io_max_bytes_per_second=values.number("log.cleaner.io.max.bytes.per.second"),
-        ),
+        cleaner=cleaner_config(values),
+    )
+
+
+def cleaner_config(values: ConfigValues) -> CleanerConfig:
+    """The bounds of a cleaning."""
+    return CleanerConfig(
+        enable=values.boolean("log.cleaner.enable"),
+        backoff_ms=values.integer("log.cleaner.backoff.ms"),
+        dedupe_buffer_size=values.integer("log.cleaner.dedupe.buffer.size"),
+        io_buffer_load_factor=values.number("log.cleaner.io.buffer.load.factor"),
+        io_buffer_size=values.integer("log.cleaner.io.buffer.size"),
+        io_max_bytes_per_second=values.number("log.cleaner.io.max.bytes.per.second"),
     )

@@ -127,6 +127,8 @@ def _outside(rule: str, value: float) -> str:
         return ""
     low, _, high = interval.strip("[]").partition("...")
     low, high = low.strip(","), high.strip(",")
+    if exception and low and high and not float(low) <= value <= float(high):
+        return f"Value must be between {low} and {high} or equal to {exception}"
     if low and value < float(low):
         return f"Value must be at least {low}"
     if high and value > float(high):

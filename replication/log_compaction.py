@@ -9,8 +9,10 @@ starts again (Kafka's `LogCleaner` and `LogCleanerManager`).
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment
@@ -32,6 +34,7 @@ _LOG = logging.getLogger(__name__)
 
 _CLEANER = "kafka.log:type=LogCleaner,name="
 _MANAGER = "kafka.log:type=LogCleanerManager,name="
+_TICK_S = 0.001
 
 
 class LogCompaction:
@@ -45,6 +48,7 @@ class LogCompaction:
         executor: Executor,
     ) -> None:
         self._config = config
+        self._is_changed = asyncio.Event()
         self._log_manager = log_manager
         self._environment = environment
         self._executor = executor
@@ -53,6 +57,16 @@ class LogCompaction:
         """Logs with records that could not be read."""
         self._metrics: dict[str, float] = {}
         self._last_run_ms = environment.wall_clock_ms()
+
+    @property
+    def config(self) -> CleanerConfig:
+        """May be changed at any time; a cleaning that is under way keeps its buffers."""
+        return self._config
+
+    @config.setter
+    def config(self, config: CleanerConfig) -> None:
+        self._config = config
+        self._is_changed.set()
 
     # -- What it tells ------------------------------------------------------------------------
 
@@ -91,8 +105,19 @@ class LogCompaction:
         """Clean whatever is due, again and again."""
         while True:
             # One turn of the loop for others between two logs, however small they are.
-            pause_ms = 0 if await self.clean_dirtiest() else self._config.backoff_ms
-            await asyncio.sleep(pause_ms / 1000)
+            if await self.clean_dirtiest():
+                await asyncio.sleep(0)
+            else:
+                await self._rest(lambda: self._config.backoff_ms / 1000)
+
+    async def _rest(self, seconds: Callable[[], float]) -> None:
+        """Do nothing for so long, which may change meanwhile."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while (rest := seconds() - (loop.time() - began)) > _TICK_S:
+            self._is_changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_changed.wait(), rest)
 
     async def clean_dirtiest(self) -> bool:
         """Clean the log that needs it most; False if none does."""
@@ -187,10 +212,10 @@ class LogCompaction:
             moved = await loop.run_in_executor(self._executor, next, steps, -1)
             if moved < 0:
                 return
-            due = moved / max(self._config.io_max_bytes_per_second, 1.0)
-            rest = due - (loop.time() - began)
-            if rest > 0:
-                await asyncio.sleep(rest)
+            await self._rest(partial(self._due_s, moved, loop.time() - began))
+
+    def _due_s(self, moved: int, took_s: float) -> float:
+        return moved / max(self._config.io_max_bytes_per_second, 1.0) - took_s
 
     async def _note(self, log: UnifiedLog, offset: int) -> None:
         checkpoint = self._checkpoint(log.log_dir)

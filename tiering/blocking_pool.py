@@ -17,6 +17,10 @@ class BlockingPool(Protocol):
 
     async def run(self, call: Callable[[], T]) -> T: ...
 
+    def resize(self, threads: int) -> None:
+        """Let this many run at once from now on; what is running is not disturbed."""
+        ...
+
     def stop(self) -> None:
         """Start nothing more. What is running is left to end by itself. Idempotent."""
         ...
@@ -26,7 +30,14 @@ class ThreadedPool:
     """At most `threads` threads, started as they are needed."""
 
     def __init__(self, threads: int, name: str) -> None:
+        self._name = name
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+    def resize(self, threads: int) -> None:
+        before = self._executor
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=self._name)
+        # What was handed in is still done there; its threads end when it is.
+        before.shutdown(wait=False)
 
     async def run(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)

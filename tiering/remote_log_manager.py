@@ -32,6 +32,7 @@ from .chunk_cache import ChunkCache
 from .config import RemoteLogManagerConfig
 from .copy_task import CopyCancelledError, CopyTask, CopyTools, bounds_of
 from .metadata_manager import RemoteLogMetadataManager
+from .permits import Permits
 from .quota import ByteRateQuota
 from .reader_pool import ReaderPool
 from .remote_index_cache import RemoteIndexCache
@@ -132,11 +133,9 @@ class RemoteLogManager:
         self._chunks = ChunkCache(access.storage, config.chunk_cache_bytes, config.chunk_bytes)
         self._reader = RemoteLogReader(self._indexes, self._chunks)
         self._timestamps = RemoteTimestampReader(self._indexes, self._chunks)
-        # So that what all readers hold at once is bounded, whatever clients ask for. A read may
-        # always be answered with less.
-        self._read_bytes_max = max(config.chunk_cache_bytes // config.reader_threads, 1)
+        self._index_cache_bytes = config.index_cache_bytes
         self._reader_pool = ReaderPool(config.reader_threads, config.reader_max_pending)
-        self._copiers = asyncio.Semaphore(config.copier_threads)
+        self._copiers = Permits(config.copier_threads)
         self._copy_tools = CopyTools(
             broker_id=config.broker_id,
             storage=access.storage,
@@ -159,6 +158,29 @@ class RemoteLogManager:
     def tier_trouble(self) -> str:
         """What is wrong with the tier, in a sentence; empty while it works."""
         return self._tier_trouble
+
+    def limit(self, limits: RemoteLogManagerConfig) -> None:
+        """Let the rates, the numbers of threads and the size of the index cache hold from now on.
+
+        Whatever else these settings say takes a restart, as in Kafka.
+        """
+        self.copy_quota.bytes_per_second = limits.copy_max_bytes_per_second
+        self.fetch_quota.bytes_per_second = limits.fetch_max_bytes_per_second
+        if limits.threads != self._copiers.limit + self._reader_pool.threads:
+            self._access.pool.resize(limits.threads)
+        self._copiers.limit = limits.copier_threads
+        self._reader_pool.threads = limits.reader_threads
+        if limits.index_cache_bytes != self._index_cache_bytes:
+            self._index_cache_bytes = limits.index_cache_bytes
+            self._tasks.start(self._indexes.resize(limits.index_cache_bytes), "index cache size")
+
+    @property
+    def _read_bytes_max(self) -> int:
+        """What one read may take, so that what all readers hold at once is bounded.
+
+        Whatever clients ask for: a read may always be answered with less.
+        """
+        return max(self._config.chunk_cache_bytes // self._reader_pool.threads, 1)
 
     async def start(self) -> None:
         """Begin to work. Never fails, and never waits for the tier."""

@@ -82,6 +82,29 @@ def test_a_dirty_log_is_cleaned_after_a_pause_and_its_offset_written_down() -> N
     simulate(story)
 
 
+def test_the_pause_and_the_rate_may_change_while_they_are_waited_for() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        slow = CleanerConfig(backoff_ms=3_600_000, io_max_bytes_per_second=1.0)
+        house = keeping(node, slow)
+        house.start()
+        log = await compacted_topic(node, "t")
+        write(node, log, "abab")
+        await asyncio.sleep(1_000)
+        assert keys_in(log) == "abab"
+        house.compaction.config = replace(slow, backoff_ms=1_000)
+        await asyncio.sleep(10)
+        # At a byte a second it takes its time.
+        assert keys_in(log) == "abab"
+        house.compaction.config = CleanerConfig()
+        await asyncio.sleep(1)
+        assert keys_in(log) == "ab"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
 def test_a_log_is_left_alone_while_little_of_it_is_dirty_or_its_records_are_young() -> None:
     async def story(loop: SimulatedLoop) -> None:
         node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
