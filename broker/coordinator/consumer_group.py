@@ -304,8 +304,12 @@ class ConsumerGroup:
 
 
 def departed(held: Held) -> Held:
-    """What a static member holds that has left and may come back: all that it had."""
-    return held._replace(epoch=LEAVE_GROUP_STATIC_EPOCH, revoking=NOTHING_HELD)
+    """What a static member holds that has left and may come back: all that it was to keep.
+
+    Who takes its place begins again at epoch 0, and may commit for all of it from then on.
+    """
+    assigned = dict.fromkeys(held.assigned, 0)
+    return held._replace(epoch=LEAVE_GROUP_STATIC_EPOCH, assigned=assigned, revoking=NOTHING_HELD)
 
 
 def _add(counts: dict[str, int], key: str, difference: int) -> None:

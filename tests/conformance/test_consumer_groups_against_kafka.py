@@ -1,0 +1,290 @@
+"""Every answer to members of the consumer protocol, beside Apache Kafka's answer to the same.
+
+Members draw their own ids, so the same story can be told to both clusters word by word. Targets are
+worked out at once, for what depends on the second in which it happens cannot be compared.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import cast
+
+import pytest
+
+from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from tierlog.clients.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+from ..broker_process import BrokerProcess
+from ..waiting import wait_until
+from .side_by_side import Plain
+from .twins import TOPIC, Ask, Side, Twins, committing, prepare, topic_ids
+
+pytestmark = pytest.mark.requires("java", "mvn")
+
+VERSION = 1
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
+    settings = {
+        "node.id": "1",
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "3",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.max.size": "3",
+    }
+    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
+    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
+        for port in (kafka.port, ours.port):
+            prepare(port)
+        yield kafka.port, ours.port
+
+
+@pytest.fixture
+def twins(ports: tuple[int, int]) -> Iterator[Twins]:
+    both = Twins(*ports)
+    topic_ids(both)
+    yield both
+    both.close()
+
+
+class Story:
+    """Members of one group, each with the epoch that it was told last."""
+
+    def __init__(self, twins: Twins, group: str) -> None:
+        self.twins = twins
+        self.group = group
+        self.epochs: dict[str, int] = {}
+
+    def join(self, member: str, **changes: object) -> dict[str, Plain]:
+        """All that a first request says, unless it is to say something else."""
+        stated: dict[str, object] = {
+            "owned": (),
+            "rebalance_timeout_ms": 60_000,
+            "subscribed_topic_names": [TOPIC],
+        }
+        return self.beat(member, 0, **{**stated, **changes})
+
+    def beat(self, member: str, epoch: int | None = None, /, **changes: object) -> dict[str, Plain]:
+        """A heartbeat; `owned` names the partitions of the topic that the member has."""
+        given = self.epochs.get(member, 1) if epoch is None else epoch
+        answer = self.twins.same(beating(self.group, member, given, **changes), VERSION)
+        assert isinstance(answer, dict)
+        told = answer["member_epoch"]
+        if not answer["error_code"] and isinstance(told, int):
+            self.epochs[member] = told
+        return answer
+
+    def error(self, member: str, epoch: int | None = None, /, **changes: object) -> Plain:
+        return self.beat(member, epoch, **changes)["error_code"]
+
+
+def beating(group: str, member: str, epoch: int, /, **changes: object) -> Ask:
+    """A heartbeat that says this."""
+
+    def ask(side: Side) -> ConsumerGroupHeartbeatRequest:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group, member_id=member, member_epoch=epoch
+        )
+        for name, value in changes.items():
+            if name == "owned":
+                request.topic_partitions = _partitions(side, value)
+            else:
+                setattr(request, name, value)
+        return request
+
+    return ask
+
+
+def _partitions(side: Side, numbers: object) -> list[TopicPartitions] | None:
+    if numbers is None:
+        return None
+    owned = list(cast("Iterable[int]", numbers))
+    return [TopicPartitions(topic_id=side.topic_id, partitions=owned)] if owned else []
+
+
+def assigned(answer: dict[str, Plain]) -> list[int]:
+    """The partitions of the topic that an answer gives."""
+    assignment = answer["assignment"]
+    assert isinstance(assignment, dict)
+    topics = assignment["topic_partitions"]
+    assert isinstance(topics, list)
+    numbers: list[int] = []
+    for topic in topics:
+        assert isinstance(topic, dict)
+        partitions = topic["partitions"]
+        assert isinstance(partitions, list)
+        numbers += [number for number in partitions if isinstance(number, int)]
+    return numbers
+
+
+def test_members_come_share_and_go(twins: Twins) -> None:
+    story = Story(twins, "three")
+    assert assigned(story.join("anna")) == [0, 1]
+    story.beat("anna")
+    story.beat("anna", owned=[0, 1])
+    assert assigned(story.join("bert")) == []
+    story.beat("bert", owned=[])
+    kept = assigned(story.beat("anna"))
+    story.beat("anna", owned=[0, 1])
+    story.beat("bert", owned=[])
+    story.beat("anna", owned=kept)
+    given = assigned(story.beat("bert", owned=[]))
+    assert sorted(kept + given) == [0, 1]
+    story.beat("bert", owned=given)
+    assert assigned(story.join("cleo")) == []
+    story.beat("anna", owned=kept)
+    story.beat("bert", owned=given)
+    assert story.join("dora")["error_code"] == ErrorCode.GROUP_MAX_SIZE_REACHED
+    story.beat("bert", -1)
+    assert story.error("bert", 3) == ErrorCode.UNKNOWN_MEMBER_ID
+    story.beat("cleo", owned=[])
+    story.beat("anna", owned=kept)
+    story.beat("cleo", owned=given)
+    story.beat("anna", -1)
+    story.beat("cleo", -1)
+    assert story.error("cleo", -1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert assigned(story.join("dora")) == [0, 1]
+
+
+def test_whoever_comes_with_a_wrong_epoch_or_name_is_told(twins: Twins) -> None:
+    story, nobody = Story(twins, "wrong"), Story(twins, "nobody's")
+    story.join("anna")
+    assert story.error("anna", 1) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert story.error("anna", 3) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert story.error("bert", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert story.error("bert", -1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert nobody.error("anna", 1) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert nobody.error("anna", -1) == ErrorCode.GROUP_ID_NOT_FOUND
+    story.join("bert")
+    kept = assigned(story.beat("anna", owned=[0, 1]))
+    story.beat("anna", 2, owned=kept)
+    # The answer was lost: the epoch before will do, for who owns no more than it should.
+    assert story.error("anna", 2, owned=kept) == ErrorCode.NONE
+    assert story.error("anna", 2, owned=[0, 1]) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert story.error("anna", 2) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert assigned(story.join("anna")) == kept
+
+
+def test_a_full_request_is_told_everything(twins: Twins) -> None:
+    story = Story(twins, "full request")
+    story.join("anna")
+    full = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [TOPIC], "owned": [0, 1]}
+    assert assigned(story.beat("anna", **full)) == [0, 1]
+    for left_out in full:
+        story.beat("anna", **{name: full[name] for name in full if name != left_out})
+
+
+def test_subscriptions_change(twins: Twins) -> None:
+    story = Story(twins, "subscriptions")
+    story.join("anna", subscribed_topic_names=[])
+    story.beat("anna", subscribed_topic_names=["nowhere"])
+    assert assigned(story.beat("anna", subscribed_topic_names=[TOPIC, "nowhere"])) == [0, 1]
+    assert assigned(story.beat("anna", subscribed_topic_names=["nowhere"])) == []
+    story.beat("anna", subscribed_topic_names=[TOPIC])
+    story.beat("anna", owned=[])
+    story.beat("anna", owned=[0, 1], server_assignor="range")
+    story.beat("anna", owned=[0, 1], rack_id="rack", rebalance_timeout_ms=5_000)
+
+
+def test_requests_that_make_no_sense_are_refused_with_the_same_words(twins: Twins) -> None:
+    story = Story(twins, "odd")
+    refusals = [
+        Story(twins, "").join("anna"),
+        story.join(""),
+        story.join("anna", instance_id=""),
+        story.join("anna", rack_id=" "),
+        story.join("anna", rebalance_timeout_ms=-1),
+        story.join("anna", owned=None),
+        story.join("anna", owned=[0]),
+        story.join("anna", subscribed_topic_names=None),
+        story.join("anna", server_assignor="mine"),
+        story.join("anna", subscribed_topic_regex="("),
+        story.beat("anna", -2),
+        story.beat("anna", -3),
+        story.beat("anna", 5),
+    ]
+    assert not [refusal for refusal in refusals if not refusal["error_code"]]
+
+
+def test_static_members_go_and_come_back(twins: Twins) -> None:
+    story = Story(twins, "static")
+    story.join("anna", instance_id="one")
+    assert story.join("bert", instance_id="one")["error_code"] == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert story.error("bert", 2, instance_id="one") == ErrorCode.FENCED_INSTANCE_ID
+    assert story.error("bert", 2, instance_id="two") == ErrorCode.UNKNOWN_MEMBER_ID
+    story.beat("anna", -2, instance_id="one")
+    story.beat("anna", 2, instance_id="one")
+    assert assigned(story.join("bert", instance_id="one")) == [0, 1]
+    story.beat("bert", instance_id="one", owned=[0, 1])
+    assert story.error("anna", 2, instance_id="one") == ErrorCode.FENCED_INSTANCE_ID
+    assert story.error("anna", -1, instance_id="one") == ErrorCode.FENCED_INSTANCE_ID
+    story.join("cleo", instance_id="two")
+    kept = assigned(story.beat("bert", instance_id="one", owned=[0, 1]))
+    story.beat("bert", -2, instance_id="one")
+    story.beat("cleo", instance_id="two", owned=[])
+    assert assigned(story.join("bert", instance_id="one")) == kept
+    story.beat("cleo", instance_id="two", owned=[])
+    story.beat("bert", -1, instance_id="one")
+
+
+def test_offsets_are_for_members_of_the_right_epoch(twins: Twins) -> None:
+    story = Story(twins, "group")
+    story.join("anna")
+    for name, epoch in (("anna", 1), ("anna", 2), ("anna", 3), ("bert", 2), ("", -1)):
+        for version in (8, 9, 10):
+            twins.same(committing(name, epoch), version)
+    for claim in ((None, -1), ("anna", 2), ("anna", 1), ("bert", 2), ("", -1)):
+        twins.same(_fetching("group", *claim), 9)
+    story.join("bert")
+    kept = assigned(story.beat("anna", owned=[0, 1]))
+    story.beat("anna", owned=kept)
+    story.beat("bert", owned=[])
+    for name in ("anna", "bert"):
+        # At an epoch that it has left behind, for what it may have had then.
+        for epoch in (1, 2, 3):
+            twins.same(committing(name, epoch), 9)
+    story.beat("anna", -1)
+    story.beat("bert", -1)
+    twins.same(committing(), 9)
+
+
+def _fetching(group: str, member: str | None, epoch: int) -> Ask:
+    def ask(_: Side) -> OffsetFetchRequest:
+        topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0, 1])]
+        asked = OffsetFetchRequestGroup(
+            group_id=group, member_id=member, member_epoch=epoch, topics=topics
+        )
+        return OffsetFetchRequest(groups=[asked], require_stable=True)
+
+    return ask
+
+
+def test_a_pattern_is_looked_up_behind_the_first_answer(twins: Twins) -> None:
+    story = Story(twins, "pattern")
+    story.join("anna", subscribed_topic_names=None, subscribed_topic_regex="kn.*n")
+    full = {"rebalance_timeout_ms": 60_000, "subscribed_topic_regex": "kn.*n"}
+    for side in twins.sides:
+        wait_until(partial(_is_looked_up, side, full), 30, "the pattern was not looked up")
+    story.epochs["anna"] = 2
+    assert assigned(story.beat("anna", owned=[], **full)) == [0, 1]
+    # Patterns are looked up together, and not twice in ten seconds.
+    story.join("bert", subscribed_topic_names=None, subscribed_topic_regex="k")
+    story.beat("anna", owned=[0, 1], subscribed_topic_regex="")
+    story.beat("anna", owned=[], subscribed_topic_names=[TOPIC])
+
+
+def _is_looked_up(side: Side, full: Mapping[str, object]) -> bool:
+    request = beating("pattern", "anna", 0, owned=[], **full)(side)
+    answer = side.client.ask(request, VERSION, ConsumerGroupHeartbeatResponse)
+    return answer.member_epoch == 2
