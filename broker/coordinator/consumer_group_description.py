@@ -9,7 +9,10 @@ from .topic_partitions import NOTHING, Partitions
 
 
 class ConsumerMemberDescription(NamedTuple):
-    """A member: what it said about itself, what it holds, and what it is to have."""
+    """A member: what it said about itself, what it holds, and what it is to have.
+
+    What it must give up and has not yet is among what it holds.
+    """
 
     member_id: str
     instance_id: str | None
@@ -50,7 +53,7 @@ def described_consumers(
             said.client_host,
             said.subscribed_topic_names,
             said.subscribed_topic_regex,
-            frozenset(member.held.assigned),
+            frozenset(member.held.assigned) | frozenset(member.held.revoking),
             group.targets.get(member.member_id, NOTHING),
             member.is_classic,
         )

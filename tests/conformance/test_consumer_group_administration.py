@@ -16,6 +16,11 @@ from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
+from tierlog.clients.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tierlog.clients.protocol.messages.offset_commit import OffsetCommitResponse
 from tierlog.clients.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -152,6 +157,49 @@ def member_count(answer: Plain) -> int:
 def test_a_member_with_a_pattern_is_described(twins: Twins) -> None:
     both_settle(twins, "anna", subscribed_topic_names=None, subscribed_topic_regex="kno.*")
     twins.same(describing_consumers(GROUP), 1, ignoring=EPOCHS)
+
+
+def test_a_member_that_has_not_given_up_yet_still_has_what_it_must_give_up(twins: Twins) -> None:
+    for side in twins.sides:
+        epochs = settled(side, "anna")
+        assert beat(side, "sam", 0).error_code == ErrorCode.NONE
+        wait_until(partial(is_told_to_give_up, side, epochs["anna"]), 20, "anna keeps all")
+    described = twins.same(describing_consumers(GROUP), 1, ignoring=EPOCHS)
+    assert "Reconciling" in repr(described)
+    twins.same(listing(["reconciling"]), 5)
+
+
+def is_told_to_give_up(side: Side, epoch: int) -> bool:
+    """Whether anna is, who says that she has both partitions."""
+    both = [TopicPartitions(topic_id=side.topic_id, partitions=[0, 1])]
+    answer = beat(side, "anna", epoch, topic_partitions=both)
+    assert answer.error_code == ErrorCode.NONE
+    told = answer.assignment
+    return told is not None and [each.partitions for each in told.topic_partitions] == [[0]]
+
+
+def test_the_groups_own_intervals_are_told_to_its_members(twins: Twins) -> None:
+    """And what lies outside the broker's bounds is refused."""
+
+    def setting(value: str | None, name: str = "consumer.heartbeat.interval.ms") -> Ask:
+        operation = 1 if value is None else 0
+        config = AlterableConfig(name=name, config_operation=operation, value=value)
+        resource = AlterConfigsResource(resource_type=32, resource_name=GROUP, configs=[config])
+        return lambda _: IncrementalAlterConfigsRequest(resources=[resource])
+
+    def is_told(side: Side, interval_ms: int, epoch: int) -> bool:
+        return beat(side, "anna", epoch).heartbeat_interval_ms == interval_ms
+
+    both_settle(twins, "anna")
+    for value, interval_ms in (("7000", 7_000), (None, 5_000)):
+        twins.same(setting(value), 1)
+        for side in twins.sides:
+            epoch = beat(side, "anna", 0).member_epoch
+            wait_until(partial(is_told, side, interval_ms, epoch), 20, "the old interval is told")
+    for bad in ("4999", "15001", "0", "often"):
+        twins.same(setting(bad), 1)
+    twins.same(setting("44999", "consumer.session.timeout.ms"), 1)
+    twins.same(setting("1", "consumer.nonsense"), 1)
 
 
 @pytest.mark.parametrize("version", range(6))
