@@ -62,6 +62,12 @@ def record(name: str, version: str, *, protocol: str = "", did: str = "") -> Non
     sys.audit(_EVENT, name, version, protocol, did)
 
 
+def record_tool(tool: str, arguments: Sequence[str]) -> None:
+    """Say that the running test runs one of Kafka's tools where no new process shows it."""
+    for use in _tool(tool, arguments):
+        record(use.name, use.version, protocol=use.protocol, did=use.did)
+
+
 def uses_of(command: Sequence[str]) -> list[Ran]:
     """What starting a process with that command line means; nothing for most."""
     member = _member_options(command)
