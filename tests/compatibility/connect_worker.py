@@ -22,7 +22,7 @@ EXIT_CODE_ON_SIGTERM = 128 + 15
 SESSION_MS = 6_000
 """The shortest that a broker accepts by default: who was killed is missed that much later."""
 
-_FLAGS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+FLAGS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _TEXT = "org.apache.kafka.connect.storage.StringConverter"
 _PROPERTIES = {
     # Plugins are found by their manifests alone; a scan of the whole class path takes seconds.
@@ -30,6 +30,7 @@ _PROPERTIES = {
     "key.converter": _TEXT,
     "value.converter": _TEXT,
     "offset.flush.interval.ms": "500",
+    "offset.flush.timeout.ms": "30000",
     "task.shutdown.graceful.timeout.ms": "30000",
     "consumer.session.timeout.ms": str(SESSION_MS),
     "consumer.heartbeat.interval.ms": "1000",
@@ -84,7 +85,7 @@ class ConnectWorker:
         files = [str(path) for path in (self._properties, *connectors)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                java_command(TOOLS[self._tool], *files, flags=_FLAGS),
+                java_command(TOOLS[self._tool], *files, flags=FLAGS),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
