@@ -2,11 +2,13 @@
 
 The broker looks at each resource first: properties named twice, values that are missing, types that
 nobody has, and its own properties, which only it can check. What passes goes to the controller, all
-of it at once; each resource is answered by itself.
+of it at once, but for the levels of loggers, which the controller never hears of; each resource is
+answered by itself.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..clients.config_def import ConfigType
 from ..clients.errors import ErrorCode, KafkaError
@@ -16,6 +18,7 @@ from ..replication.alter_configs import (
     ConfigOperation,
 )
 from ..replication.cluster_image import ConfigResourceType
+from . import loggers
 from .config_values import TABLES
 from .context import BrokerContext
 
@@ -24,10 +27,33 @@ _DECIDED_BY_CONTROLLER = frozenset(
 )
 
 
+class ConfigResult(NamedTuple):
+    """How the change of one resource went, as both answers say it."""
+
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+
+
 async def change_configs(
     broker: BrokerContext, alterations: Sequence[ConfigAlteration], validate_only: bool
+) -> Sequence[ConfigResult]:
+    """Make the changes; how each went, in order."""
+    results = await _change(broker, alterations, validate_only)
+    return [
+        ConfigResult(
+            ErrorCode.NONE if error is None else error.code,
+            None if error is None else error.message or None,
+            *alteration.resource,
+        )
+        for alteration, error in zip(alterations, results, strict=True)
+    ]
+
+
+async def _change(
+    broker: BrokerContext, alterations: Sequence[ConfigAlteration], validate_only: bool
 ) -> AlterationResults:
-    """Make the changes; what speaks against each alteration, in order."""
     results: list[KafkaError | None] = [_objection(broker, each) for each in alterations]
     named = Counter(each.resource for each in alterations)
     for index, each in enumerate(alterations):
@@ -36,6 +62,10 @@ async def change_configs(
                 ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
             )
     sound = [index for index, objection in enumerate(results) if objection is None]
+    for index in sound:
+        if _is_logger(alterations[index]) and not validate_only:
+            loggers.change(alterations[index].changes)
+    sound = [index for index in sound if not _is_logger(alterations[index])]
     if sound:
         decided = await broker.controller.alter_configs(
             [_with_lists(alterations[index]) for index in sound], validate_only
@@ -43,6 +73,10 @@ async def change_configs(
         for index, result in zip(sound, decided, strict=True):
             results[index] = result
     return results
+
+
+def _is_logger(alteration: ConfigAlteration) -> bool:
+    return alteration.resource.type == ConfigResourceType.BROKER_LOGGER
 
 
 def _with_lists(alteration: ConfigAlteration) -> ConfigAlteration:
@@ -77,5 +111,7 @@ def _preprocess(broker: BrokerContext, alteration: ConfigAlteration) -> None:
     if kind == ConfigResourceType.BROKER:
         image = broker.controller.image
         broker.dynamic_config.check(image, name, changes, alteration.replaces)
+    elif kind == ConfigResourceType.BROKER_LOGGER and not alteration.replaces:
+        loggers.check(broker.config.node_id, name, changes)
     elif kind not in _DECIDED_BY_CONTROLLER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")

@@ -4,7 +4,6 @@ goes back to its default. Key 44 has superseded it (KIP-339).
 1 throttles after the answer, 2 is the first flexible version.
 """
 
-from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -35,11 +34,11 @@ async def handle(
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message or None,
-                resource_type=alteration.resource.type,
-                resource_name=alteration.resource.name,
+                error_code=each.error_code,
+                error_message=each.error_message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
             )
-            for alteration, error in zip(alterations, results, strict=True)
+            for each in results
         ]
     )

@@ -7,7 +7,8 @@ subscriptions are set to, and by whom.
 Of the broker's properties those are shown that tierlog acts on, and those that its file states;
 a name that nobody knows belongs to a plugin, may be a secret, and is shown without its value.
 Those that cannot be altered while it runs are read-only (`dynamic_config.py`). A broker without a
-name stands for all brokers: only what was set for all of them is shown.
+name stands for all brokers: only what was set for all of them is shown. The levels of its loggers
+are shown as a resource of their own (KIP-412).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ from ...storage.config import TOPIC_CONFIGS, LogConfig
 from ..config_values import TABLES
 from ..context import BrokerContext, RequestContext
 from ..dynamic_config import definition_of, is_dynamic
+from ..loggers import levels
 from ..topic_defaults import interchangeable
 
 _UNKNOWN_TYPE = 0
@@ -82,6 +84,10 @@ def _result(
     )
     keys = resource.configuration_keys
     try:
+        if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
+            _check_node_id(resource.resource_name, broker.config.node_id, is_logger=True)
+            result.configs = _loggers(frozenset(keys) if keys else None, request)
+            return result
         entries = _entries(broker, resource, frozenset(keys) if keys else None)
         result.configs = [_described(entry, request) for entry in entries]
     except KafkaError as error:
@@ -190,16 +196,35 @@ def _broker_synonyms(
     return list(dropwhile(lambda synonym: synonym.name != name, synonyms))
 
 
-def _check_node_id(name: str, node_id: int) -> None:
+def _check_node_id(name: str, node_id: int, *, is_logger: bool = False) -> None:
+    if is_logger and not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     if not name.removeprefix("-").isdecimal():
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
         )
     if int(name) != node_id:
+        or_none = "" if is_logger else " or empty string,"
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
+            f"Unexpected broker id, expected {node_id}{or_none} but received {name}",
         )
+
+
+def _loggers(
+    keys: Collection[str] | None, request: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
+    return [
+        DescribeConfigsResourceResult(
+            name=name,
+            value=level,
+            config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            config_type=_UNKNOWN_TYPE,
+            documentation="" if request.include_documentation else None,
+        )
+        for name, level in levels().items()
+        if keys is None or name in keys
+    ]
 
 
 def _group_entries(

@@ -4,7 +4,6 @@ all brokers, of groups and of client metrics subscriptions, one by one (KIP-339)
 1 is the first flexible version; nothing else changed.
 """
 
-from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -34,11 +33,11 @@ async def handle(
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message or None,
-                resource_type=alteration.resource.type,
-                resource_name=alteration.resource.name,
+                error_code=each.error_code,
+                error_message=each.error_message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
             )
-            for alteration, error in zip(alterations, results, strict=True)
+            for each in results
         ]
     )
