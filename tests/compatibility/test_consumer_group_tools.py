@@ -1,11 +1,14 @@
 """Kafka's own tools administer groups of the consumer protocol (KIP-848): what they print."""
 
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import confluent_kafka
 import pytest
+
+from tierlog.bench.kafka_peer import run_tool
 
 from ..broker_process import BrokerProcess
 from .test_group_tools import GROUP, PER_PARTITION, Tool, committed, everywhere
@@ -120,6 +123,28 @@ def test_a_static_member_and_its_assignor_are_told(broker: BrokerProcess) -> Non
         assert state["ASSIGNMENT-STRATEGY"] == "range"
         (only,) = tool.rows("--describe", *group, "--members")
         assert only["GROUP-INSTANCE-ID"] == "sam"
+
+
+def test_groups_of_both_protocols_are_described_in_one_go(broker: BrokerProcess) -> None:
+    tool = Tool(broker)
+    with member(broker), member(broker, **{"group.id": "classics", "group.protocol": "classic"}):
+        listed = tool.says("--list", "--type").split()
+        assert sorted(listed[2:]) == ["Classic", "Consumer", "classics", GROUP]
+        for what in ("--members", "--state", "--offsets"):
+            described = tool.says("--describe", "--all-groups", what)
+            rows = [line.split() for line in described.splitlines()]
+            assert {row[0] for row in rows if len(row) >= 5} == {"GROUP", GROUP, "classics"}
+
+
+def test_the_dump_tool_reads_the_log_of_a_group(broker: BrokerProcess) -> None:
+    with member(broker):
+        pass
+    types: set[int] = set()
+    for file in broker.log.parent.glob("data/__consumer_offsets-*/*.log"):
+        printed = run_tool("kafka-dump-log", "--offsets-decoder", "--files", str(file)).stdout
+        assert "ERROR" not in printed
+        types |= {int(found) for found in re.findall(r'key: {"type":"?(\d+)', printed)}
+    assert types >= {1, 3, 5, 6, 7, 8}
 
 
 def test_the_console_consumer_prints_the_offsets_topic(broker: BrokerProcess) -> None:
