@@ -33,7 +33,9 @@ from ..replication.controller import Controller
 from ..replication.housekeeping import Housekeeping
 from ..replication.log_compaction import LogCompaction
 from ..replication.metadata_log import MetadataLog, open_metadata_log
+from ..replication.replica_directories import ReplicaDirectories
 from ..replication.replica_manager import ReplicaManager
+from ..replication.replica_movement import MoveTools
 from ..storage.config import LogConfig
 from ..storage.files import Files, OsFiles
 from ..storage.log_dir import LogDir, LogDirError, MetaProperties
@@ -55,6 +57,7 @@ from .settings import (
     connection_limits,
     controller_config,
     housekeeping_config,
+    move_rate,
     remote_log_manager_config,
     replica_manager_config,
     socket_options,
@@ -159,8 +162,10 @@ class Broker:
             log_manager,
             lambda: controller.image,
             self._remote,
+            self._move_tools(controller),
         )
         self._started.push_async_callback(replica_manager.stop)
+        log_manager.on_log_dir_failure(replica_manager.on_log_dir_failure)
         dynamic_config = DynamicConfig(config.values, config.node_id, topic_defaults)
         controller.subscribe(dynamic_config.publish)
 
@@ -168,6 +173,7 @@ class Broker:
             log_manager.default_config = topic_defaults.log_config()
             controller.use_topic_defaults(log_manager.default_config)
             replica_manager.wait_for_remote(values.integer("remote.fetch.max.wait.ms"))
+            replica_manager.limit_moves(move_rate(values))
             server.limit(connection_limits(values))
             compaction.config = cleaner_config(values)
             if self._remote is not None:
@@ -199,6 +205,12 @@ class Broker:
             fetch_max_bytes=config.values.integer("fetch.max.bytes"),
         )
 
+    def _move_tools(self, controller: Controller) -> MoveTools:
+        executor = ThreadPoolExecutor(1, thread_name_prefix="alter-log-dirs")
+        self._started.callback(executor.shutdown)
+        directories = ReplicaDirectories(self.config.node_id, controller.decide)
+        return MoveTools(directories, executor)
+
     def _make_remote_tier(self, log_manager: LogManager) -> "RemoteLogManager | None":
         location = self.config.remote_storage
         if location is None:
@@ -220,6 +232,8 @@ class Broker:
         _LOG.error("The log directory %s is offline from now on%s", log_dir.path, reason)
         if not log_manager.online_directories:
             self.on_fatal("Every log directory is offline.")
+        elif log_dir is log_manager.log_dirs[0]:
+            self.on_fatal(f"The directory of the metadata log is offline: {log_dir.path}.")
 
     def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller, LogCompaction]:
         """Lock the directories, replay the metadata log, load the logs."""

@@ -108,7 +108,7 @@ _REPLICATION_RATES: Mapping[str, ConfigDef] = {
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
 }
-"""Only ever dynamic; kept for kafka-reassign-partitions, though one broker replicates nothing."""
+"""Only ever dynamic. One broker replicates nothing, but may move replicas between directories."""
 
 
 def is_dynamic(name: str) -> bool:
@@ -246,7 +246,7 @@ def _obeyed(values: Mapping[str, str]) -> dict[str, str]:
     """Those that change something here and can be read."""
     obeyed: dict[str, str] = {}
     for name, text in values.items():
-        definition = TABLES.find(name)
+        definition = definition_of(name)
         if definition is None or not is_dynamic(name):
             continue
         try:

@@ -11,6 +11,7 @@ from ..replication.replica_manager import ReplicaManagerConfig
 from ..storage.cleaner_config import CleanerConfig
 from ..storage.config import LogConfig
 from ..tiering.config import RemoteLogManagerConfig
+from ..tiering.quota import UNLIMITED
 from .config import BrokerConfig
 from .config_values import ConfigValues
 from .socket_listener import SocketOptions
@@ -119,3 +120,10 @@ def cleaner_config(values: ConfigValues) -> CleanerConfig:
         io_buffer_size=values.integer("log.cleaner.io.buffer.size"),
         io_max_bytes_per_second=values.number("log.cleaner.io.max.bytes.per.second"),
     )
+
+
+def move_rate(values: ConfigValues) -> int:
+    """Bytes a second that may be copied between log directories; only ever dynamic."""
+    stated = values.stated.get("replica.alter.log.dirs.io.max.bytes.per.second", "")
+    # Nothing at all is no rate that anything could be measured against.
+    return max(int(stated), 1) if stated.isdecimal() else UNLIMITED

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar, cast
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..clients.kafka_uuid import Uuid
+from ..clients.kafka_uuid import ZERO_UUID, Uuid
 from ..clients.protocol.schema import Message
 from .metadata_records import (
     NO_LEADER_CHANGE,
@@ -107,6 +107,13 @@ class PartitionImage:
     removing_replicas: tuple[int, ...] = ()
     directories: tuple[Uuid, ...] = ()
     leader_recovery_state: int = 0
+
+    def directory(self, broker_id: int) -> Uuid | None:
+        """The log directory of a broker's replica, zero if nobody has told; None: no replica."""
+        if broker_id not in self.replicas:
+            return None
+        known = len(self.directories) == len(self.replicas)
+        return self.directories[self.replicas.index(broker_id)] if known else ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True)

@@ -459,6 +459,10 @@ class Controller:
         except KafkaError as error:
             return refused_reassignments(error)
 
+    async def decide(self, decide: Callable[[ClusterImage], Decision[AnswerT]]) -> AnswerT:
+        """Make a decision in turn. Raises KafkaError: 41, 7, or the decision's."""
+        return await self._write(decide)
+
     async def unregister_broker(self, broker_id: int) -> None:
         """Forget a broker. Raises KafkaError: 102, 42, 41, 7."""
         own_id = self._config.node_id

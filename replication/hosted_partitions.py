@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
-from ..clients.kafka_uuid import ZERO_UUID
+from ..clients.kafka_uuid import ZERO_UUID, Uuid
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.config import LogConfig
 from ..storage.log_manager import LogManager
@@ -33,6 +33,7 @@ from .cluster_image import (
     TopicImage,
 )
 from .partition import Partition, PartitionRole
+from .partition_control import UNASSIGNED_DIRECTORY
 from .remote_tier import RemoteTier
 from .topic_names import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC
 
@@ -49,6 +50,16 @@ class LeadershipListener(Protocol):
     def on_elected(self, partition: int, leader_epoch: int) -> None: ...
 
     def on_resigned(self, partition: int) -> None: ...
+
+
+class ReplicaMover(Protocol):
+    """Who moves replicas between log directories, and tells the controller where they are."""
+
+    def resume(self, partition: Partition) -> None: ...
+
+    def forget(self, topic_partition: TopicPartition) -> None: ...
+
+    def tell_directory(self, partition: Partition) -> None: ...
 
 
 class HostedConfig(NamedTuple):
@@ -83,6 +94,7 @@ class HostedPartitions:
         self._remote_tier = remote_tier
         self._on_role_change = on_role_change
         self._listeners: dict[str, LeadershipListener] = {}
+        self.mover: ReplicaMover | None = None
         self.by_name: dict[TopicPartition, Partition] = {}
         # Ours by the image, but their log could not be opened.
         self.offline: set[TopicPartition] = set()
@@ -117,7 +129,7 @@ class HostedPartitions:
         """Say which logs nobody has asked for. They stay: metadata can be wrong, data is dear."""
         strays = [
             log.directory
-            for log in self._log_manager.all_logs()
+            for log in (*self._log_manager.all_logs(), *self._log_manager.future_logs.all())
             if log.topic_partition not in self.by_name
         ]
         if strays:
@@ -147,6 +159,8 @@ class HostedPartitions:
             return
         had_led = partition.is_leader
         leads_anew = partition.update(partition_image)
+        if self.mover is not None:
+            self.mover.tell_directory(partition)
         if leads_anew:
             changes.leaders.append(partition)
         elif partition.role is PartitionRole.FOLLOWER:
@@ -171,8 +185,16 @@ class HostedPartitions:
         # have been acknowledged.
         if stale is not None and stale.topic_id not in (ZERO_UUID, topic.topic_id):
             self._log_manager.delete_log(name, now_ms)
+        directory = partition_image.directory(self._config.node_id)
+        self._settle_future(name, topic.topic_id, directory, now_ms)
         config = self._log_config(image, topic.name)
-        log = self._log_manager.get_or_create_log(name, topic.topic_id, config, now_ms)
+        log = self._log_manager.get_or_create_log(
+            name,
+            topic.topic_id,
+            config,
+            now_ms,
+            None if directory == UNASSIGNED_DIRECTORY else directory,
+        )
         partition = Partition(
             TopicIdPartition(topic.topic_id, topic.name, name.partition),
             log,
@@ -182,7 +204,24 @@ class HostedPartitions:
         )
         self.by_name[name] = partition
         self.offline.discard(name)
+        if self.mover is not None and self._log_manager.future_logs.get(name) is not None:
+            self.mover.resume(partition)
         return partition
+
+    def _settle_future(
+        self, name: TopicPartition, topic_id: Uuid, directory: Uuid | None, now_ms: int
+    ) -> None:
+        """What becomes of a log that a stop or a crash has left on its way to `directory`.
+
+        It takes over if it was about to and no other is left; it goes if it is of another topic.
+        """
+        future = self._log_manager.future_logs.get(name)
+        if future is None:
+            return
+        if future.topic_id != topic_id:
+            self._log_manager.delete_future_log(name, now_ms)
+        elif self._log_manager.get_log(name) is None and future.log_dir.directory_id == directory:
+            self._log_manager.replace_current_with_future(name, now_ms)
 
     def _log_config(self, image: ClusterImage, topic: str) -> LogConfig:
         return LogConfig.from_properties(
@@ -196,6 +235,8 @@ class HostedPartitions:
     def _remove(self, name: TopicPartition) -> None:
         """Stop serving the partition, then delete what it has stored."""
         self.offline.discard(name)
+        if self.mover is not None:
+            self.mover.forget(name)
         partition = self.by_name.pop(name, None)
         if partition is None:
             return
@@ -225,6 +266,17 @@ class HostedPartitions:
             partition.update_min_isr()
             if config.remote_storage_enable and not was_tiered and partition.is_leader:
                 changes.leaders.append(partition)
+
+    def on_moved(self, partition: Partition) -> None:
+        """The partition has another log, of the same records: the tier's work begins anew."""
+        if self._remote_tier is not None and _tiered([partition]):
+            self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
+            changes = _RoleChanges()
+            if partition.is_leader:
+                changes.leaders.append(partition)
+            else:
+                changes.followers.append(partition)
+            self._tell_remote_tier(changes)
 
     def _tell_listener(self, partition: Partition, had_led: bool, leads_anew: bool) -> None:
         listener = self._listeners.get(partition.topic_partition.topic)

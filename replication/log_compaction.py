@@ -50,6 +50,7 @@ class LogCompaction:
         self._config = config
         self._is_changed = asyncio.Event()
         self._log_manager = log_manager
+        log_manager.on_move(self._on_move)
         self._environment = environment
         self._executor = executor
         self._checkpoints: dict[str, CleanerCheckpoint] = {}
@@ -144,6 +145,8 @@ class LogCompaction:
             if log.config.is_compacted
             and log.log_dir.is_online
             and log.topic_partition not in self.uncleanable
+            # Not while it is copied to another directory.
+            and self._log_manager.future_logs.get(log.topic_partition) is None
         ]
 
     def _measure(self, log: UnifiedLog, now_ms: int) -> CleanableLog | None:
@@ -162,6 +165,17 @@ class LogCompaction:
         if known is None:
             known = self._checkpoints[log_dir.path] = CleanerCheckpoint(log_dir)
         return known
+
+    def _on_move(self, before: UnifiedLog, after: UnifiedLog) -> None:
+        """A log is in another directory now: so is what is known of its cleaning."""
+        source, target = self._checkpoint(before.log_dir), self._checkpoint(after.log_dir)
+        if not source.hand_over(before, target, after):
+            return
+        for log, checkpoint in ((after, target), (before, source)):
+            try:
+                checkpoint.write()
+            except OSError as error:
+                log.log_dir.fail(error)
 
     def _give_up(self, log: UnifiedLog, error: Exception) -> None:
         if log.log_dir.is_online:

@@ -119,6 +119,11 @@ class Partition:
         self._followers: dict[int, Replica] = {}
 
     @property
+    def node_id(self) -> int:
+        """This broker."""
+        return self._node_id
+
+    @property
     def is_leader(self) -> bool:
         return self.role is PartitionRole.LEADER
 

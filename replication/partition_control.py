@@ -6,11 +6,11 @@ Shared by creating topics and by adding partitions to them (`ReplicationControlM
 from collections.abc import Sequence
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..clients.kafka_uuid import ZERO_UUID, Uuid
+from ..clients.kafka_uuid import Uuid
 from .cluster_image import BrokerImage, ClusterImage
 from .metadata_records import PartitionRecord
 
-UNASSIGNED_DIRECTORY = ZERO_UUID
+UNASSIGNED_DIRECTORY = Uuid(bytes(15) + b"\x01")
 """The broker chooses a log directory for the replica when it makes it (KIP-858)."""
 
 

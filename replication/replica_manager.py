@@ -58,6 +58,7 @@ from .offset_lookup import (
 from .partition import Partition, PartitionEvent
 from .purgatory import Purgatory
 from .remote_tier import RemoteTier
+from .replica_movement import MoveTools, ReplicaMovement
 
 _log = logging.getLogger(__name__)
 
@@ -104,6 +105,7 @@ class ReplicaManager:
         log_manager: LogManager,
         image: Callable[[], ClusterImage],
         remote_tier: RemoteTier | None = None,
+        move_tools: MoveTools | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._environment = environment
@@ -126,6 +128,10 @@ class ReplicaManager:
         self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
         self._delete_purgatory: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", loop)
         self._searches = TaskOwner(_OFFSET_SEARCHES_MAX)
+        self._movement: ReplicaMovement | None = None
+        if move_tools is not None:
+            self._movement = ReplicaMovement(self._hosted, move_tools, log_manager, environment)
+            self._hosted.mover = self._movement
 
     @property
     def partitions(self) -> Mapping[TopicPartition, Partition]:
@@ -175,8 +181,25 @@ class ReplicaManager:
         """Make the partitions here what the image says (a listener of the controller)."""
         self._hosted.publish(image, delta)
 
+    def alter_replica_log_dirs(
+        self, destinations: Mapping[TopicPartition, str]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Move replicas to these directories of this broker; what is wrong with each of them."""
+        assert self._movement is not None
+        return {
+            name: self._movement.alter(name, path, self.partition)
+            for name, path in destinations.items()
+        }
+
+    def limit_moves(self, bytes_per_second: int) -> None:
+        """Copy no faster than this between log directories from now on."""
+        if self._movement is not None:
+            self._movement.limit(bytes_per_second)
+
     def on_log_dir_failure(self, log_dir: LogDir) -> None:
         """Every partition in the directory is offline (a listener of the log manager)."""
+        if self._movement is not None:
+            self._movement.on_log_dir_failure(log_dir)
         for partition in list(self._partitions.values()):
             if partition.log.log_dir is log_dir:
                 partition.apply(PartitionEvent.FAIL)
@@ -359,6 +382,8 @@ class ReplicaManager:
 
     async def stop(self) -> None:
         """Answer everything that waits with what there is, and end our tasks."""
+        if self._movement is not None:
+            await self._movement.stop()
         self._produce_purgatory.shutdown()
         self._delete_purgatory.shutdown()
         await self._leader_fetch.stop()

@@ -51,6 +51,14 @@ class CleanerCheckpoint:
         """Note that everything below `offset` has been cleaned; `write` makes it last."""
         self._cleaned[log.topic_partition] = _Cleaned(offset, log.topic_id, log.local.truncations)
 
+    def hand_over(self, log: UnifiedLog, other: "CleanerCheckpoint", moved: UnifiedLog) -> bool:
+        """Let another directory's checkpoint know of a log that has moved; False: nothing known."""
+        if log.topic_partition not in self._cleaned:
+            return False
+        other.cleaned_up_to(moved, self.first_dirty_offset(log))
+        del self._cleaned[log.topic_partition]
+        return True
+
     def keep_only(self, partitions: set[TopicPartition]) -> None:
         """Forget the logs that are no longer here."""
         self._cleaned = {

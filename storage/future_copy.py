@@ -48,6 +48,12 @@ class FutureCopy:
         return self.current.log_end_offset - self.future.log_end_offset
 
     @property
+    def bytes_left(self) -> int:
+        """About how many bytes are still to be copied."""
+        local, start = self.current.local, self.current.local_log_start_offset
+        return local.bytes_between(max(self.future.log_end_offset, start), local.log_end_offset)
+
+    @property
     def is_caught_up(self) -> bool:
         """Whether the future log could take over at this moment."""
         return self.lag == 0 and self._aligned_at == self.current.local.truncations

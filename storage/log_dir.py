@@ -58,8 +58,7 @@ class LogDir:
         """By which the cluster's metadata knows it (KIP-858); zero until it is opened."""
         self.is_online = True
         self.failure: OSError | None = None
-        self.on_failure: FailureListener | None = None
-        """Called once, when the directory goes offline."""
+        self._failure_listeners: list[FailureListener] = []
         self.losses: list[LogLoss] = []
         """What opening its logs has cost, one for each log that lost something."""
         self._lock: DirectoryLock | None = None
@@ -74,13 +73,19 @@ class LogDir:
         if not self.is_online:
             raise self._storage_error()
 
+    def on_failure(self, listener: FailureListener) -> None:
+        """Call `listener` once, when the directory goes offline, or now if it is."""
+        self._failure_listeners.append(listener)
+        if not self.is_online:
+            listener(self)
+
     def fail(self, error: OSError) -> KafkaError:
         """Take the directory offline for `error`; answers what the caller must raise."""
         if self.is_online:
             self.is_online = False
             self.failure = error
-            if self.on_failure is not None:
-                self.on_failure(self)
+            for listener in self._failure_listeners:
+                listener(self)
         return self._storage_error()
 
     def _storage_error(self) -> KafkaError:

@@ -38,6 +38,8 @@ from .offset_checkpoints import OffsetCheckpoints
 from .partition_directory import DoomedDirectories, make_log, read_topic_id, write_topic_id
 from .unified_log import UnifiedLog
 
+MoveListener = Callable[[UnifiedLog, UnifiedLog], None]
+
 _NOT_OURS = "__cluster_metadata"
 
 
@@ -61,6 +63,7 @@ class LogManager:
         self._checkpoints = {each: OffsetCheckpoints(each) for each in self.log_dirs}
         self._doomed = DoomedDirectories(files)
         self.placement = LogPlacement(self.log_dirs)
+        self._move_listeners: list[MoveListener] = []
         self.future_logs = FutureLogs()
         """The logs of partitions that are being moved, in the directory they are moved to."""
 
@@ -346,14 +349,20 @@ class LogManager:
         self._add(log, now_ms)
         if current is not None:
             self._checkpoint_logs(current.log_dir)
+            for listener in self._move_listeners:
+                listener(current, log)
         return log
+
+    def on_move(self, listener: MoveListener) -> None:
+        """Have `listener` told which log has taken over from which."""
+        self._move_listeners.append(listener)
 
     # -- Failure ------------------------------------------------------------------------------
 
     def on_log_dir_failure(self, listener: FailureListener) -> None:
-        """Have `listener` called when a directory goes offline."""
+        """Have `listener` called when a directory goes offline, now for those that are."""
         for log_dir in self.log_dirs:
-            log_dir.on_failure = listener
+            log_dir.on_failure(listener)
 
     @property
     def online_directories(self) -> list[LogDir]:

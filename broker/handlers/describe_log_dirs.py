@@ -1,8 +1,10 @@
 """DescribeLogDirs (key 35), versions 1-5: what lies in which log directory (KIP-113).
 
-Sizes are of the local logs, without what is in the tier. 2 is flexible; 3 brought the top-level
-error, 4 the room on each directory's volume (KIP-827), 5 whether a directory is cordoned, which
-none is (KIP-1066). A directory whose disk has failed is told with KAFKA_STORAGE_ERROR.
+Sizes are of the local logs, without what is in the tier. A partition that is moved between
+directories is told twice, as a future log in the new one, which is so many records behind. 2 is
+flexible; 3 brought the top-level error, 4 the room on each directory's volume (KIP-827), 5 whether
+a directory is cordoned, which none is (KIP-1066). A directory whose disk has failed is told with
+KAFKA_STORAGE_ERROR.
 """
 
 from collections.abc import Collection
@@ -17,6 +19,7 @@ from ...clients.protocol.messages.describe_log_dirs import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...storage.log_dir import LogDir
+from ...storage.unified_log import UnifiedLog
 from ..context import BrokerContext, RequestContext
 
 
@@ -60,7 +63,8 @@ def _topics(
     broker: BrokerContext, log_dir: LogDir, wanted: Collection[TopicPartition] | None
 ) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for log in broker.log_manager.all_logs():
+    logs = broker.log_manager
+    for log in (*logs.all_logs(), *logs.future_logs.all()):
         name, partition = log.topic_partition
         if log.log_dir is not log_dir or not (wanted is None or log.topic_partition in wanted):
             continue
@@ -69,7 +73,19 @@ def _topics(
             DescribeLogDirsPartition(
                 partition_index=partition,
                 partition_size=log.size_in_bytes,
-                offset_lag=max(log.high_watermark - log.log_end_offset, 0),
+                offset_lag=_lag(broker, log),
+                is_future_key=logs.future_logs.get(log.topic_partition) is log,
             )
         )
     return list(topics.values())
+
+
+def _lag(broker: BrokerContext, log: UnifiedLog) -> int:
+    """A future log is as far behind as the current one is ahead; -1 where that is offline."""
+    logs = broker.log_manager
+    current = logs.get_log(log.topic_partition)
+    if current is None or not current.log_dir.is_online:
+        return -1
+    if log is current:
+        return max(log.high_watermark - log.log_end_offset, 0)
+    return current.log_end_offset - log.log_end_offset

@@ -157,6 +157,7 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
         Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
         Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, 2),
+        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, 2),
         Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 5, 2),
         Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
         Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, 2),

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 
 from tierlog.clients.errors import ErrorCode
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
@@ -13,7 +14,9 @@ from tierlog.replication.controller_config import ControllerConfig
 from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
 from tierlog.replication.offset_lookup import OffsetQuery, OffsetResult
 from tierlog.replication.remote_tier import RemoteTier
+from tierlog.replication.replica_directories import ReplicaDirectories
 from tierlog.replication.replica_manager import ReplicaManager, ReplicaManagerConfig
+from tierlog.replication.replica_movement import MoveTools
 from tierlog.storage.config import LogConfig
 from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.files import FileRegion
@@ -21,7 +24,9 @@ from tierlog.storage.log_manager import LogManager
 from tierlog.tests.replication.node import (
     CLUSTER_ID,
     DATA,
+    DIRECTORY_ID,
     NODE_ID,
+    LoopExecutor,
     open_controller,
     registration,
 )
@@ -35,14 +40,19 @@ class BrokerNode:
     """The parts of a running broker."""
 
     def __init__(
-        self, loop: SimulatedLoop, files: SimulatedFiles, remote_tier: RemoteTier | None = None
+        self,
+        loop: SimulatedLoop,
+        files: SimulatedFiles,
+        remote_tier: RemoteTier | None = None,
+        log_dirs: Sequence[str] = (DATA,),
     ) -> None:
         self.environment = SimulatedEnvironment(loop)
-        self.log_manager = LogManager(files, [DATA], LogConfig())
+        self.log_manager = LogManager(files, log_dirs, LogConfig())
         config = ControllerConfig(NODE_ID, remote_storage_system_enabled=remote_tier is not None)
         self.controller: Controller = open_controller(loop, files, config)
-        self.controller.start(registration())
-        self.log_manager.open_directories(CLUSTER_ID, NODE_ID, self.environment.random_uuid)
+        ids = iter([DIRECTORY_ID, *(Uuid(bytes([each]) * 16) for each in range(99))])
+        meta = self.log_manager.open_directories(CLUSTER_ID, NODE_ID, lambda: next(ids))
+        self.controller.start(registration(directories=[each.directory_id for each in meta]))
         image = self.controller.image
         configs = {
             topic: LogConfig.from_properties(image.topic_config(topic), LogConfig())
@@ -55,6 +65,7 @@ class BrokerNode:
             self.log_manager,
             lambda: self.controller.image,
             remote_tier,
+            MoveTools(ReplicaDirectories(NODE_ID, self.controller.decide), LoopExecutor()),
         )
         self.log_manager.on_log_dir_failure(self.replicas.on_log_dir_failure)
         self.controller.subscribe(self.replicas.publish)

@@ -1,5 +1,6 @@
 """A node without its sockets: a controller and its metadata log on a simulated disk."""
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 
 from tierlog.clients.kafka_uuid import Uuid
@@ -29,12 +30,14 @@ class LoopExecutor(Executor):
     """Never asked: the simulated loop runs an executor's work itself."""
 
 
-def registration(incarnation: int = 1) -> BrokerRegistration:
+def registration(
+    incarnation: int = 1, directories: Sequence[Uuid] = (DIRECTORY_ID,)
+) -> BrokerRegistration:
     return BrokerRegistration(
         NODE_ID,
         Uuid(bytes([incarnation]) * 16),
         [Endpoint("PLAINTEXT", "127.0.0.1", 9092, 0)],
-        [DIRECTORY_ID],
+        directories,
     )
 
 
