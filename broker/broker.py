@@ -33,9 +33,8 @@ from ..replication.controller import Controller
 from ..replication.housekeeping import Housekeeping
 from ..replication.log_compaction import LogCompaction
 from ..replication.metadata_log import MetadataLog, open_metadata_log
-from ..replication.replica_directories import ReplicaDirectories
+from ..replication.replica_directories import MoveTools, ReplicaDirectories
 from ..replication.replica_manager import ReplicaManager
-from ..replication.replica_movement import MoveTools
 from ..storage.config import LogConfig
 from ..storage.files import Files, OsFiles
 from ..storage.log_dir import LogDir, LogDirError, MetaProperties

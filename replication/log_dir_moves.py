@@ -30,7 +30,7 @@ from ..storage.log_dir import LogDir
 from ..storage.log_manager import LogManager
 from ..tiering.quota import UNLIMITED, ByteRateQuota
 from .partition import Partition
-from .replica_movement import MoveTools
+from .replica_directories import MoveTools
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,6 +9,8 @@ its mover waits for the answer, and what was to be told of the replica before is
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from concurrent.futures import Executor
+from typing import NamedTuple
 
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid
@@ -86,6 +88,13 @@ class ReplicaDirectories:
             # It may have moved again in the meantime.
             if self._pending.get(replica) == directory:
                 del self._pending[replica]
+
+
+class MoveTools(NamedTuple):
+    """What moving needs of the broker: who is told of directories, and a thread that may wait."""
+
+    directories: ReplicaDirectories
+    executor: Executor
 
 
 def _failed(task: asyncio.Task[object], failure: BaseException) -> None:

@@ -58,7 +58,8 @@ from .offset_lookup import (
 from .partition import Partition, PartitionEvent
 from .purgatory import Purgatory
 from .remote_tier import RemoteTier
-from .replica_movement import MoveTools, ReplicaMovement
+from .replica_directories import MoveTools
+from .replica_movement import ReplicaMovement
 
 _log = logging.getLogger(__name__)
 

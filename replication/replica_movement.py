@@ -6,8 +6,7 @@ does not know. The machinery of moves is loaded with the first one.
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
@@ -18,7 +17,7 @@ from ..storage.log_file import MAX_NAME_LENGTH, future_directory_name
 from ..storage.log_manager import LogManager
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
-from .replica_directories import ReplicaDirectories
+from .replica_directories import MoveTools
 
 if TYPE_CHECKING:
     from .log_dir_moves import LogDirMoves
@@ -26,13 +25,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _ANY_ID = "0" * 32
-
-
-class MoveTools(NamedTuple):
-    """What moving needs of the broker: who is told of directories, and a thread that may wait."""
-
-    directories: ReplicaDirectories
-    executor: Executor
 
 
 class ReplicaMovement:

@@ -14,9 +14,8 @@ from tierlog.replication.controller_config import ControllerConfig
 from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
 from tierlog.replication.offset_lookup import OffsetQuery, OffsetResult
 from tierlog.replication.remote_tier import RemoteTier
-from tierlog.replication.replica_directories import ReplicaDirectories
+from tierlog.replication.replica_directories import MoveTools, ReplicaDirectories
 from tierlog.replication.replica_manager import ReplicaManager, ReplicaManagerConfig
-from tierlog.replication.replica_movement import MoveTools
 from tierlog.storage.config import LogConfig
 from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.files import FileRegion
