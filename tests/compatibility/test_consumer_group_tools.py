@@ -8,9 +8,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
-
 from ..broker_process import BrokerProcess
+from ..conformance.many_tools import ManyTools
 from .test_group_tools import GROUP, PER_PARTITION, Tool, committed, everywhere
 from .test_groups_of_three import PARTITIONS, TOPIC, create_topic, produce
 
@@ -29,6 +28,17 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         create_topic(process.bootstrap)
         produce(process.bootstrap, PER_PARTITION)
         yield process
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[ManyTools]:
+    with ManyTools() as running:
+        yield running
+
+
+@pytest.fixture
+def tool(broker: BrokerProcess, tools: ManyTools) -> Tool:
+    return Tool(broker, tools)
 
 
 @contextmanager
@@ -54,8 +64,7 @@ def member(broker: BrokerProcess, **settings: str) -> Generator[None, None, None
     consumer.close()
 
 
-def test_a_live_group_is_listed_described_and_left_alone(broker: BrokerProcess) -> None:
-    tool = Tool(broker)
+def test_a_live_group_is_listed_described_and_left_alone(broker: BrokerProcess, tool: Tool) -> None:
     group = ("--group", GROUP)
     with member(broker):
         produce(broker.bootstrap, 1)
@@ -89,8 +98,9 @@ def test_a_live_group_is_listed_described_and_left_alone(broker: BrokerProcess) 
     assert committed(broker) == everywhere(PER_PARTITION)
 
 
-def test_offsets_are_reset_and_deleted_and_then_the_group(broker: BrokerProcess) -> None:
-    tool = Tool(broker)
+def test_offsets_are_reset_and_deleted_and_then_the_group(
+    broker: BrokerProcess, tool: Tool
+) -> None:
     group = ("--group", GROUP)
     topic = ("--topic", TOPIC)
     with member(broker):
@@ -115,8 +125,7 @@ def test_offsets_are_reset_and_deleted_and_then_the_group(broker: BrokerProcess)
     assert "GroupIdNotFoundException" in tool.says("--delete", *group)
 
 
-def test_a_static_member_and_its_assignor_are_told(broker: BrokerProcess) -> None:
-    tool = Tool(broker)
+def test_a_static_member_and_its_assignor_are_told(broker: BrokerProcess, tool: Tool) -> None:
     group = ("--group", GROUP)
     with member(broker, **{"group.instance.id": "sam", "group.remote.assignor": "range"}):
         (state,) = tool.rows("--describe", *group, "--state")
@@ -125,8 +134,9 @@ def test_a_static_member_and_its_assignor_are_told(broker: BrokerProcess) -> Non
         assert only["GROUP-INSTANCE-ID"] == "sam"
 
 
-def test_groups_of_both_protocols_are_described_in_one_go(broker: BrokerProcess) -> None:
-    tool = Tool(broker)
+def test_groups_of_both_protocols_are_described_in_one_go(
+    broker: BrokerProcess, tool: Tool
+) -> None:
     with member(broker), member(broker, **{"group.id": "classics", "group.protocol": "classic"}):
         listed = tool.says("--list", "--type").split()
         assert sorted(listed[2:]) == ["Classic", "Consumer", "classics", GROUP]
@@ -136,23 +146,23 @@ def test_groups_of_both_protocols_are_described_in_one_go(broker: BrokerProcess)
             assert {row[0] for row in rows if len(row) >= 5} == {"GROUP", GROUP, "classics"}
 
 
-def test_the_dump_tool_reads_the_log_of_a_group(broker: BrokerProcess) -> None:
+def test_the_dump_tool_reads_the_log_of_a_group(broker: BrokerProcess, tools: ManyTools) -> None:
     with member(broker):
         pass
     types: set[int] = set()
     for file in broker.log.parent.glob("data/__consumer_offsets-*/*.log"):
-        printed = run_tool("kafka-dump-log", "--offsets-decoder", "--files", str(file)).stdout
+        printed = tools.run("kafka-dump-log", "--offsets-decoder", "--files", str(file)).text
         assert "ERROR" not in printed
         types |= {int(found) for found in re.findall(r'key: {"type":"?(\d+)', printed)}
     assert types >= {1, 3, 5, 6, 7, 8}
 
 
-def test_the_console_consumer_prints_the_offsets_topic(broker: BrokerProcess) -> None:
+def test_the_console_consumer_prints_the_offsets_topic(broker: BrokerProcess, tool: Tool) -> None:
     with member(broker):
         pass
 
     def printed(formatter: str) -> str:
-        return Tool(broker).says(
+        return tool.says(
             *("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "6000"),
             *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
             tool="kafka-console-consumer",
@@ -164,8 +174,7 @@ def test_the_console_consumer_prints_the_offsets_topic(broker: BrokerProcess) ->
     assert f'"group":"{GROUP}"' not in printed("GroupMetadataMessageFormatter")
 
 
-def test_the_feature_is_described_lowered_and_raised(broker: BrokerProcess) -> None:
-    tool = Tool(broker)
+def test_the_feature_is_described_lowered_and_raised(broker: BrokerProcess, tool: Tool) -> None:
     described = tool.says("describe", tool="kafka-features")
     (line,) = [line for line in described.splitlines() if "Feature: group.version" in line]
     words = " ".join(line.split())

@@ -7,9 +7,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
-
 from ..broker_process import BrokerProcess
+from ..conformance.many_tools import ManyTools
 from .test_groups_of_three import PARTITIONS, TOPIC, create_topic, produce
 
 pytestmark = pytest.mark.requires("java", "mvn")
@@ -24,6 +23,17 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         create_topic(process.bootstrap)
         produce(process.bootstrap, PER_PARTITION)
         yield process
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[ManyTools]:
+    with ManyTools() as running:
+        yield running
+
+
+@pytest.fixture
+def tool(broker: BrokerProcess, tools: ManyTools) -> "Tool":
+    return Tool(broker, tools)
 
 
 @contextmanager
@@ -50,12 +60,12 @@ def member(broker: BrokerProcess) -> Generator[None, None, None]:
 class Tool:
     """`kafka-consumer-groups` against one broker."""
 
-    def __init__(self, broker: BrokerProcess) -> None:
+    def __init__(self, broker: BrokerProcess, tools: ManyTools) -> None:
         self._server = ("--bootstrap-server", broker.bootstrap)
+        self._tools = tools
 
     def says(self, *arguments: str, tool: str = "kafka-consumer-groups") -> str:
-        answer = run_tool(tool, *self._server, *arguments, check=False)
-        return answer.stdout + answer.stderr
+        return self._tools.run(tool, *self._server, *arguments).text
 
     def rows(self, *arguments: str, tool: str = "kafka-consumer-groups") -> list[dict[str, str]]:
         """The printed table, a dictionary a row."""
@@ -89,8 +99,7 @@ def everywhere(offset: int) -> dict[int, int]:
     return dict.fromkeys(range(PARTITIONS), offset)
 
 
-def test_a_live_group_is_listed_described_and_left_alone(broker: BrokerProcess) -> None:
-    tool = Tool(broker)
+def test_a_live_group_is_listed_described_and_left_alone(broker: BrokerProcess, tool: Tool) -> None:
     group = ("--group", GROUP)
     with member(broker):
         produce(broker.bootstrap, 1)
@@ -119,8 +128,7 @@ def test_a_live_group_is_listed_described_and_left_alone(broker: BrokerProcess) 
     assert committed(broker) == everywhere(PER_PARTITION)
 
 
-def test_offsets_are_reset_in_every_way(broker: BrokerProcess, tmp_path: Path) -> None:
-    tool = Tool(broker)
+def test_offsets_are_reset_in_every_way(broker: BrokerProcess, tool: Tool, tmp_path: Path) -> None:
     topic = ("--topic", TOPIC)
     with member(broker):
         pass
@@ -151,8 +159,7 @@ def test_offsets_are_reset_in_every_way(broker: BrokerProcess, tmp_path: Path) -
     assert f"{TOPIC},1,6" in exported.splitlines()
 
 
-def test_offsets_and_then_the_group_are_deleted(broker: BrokerProcess) -> None:
-    tool = Tool(broker)
+def test_offsets_and_then_the_group_are_deleted(broker: BrokerProcess, tool: Tool) -> None:
     group = ("--group", GROUP)
     with member(broker):
         pass
@@ -165,13 +172,13 @@ def test_offsets_and_then_the_group_are_deleted(broker: BrokerProcess) -> None:
     assert "GroupIdNotFoundException" in tool.says("--delete", *group)
 
 
-def test_the_console_consumer_prints_the_offsets_topic(broker: BrokerProcess) -> None:
+def test_the_console_consumer_prints_the_offsets_topic(broker: BrokerProcess, tool: Tool) -> None:
     with member(broker):
         pass
     formatters = "org.apache.kafka.tools.consumer."
 
     def printed(formatter: str) -> str:
-        return Tool(broker).says(
+        return tool.says(
             "--topic",
             "__consumer_offsets",
             "--from-beginning",
