@@ -15,9 +15,19 @@ GROUP_PROPERTIES = {
     "group.consumer.min.assignment.interval.ms": "0",
 }
 """What members of the classic protocol ask for themselves."""
+PATIENCE_MS = 45_000
+"""A session that nobody outlives who is only slow to start."""
 
 
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess.on(tmp_path_factory.mktemp("broker"), GROUP_PROPERTIES) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def patient_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """It keeps the partitions of a static member that is away."""
+    properties = {**GROUP_PROPERTIES, "group.consumer.session.timeout.ms": str(PATIENCE_MS)}
+    with BrokerProcess.on(tmp_path_factory.mktemp("patient"), properties) as process:
         yield process

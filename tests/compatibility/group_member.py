@@ -28,7 +28,6 @@ from kafka.structs import TopicPartition
 
 from .group_of_processes import Options
 
-SESSION_MS = 6_000
 HEARTBEAT_MS = 500
 POLL_MS = 200
 BATCH = 100
@@ -119,7 +118,7 @@ class Confluent:
         if options["protocol"] == "consumer":
             settings["group.remote.assignor"] = options["strategy"]
         else:
-            settings["session.timeout.ms"] = SESSION_MS
+            settings["session.timeout.ms"] = options["session_ms"]
             settings["heartbeat.interval.ms"] = HEARTBEAT_MS
             settings["partition.assignment.strategy"] = options["strategy"]
         if options["instance"]:
@@ -189,7 +188,7 @@ class KafkaPython:
             group_id=options["group"],
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=options["session_ms"],
             heartbeat_interval_ms=HEARTBEAT_MS,
             group_instance_id=options["instance"],
             partition_assignment_strategy=(getattr(assignors, assignor),),
@@ -287,7 +286,7 @@ class AioKafka:
             group_id=options["group"],
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=options["session_ms"],
             heartbeat_interval_ms=HEARTBEAT_MS,
             group_instance_id=options["instance"],
             partition_assignment_strategy=(assignor,),

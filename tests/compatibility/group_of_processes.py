@@ -27,6 +27,8 @@ class Options(TypedDict):
     group: str
     protocol: str
     strategy: str
+    session_ms: int
+    """In the classic protocol; the `consumer` protocol leaves it to the broker."""
     instance: str | None
 
 
@@ -48,6 +50,8 @@ def command_of(options: Options) -> list[str]:
     """What runs a member."""
     if options["client"] == "java":
         properties = {"bootstrap.servers": options["bootstrap"], "group.id": options["group"]}
+        if options["protocol"] == "classic":
+            properties["session.timeout.ms"] = str(options["session_ms"])
         if options["instance"] is not None:
             properties["group.instance.id"] = options["instance"]
         return java_member(options["topic"], properties, options["strategy"], options["protocol"])
@@ -138,10 +142,14 @@ class MemberProcess:
         return done()
 
     def describe(self) -> str:
+        told = [each for each in list(self.events) if each.event != "read"]
+        said = [
+            f"{each.event} {','.join(name.rpartition('-')[2] for name in each.partitions)}"
+            for each in told[-12:]
+        ]
         return (
             f"{self.name}: owns {sorted(self.owned)}, read {len(self.read)}, "
-            f"{'runs' if self.is_running else 'ended'}, "
-            f"said {[each.event for each in self.events if each.event != 'read'][-12:]} "
+            f"{'runs' if self.is_running else 'ended'}, said {said} "
             f"{self.errors.read_text()[-2000:]}"
         )
 
@@ -180,8 +188,13 @@ class GroupOfProcesses:
         self._directory = directory
         self.members: list[MemberProcess] = []
 
-    def start(self, name: str, *, instance: str | None = None) -> MemberProcess:
+    def start(
+        self, name: str, *, instance: str | None = None, by: tuple[str, str] | None = None
+    ) -> MemberProcess:
+        """Start a member; `by`: with another protocol and assignor than the group's others."""
         options: Options = {**self._options, "instance": instance}
+        if by is not None:
+            options["protocol"], options["strategy"] = by
         member = MemberProcess(name, options, self._directory)
         self.members.append(member)
         return member

@@ -15,10 +15,10 @@ from .topics import PARTITIONS, create_topic, partitions_of, produce, records
 _TOOLCHAINS = {"java": ("java", "mvn"), "kafkajs": ("node",), "franz-go": ("go",)}
 
 
-def run_of(client: str, strategy: str, *more: object) -> ParameterSet:
-    """One client with one assignor, where its toolchain is."""
+def run_of(client: str, *more: object) -> ParameterSet:
+    """One client, with one assignor and whatever else, where its toolchain is."""
     marks = pytest.mark.requires(*_TOOLCHAINS.get(client, ()))
-    return pytest.param(client, strategy, *more, marks=marks)
+    return pytest.param(client, *more, marks=marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class Scene:
     strategy: str
     path: Path
     protocol: str = "classic"
+    session_ms: int = 6_000
 
     def create(self) -> None:
         create_topic(self.bootstrap, self.topic)
@@ -53,16 +54,17 @@ class Scene:
     def records(self, *offsets: int) -> set[tuple[str, int]]:
         return records(partitions_of(self.topic), range(*offsets))
 
-    def group(self) -> GroupOfProcesses:
-        """The group, which is called as its topic is."""
+    def group(self, pattern: str = "") -> GroupOfProcesses:
+        """The group, which is called as its topic is; it reads that topic, or those that match."""
         return GroupOfProcesses(
             {
                 "client": self.client,
                 "bootstrap": self.bootstrap,
-                "topic": self.topic,
+                "topic": pattern or self.topic,
                 "group": self.topic,
                 "protocol": self.protocol,
                 "strategy": self.strategy,
+                "session_ms": self.session_ms,
                 "instance": None,
             },
             self.path,
@@ -147,6 +149,52 @@ def a_static_member_comes_back(scene: Scene, *, dies: bool) -> None:
             sam.leave()
         again = group.start("sam again", instance="sam")
         group.wait_for_shares(3, 3)
-        assert again.owned == owned
-        assert [event.event for event in tom.events[before:]] == []
+        assert again.owned == owned, group.describe()
+        assert not tom.events[before:], group.describe()
         group.check_ownership()
+
+
+def topics_are_found_by_pattern(scene: Scene) -> None:
+    """Those that are there, and one that comes later; no others."""
+    scene.create()
+    second, third, other = (f"{scene.topic}{suffix}" for suffix in ("-second", "-third", "other"))
+    for topic in (second, other):
+        create_topic(scene.bootstrap, topic, 3)
+        produce(scene.bootstrap, 10, topic, 3)
+    scene.produce(10)
+    with scene.group(f"^{scene.topic}(-[a-z]+)?$") as group:
+        group.start("anna")
+        group.start("lena")
+        group.start("mona")
+        group.wait_for_shares(3, 3, 3)
+        group.wait_until_read(90)
+        # The broker looks again when there are new topics, but not more often than Kafka does.
+        create_topic(scene.bootstrap, third, 3)
+        produce(scene.bootstrap, 10, third, 3)
+        group.wait_for_shares(4, 4, 4)
+        group.wait_until_read(120)
+        group.check_ownership()
+        names = partitions_of(scene.topic) | partitions_of(second, 3) | partitions_of(third, 3)
+        assert group.read == records(names, range(10))
+
+
+def members_are_rolled(scene: Scene, by: tuple[str, str], back: tuple[str, str]) -> None:
+    """One after another is replaced by one of the other protocol, and then back again."""
+    scene.create()
+    with scene.group() as group:
+        members = [group.start(name) for name in ("anna", "lena", "mona")]
+        group.wait_for_shares(2, 2, 2)
+        produced = 0
+        for generation, protocol in enumerate((by, back)):
+            for number, old in enumerate(members):
+                scene.produce(10)
+                produced += 10
+                old.leave()
+                members[number] = group.start(f"{old.name} {generation}", by=protocol)
+                group.wait_for_shares(2, 2, 2)
+                group.wait_until_read(6 * produced)
+        group.check_ownership()
+        assert group.read == scene.records(produced)
+        for member in members:
+            member.leave()
+    goes_on(scene, produced)

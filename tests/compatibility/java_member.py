@@ -7,7 +7,6 @@ from tierlog.bench.kafka_peer import KAFKA_VERSION, RECIPE, kafka_jars
 
 from .foreign_members import ready
 
-SESSION_MS = 6_000
 HEARTBEAT_MS = 500
 EXIT_CODE_ON_SIGTERM = 128 + 15
 FLAGS = ("-Xmx128m", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -36,7 +35,6 @@ def java_member(
         stated["group.remote.assignor"] = strategy
     else:
         stated["partition.assignment.strategy"] = _ASSIGNORS + strategy
-        stated["session.timeout.ms"] = str(SESSION_MS)
         stated["heartbeat.interval.ms"] = str(HEARTBEAT_MS)
     logging = f"-Dlog4j2.configurationFile={RECIPE / 'log4j2.properties'}"
     # The client's own jar first: it holds nearly every class that is asked for.

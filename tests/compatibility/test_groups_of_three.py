@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ..broker_process import BrokerProcess
+from .conftest import PATIENCE_MS
 from .group_stories import Scene, a_static_member_comes_back, run_of, three_members_come_and_go
 from .topics import PARTITIONS, TOPIC, create_topic, produce
 
@@ -51,8 +52,10 @@ def test_three_members_come_seek_pause_and_go(
     ],
 )
 def test_a_static_member_that_restarts_gets_its_partitions_back_and_disturbs_nobody(
-    shared_broker: BrokerProcess, tmp_path: Path, client: str, strategy: str
+    patient_broker: BrokerProcess, tmp_path: Path, client: str, strategy: str
 ) -> None:
     topic = f"static-{client}-{strategy}"
-    scene = Scene(shared_broker.bootstrap, topic, client, strategy, tmp_path)
+    scene = Scene(
+        patient_broker.bootstrap, topic, client, strategy, tmp_path, session_ms=PATIENCE_MS
+    )
     a_static_member_comes_back(scene, dies=True)

@@ -7,28 +7,33 @@ import pytest
 from tierlog.bench.probe import free_port
 
 from ..broker_process import BrokerProcess
+from .conftest import GROUP_PROPERTIES
 from .group_stories import Scene, goes_on, run_of
 
 
 @pytest.mark.parametrize(
-    ("client", "strategy", "dies"),
+    ("client", "protocol", "strategy", "dies"),
     [
-        run_of("confluent", "range", True),
-        run_of("confluent", "cooperative-sticky", False),
-        run_of("kafka-python", "range", True),
-        run_of("kafka-python", "range", False),
-        run_of("aiokafka", "range", True),
-        run_of("java", "CooperativeStickyAssignor", True),
-        run_of("kafkajs", "roundrobin", True),
-        run_of("franz-go", "cooperative-sticky", True),
+        run_of("confluent", "classic", "range", True),
+        run_of("confluent", "classic", "cooperative-sticky", False),
+        run_of("kafka-python", "classic", "range", True),
+        run_of("kafka-python", "classic", "range", False),
+        run_of("aiokafka", "classic", "range", True),
+        run_of("java", "classic", "CooperativeStickyAssignor", True),
+        run_of("kafkajs", "classic", "roundrobin", True),
+        run_of("franz-go", "classic", "cooperative-sticky", True),
+        run_of("confluent", "consumer", "uniform", True),
+        run_of("confluent", "consumer", "range", False),
+        run_of("java", "consumer", "uniform", True),
+        run_of("franz-go", "consumer", "uniform", True),
     ],
 )
 def test_members_carry_on_with_a_restarted_coordinator(
-    tmp_path: Path, client: str, strategy: str, dies: bool
+    tmp_path: Path, client: str, protocol: str, strategy: str, dies: bool
 ) -> None:
-    settings = {"listeners": f"PLAINTEXT://127.0.0.1:{free_port()}"}
+    settings = {**GROUP_PROPERTIES, "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}"}
     with BrokerProcess.on(tmp_path, settings) as broker:
-        scene = Scene(broker.bootstrap, "topic", client, strategy, tmp_path)
+        scene = Scene(broker.bootstrap, "topic", client, strategy, tmp_path, protocol)
         scene.create()
         scene.produce(20)
         with scene.group() as group:

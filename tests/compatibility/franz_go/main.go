@@ -31,6 +31,7 @@ type options struct {
 	Group      string  `json:"group"`
 	Protocol   string  `json:"protocol"`
 	Strategy   string  `json:"strategy"`
+	SessionMs  int     `json:"session_ms"`
 	Instance   *string `json:"instance"`
 	Produce    int     `json:"produce"`
 	Partitions int     `json:"partitions"`
@@ -183,7 +184,7 @@ func consume(asked options) {
 		kgo.ConsumerGroup(asked.Group),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.Balancers(balancer(asked.Strategy)),
-		kgo.SessionTimeout(6 * time.Second),
+		kgo.SessionTimeout(time.Duration(asked.SessionMs) * time.Millisecond),
 		kgo.HeartbeatInterval(500 * time.Millisecond),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),

@@ -53,7 +53,7 @@ async function consumeBatch(consumer, batch, resolveOffset) {
 async function consume() {
   const consumer = kafka.consumer({
     groupId: asked.group,
-    sessionTimeout: 6_000,
+    sessionTimeout: asked.session_ms,
     heartbeatInterval: 500,
     maxWaitTimeInMs: 200,
   });
