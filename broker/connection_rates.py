@@ -1,8 +1,10 @@
 """How fast connections may come: all together, and from each address (KIP-402, KIP-612).
 
 All together are held in the backlog once they come faster than `max.connection.creation.rate`.
-Those of one address above its `connection_creation_rate` quota are closed, and count nothing, so
-that the address is served at its rate however hard it tries (`ConnectionQuotas`).
+Those of one address above its `connection_creation_rate` quota are neither read nor answered, and
+closed when the rate is down again or a second has passed: a client that tries again at once is
+slowed down by it. They count nothing, so that the address is served at its rate however hard it
+tries (`ConnectionQuotas`).
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNLIMITED = 2**31 - 1
+_DELAY_MAX_S = 1.0
 
 
 class ConnectionRates:
@@ -24,17 +27,20 @@ class ConnectionRates:
         self._all = Meter()
         self._by_address = Kept[str, Meter](Meter)
 
-    def is_too_fast(self, address: str, now: float) -> bool:
-        """Count a connection of this address; whether it is one too many."""
+    def delay_s(self, address: str, now: float) -> float:
+        """Count a connection of this address.
+
+        0 if it is to be served; else it is one too many, and to be closed in so many seconds.
+        """
         limit = None if self.address_limit is None else self.address_limit(address)
         if limit is None:
-            return False
+            return 0.0
         meter = self._by_address[address]
         meter.record(1, now)
-        if meter.excess_s(limit, now) <= 0:
-            return False
-        meter.record(-1, now)
-        return True
+        excess_s = meter.excess_s(limit, now)
+        if excess_s > 0:
+            meter.record(-1, now)
+        return min(excess_s, _DELAY_MAX_S)
 
     def rest_s(self, limit: int, now: float) -> float:
         """Count a connection; for how long none should be accepted now."""

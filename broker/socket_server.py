@@ -3,7 +3,8 @@
 The limits are Kafka's: `max.connections.per.ip` (with overrides) closes what is too much at once;
 `max.connections` leaves further clients in the backlog until somebody goes, and so does
 `max.connection.creation.rate` for a while; a connection that has been silent for
-`connections.max.idle.ms` is closed; `socket.request.max.bytes` bounds a request.
+`connections.max.idle.ms` is closed; `socket.request.max.bytes` bounds a request. Who
+connects faster than the quota of the address allows is kept waiting, and then closed.
 
 A client that sends what is no request is closed without an answer, as Kafka does it. The log gets
 one line for it, and at most one such line a second however many clients misbehave.
@@ -27,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 _COMPLAINT_INTERVAL_S = 1.0
 _MAX_DEFERRED = 100_000
+_KEPT_WAITING_MAX = 1_000
 _SERVER = "kafka.server:type=socket-server-metrics"
 
 
@@ -63,6 +65,8 @@ class SocketServer:
         self.rates = ConnectionRates()
         # Set while nobody is accepted because connections came too fast.
         self._rest: asyncio.TimerHandle | None = None
+        # Connections that came too fast for their address, until they are closed.
+        self._kept_waiting: dict[AttachableTransport, asyncio.TimerHandle] = {}
         self._next_complaint = 0.0
         self._unspoken = 0
         self._created = metrics.counter(f"{_SERVER},name=connection-creation-total")
@@ -123,15 +127,16 @@ class SocketServer:
         limits = self._limits
         limit = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)
         client = Client(host, listener)
+        now = asyncio.get_running_loop().time()
+        delay_s = self.rates.delay_s(host, now)
+        if delay_s > 0:
+            self._refused.add()
+            self.complain(client, "its address opens connections faster than its quota")
+            self._close_later(transport, delay_s)
+            return
         if self._per_ip[host] >= limit or len(self._connections) >= limits.max_connections:
             self._refused.add()
             self.complain(client, f"it has {self._per_ip[host]} open already")
-            transport.close()
-            return
-        now = asyncio.get_running_loop().time()
-        if self.rates.is_too_fast(host, now):
-            self._refused.add()
-            self.complain(client, "its address opens connections faster than its quota")
             transport.close()
             return
         rest_s = self.rates.rest_s(limits.max_creation_rate, now)
@@ -145,6 +150,19 @@ class SocketServer:
             for each in self._listeners:
                 each.pause_accepting()
         transport.attach(connection)
+
+    def _close_later(self, transport: AttachableTransport, delay_s: float) -> None:
+        """Neither read nor answer meanwhile; of too many, the newest are closed at once."""
+        if len(self._kept_waiting) >= _KEPT_WAITING_MAX:
+            transport.close()
+            return
+        self._kept_waiting[transport] = asyncio.get_running_loop().call_later(
+            delay_s, self._let_go, transport
+        )
+
+    def _let_go(self, transport: AttachableTransport) -> None:
+        del self._kept_waiting[transport]
+        transport.close()
 
     def forget(self, connection: Connection) -> None:
         """The connection is closed."""
@@ -200,6 +218,10 @@ class SocketServer:
         for timer in (self._sweep, self._rest):
             if timer is not None:
                 timer.cancel()
+        for transport, timer in self._kept_waiting.items():
+            timer.cancel()
+            transport.close()
+        self._kept_waiting.clear()
         for connection in list(self._connections):
             connection.close()
         await self._tasks.stop()

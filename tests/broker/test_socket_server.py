@@ -361,6 +361,25 @@ def test_clients_that_come_too_fast_wait_in_the_backlog_and_are_all_served() -> 
     asyncio.run(story())
 
 
+def test_those_who_are_kept_waiting_are_told_nothing_and_go_with_the_server() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        async with running() as here:
+            here.server.rates.address_limit = lambda address: 0.1
+            peer = await here.connect()
+            while here.metric("connection-refused-total") < 1:
+                peer = await here.connect()
+                await asyncio.sleep(0.01)
+            begun = loop.time()
+            peer.writer.write(frame(b"x"))
+            assert await peer.is_closed_by_the_server()
+            assert loop.time() - begun > 0.5
+            last = await here.connect()
+        assert await last.is_closed_by_the_server()
+
+    asyncio.run(story())
+
+
 def test_an_address_above_its_rate_is_closed_and_served_again_within_it() -> None:
     async def story() -> None:
         async with running() as here:

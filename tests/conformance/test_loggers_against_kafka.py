@@ -32,14 +32,15 @@ KAFKAS, OURS = "kafka.server.ControllerServer", "tierlog.broker.apis"
 """A logger that is there from the start, of each of the two."""
 Change = tuple[str, int, str | None]
 
+LEVELS: list[str | None] = [
+    "debug", "verbose", "", None, "OFF", "ALL", "FATAL", "ERROR", "WARN", "TRACE",
+]  # fmt: skip
+INFO: list[Change] = [("LOGGER", SET, "INFO")]
 STORY: list[tuple[str, list[Change]]] = [
     ("1", [("LOGGER", SET, "DEBUG")]),
     ("1", [("LOGGER", DELETE, None)]),
     ("1", [("root", SET, "WARN")]),
-    *(
-        ("1", [("LOGGER", SET, level)])
-        for level in ("debug", "verbose", "", None, "OFF", "ALL", "FATAL", "ERROR", "WARN", "TRACE")
-    ),
+    *(("1", [("LOGGER", SET, level)]) for level in LEVELS),
     ("1", [("LOGGER", APPEND, "INFO")]),
     ("1", [("LOGGER", SUBTRACT, "INFO")]),
     ("1", [("LOGGER", 9, "INFO")]),
@@ -50,7 +51,7 @@ STORY: list[tuple[str, list[Change]]] = [
     ("1", [("ROOT", SET, "WARN")]),
     ("1", [("root", SET, "ERROR"), ("LOGGER", DELETE, "INFO")]),
     ("1", []),
-    *((broker, [("LOGGER", SET, "INFO")]) for broker in ("", "2", "x", "-1")),
+    *((broker, INFO) for broker in ("", "2", "x", "-1")),
     ("1", [("root", SET, "INFO")]),
 ]
 
