@@ -15,12 +15,14 @@ from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tierlog.clients.protocol.messages.leave_group import MemberIdentity
 from tierlog.clients.protocol.messages.offset_commit import OffsetCommitResponse
 from tierlog.clients.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -37,7 +39,7 @@ from .test_group_administration import (
     describing,
     listing,
 )
-from .twins import TOPIC, Ask, Side, Twins, committing, prepare, topic_ids
+from .twins import TOPIC, Ask, Side, Twins, committing, leaving, prepare, topic_ids
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -243,6 +245,37 @@ def test_offsets_of_subscribed_topics_are_not_deleted(twins: Twins) -> None:
         beat(side, "anna", -1)
     twins.same(deleting_offsets(GROUP, known=[0, 1, 9], gone=[0]), 0)
     twins.same(deleting_offsets("nobody", known=[0]), 0)
+
+
+def test_offsets_of_topics_that_a_pattern_stands_for_are_not_deleted(twins: Twins) -> None:
+    other = CreatableTopic(name="other", num_partitions=1, replication_factor=1)
+    twins.same(lambda _: CreateTopicsRequest(topics=[other], timeout_ms=10_000), 7)
+    both_settle(twins, "anna", subscribed_topic_names=None, subscribed_topic_regex="kno.*")
+    twins.same(deleting_offsets(GROUP, known=[0], other=[0]), 0)
+
+
+def test_a_static_member_that_will_be_back_is_still_a_member(twins: Twins) -> None:
+    both_settle(twins, "anna", instance_id="the-first")
+    for side in twins.sides:
+        beat(side, "anna", -2, instance_id="the-first")
+    twins.same(listing(), 5)
+    twins.same(deleting(GROUP), 2)
+    twins.same(deleting_offsets(GROUP, known=[0]), 0)
+    for side in twins.sides:
+        beat(side, "anna", -1, instance_id="the-first")
+
+
+def test_members_are_removed_by_an_administrator(twins: Twins) -> None:
+    both_settle(twins, "anna", instance_id="the-first")
+    strangers = MemberIdentity(member_id="nobody"), MemberIdentity(group_instance_id="nobody")
+    for version in (3, 5):
+        twins.same(leaving(*strangers), version)
+    twins.same(leaving(MemberIdentity(member_id="anna")), 5)
+    twins.same(describing_consumers(GROUP), 1, ignoring=EPOCHS)
+    twins.same(leaving(MemberIdentity(group_instance_id="the-first")), 5)
+    twins.same(describing_consumers(GROUP), 1, ignoring=EPOCHS)
+    for side in twins.sides:
+        beat(side, "anna", -1, instance_id="the-first")
 
 
 def test_without_the_feature_nothing_of_it_is_served(twins: Twins) -> None:
