@@ -289,14 +289,19 @@ class ConsumerGroup:
 
     # The end.
 
-    def tombstones(self) -> list[ConsumerGroupEntry]:
-        """What it takes to delete the group, in Kafka's order."""
-        group_id = self.group_id
+    def tombstones(self, renamed: Mapping[str, str] | None = None) -> list[ConsumerGroupEntry]:
+        """What it takes to delete the group, in Kafka's order.
+
+        `renamed` has the new ids of members that have just been replaced.
+        """
+        group_id, names = self.group_id, renamed or {}
+        members = [names.get(each, each) for each in self.members]
+        targets = [names.get(each, each) for each in self.targets]
         entries: list[ConsumerGroupEntry] = []
-        entries += [CurrentAssignmentEntry(group_id, each, None) for each in self.members]
-        entries += [TargetMemberEntry(group_id, each, None) for each in self.targets]
+        entries += [CurrentAssignmentEntry(group_id, each, None) for each in members]
+        entries += [TargetMemberEntry(group_id, each, None) for each in targets]
         entries.append(TargetMetadataEntry(group_id, None))
-        entries += [MemberEntry(group_id, each, None) for each in self.members]
+        entries += [MemberEntry(group_id, each, None) for each in members]
         entries += [RegexEntry(group_id, each, None) for each in self.regexes]
         entries.append(PartitionMetadataEntry(group_id, True))
         entries.append(GroupMetadataEntry(group_id, None))

@@ -14,7 +14,7 @@ the same steps whichever protocol the member speaks:
 After Kafka's GroupMetadataManager and TargetAssignmentBuilder; the order of the records is theirs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -24,7 +24,6 @@ from .assignor_members import AssignorMember
 from .assignors import ASSIGNORS
 from .consumer_group import ConsumerGroup, ConsumerGroupMember
 from .consumer_records import (
-    ConsumerGroupEntry,
     CurrentAssignmentEntry,
     GroupEpochValue,
     GroupMetadataEntry,
@@ -36,7 +35,7 @@ from .consumer_records import (
     TargetMemberEntry,
     TargetMetadataEntry,
 )
-from .group_actions import CancelTimer, SetTimer, TimerKey, TimerKind
+from .group_actions import CancelTimer, GroupProtocol, SetTimer, TimerKey, TimerKind
 from .group_config import ConsumerGroupConfig, GroupCoordinatorConfig
 from .metadata_hash import MetadataHashes
 from .reconciliation import Aim, Held, MemberState, reconciled
@@ -59,6 +58,13 @@ class World(NamedTuple):
     now_ms: int
 
 
+class Downgrade(NamedTuple):
+    """How the classic group that takes the place of this one goes on."""
+
+    protocols: Mapping[str, tuple[GroupProtocol, ...]]
+    rebalances: bool
+
+
 class GroupChange(NamedTuple):
     """What is to be written, and what follows once it is."""
 
@@ -68,6 +74,8 @@ class GroupChange(NamedTuple):
     is_refreshed: bool = False
     # Patterns whose meaning is to be looked up.
     unresolved: frozenset[str] = frozenset()
+    # Set where the group is a classic one from now on.
+    downgrade: Downgrade | None = None
 
 
 class RegexUpdate(Enum):
@@ -82,11 +90,12 @@ class GroupUpdate:
     """The records of one request, one after the other."""
 
     def __init__(self, group: ConsumerGroup, world: World) -> None:
+        self.group = group
+        self.world = world
         self.epoch = group.epoch
-        self.entries: list[ConsumerGroupEntry] = []
+        self.entries: list[ShardEntry] = []
         self.timers: list[SetTimer | CancelTimer] = []
-        self._group = group
-        self._world = world
+        self.downgrade: Downgrade | None = None
         self._is_refreshed = False
         self._unresolved: frozenset[str] = frozenset()
         self._topic_ids: dict[tuple[tuple[str, ...], str], frozenset[Uuid]] = {}
@@ -94,17 +103,21 @@ class GroupUpdate:
     def change(self) -> GroupChange:
         """All of it."""
         return GroupChange(
-            tuple(self.entries), tuple(self.timers), self._is_refreshed, self._unresolved
+            tuple(self.entries),
+            tuple(self.timers),
+            self._is_refreshed,
+            self._unresolved,
+            self.downgrade,
         )
 
     # The steps.
 
     def replace(self, old: ConsumerGroupMember, new_member_id: str) -> ConsumerGroupMember:
         """A static member is back under a new id and has what it had."""
-        group_id = self._group.group_id
+        group_id = self.group.group_id
         held = old.held._replace(epoch=0, previous_epoch=0)
         member = ConsumerGroupMember(new_member_id, old.metadata, held)
-        target = self._group.target_of(old.member_id, None)
+        target = self.group.target_of(old.member_id, None)
         self._remove(old)
         self.entries.append(MemberEntry(group_id, new_member_id, member.metadata))
         self.entries.append(TargetMemberEntry(group_id, new_member_id, target))
@@ -117,13 +130,13 @@ class GroupUpdate:
         """The member as it is now, and whether it names other topics."""
         if metadata == member.metadata:
             return member, False
-        self.entries.append(MemberEntry(self._group.group_id, member.member_id, metadata))
+        self.entries.append(MemberEntry(self.group.group_id, member.member_id, metadata))
         names = member.metadata.subscribed_topic_names
         return member._replace(metadata=metadata), metadata.subscribed_topic_names != names
 
     def resolve(self, member: ConsumerGroupMember, updated: ConsumerGroupMember) -> RegexUpdate:
         """Look at the member's pattern. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
-        group, old, new = self._group, member.regex, updated.regex
+        group, old, new = self.group, member.regex, updated.regex
         update, is_wanted = RegexUpdate.NO_CHANGE, False
         if old != new:
             update = RegexUpdate.CHANGED
@@ -149,28 +162,28 @@ class GroupUpdate:
 
     def _is_lookup_due(self, regexes: set[str], is_wanted: bool) -> bool:
         """All patterns of a group are looked up together, so that it rebalances once."""
-        known = next(iter(self._group.regexes.values()), None)
+        known = next(iter(self.group.regexes.values()), None)
         if known is None:
             return True
-        age_ms = self._world.now_ms - known.timestamp_ms
+        age_ms = self.world.now_ms - known.timestamp_ms
         if age_ms <= REGEX_REFRESH_MIN_INTERVAL_MS:
             return False
         return (
             is_wanted
-            or len(regexes) != len(self._group.regexes)
-            or known.version < self._world.new_topics_version
-            or age_ms > self._world.config.consumer_regex_refresh_interval_ms
+            or len(regexes) != len(self.group.regexes)
+            or known.version < self.world.new_topics_version
+            or age_ms > self.world.config.consumer_regex_refresh_interval_ms
         )
 
     def refresh(
         self, is_due: bool, leaving: Iterable[ConsumerGroupMember], joining: ConsumerGroupMember
     ) -> None:
         """Raise the group's epoch if that is due, or if its topics have changed."""
-        if not is_due and not self._group.is_metadata_stale:
+        if not is_due and not self.group.is_metadata_stale:
             return
-        group = self._group
+        group = self.group
         topics = group.subscribed_topics(leaving, joining)
-        metadata_hash = self._world.hashes.of(topics, self._world.image)
+        metadata_hash = self.world.hashes.of(topics, self.world.image)
         self._is_refreshed = True
         if is_due or metadata_hash != group.metadata_hash:
             self.bump(metadata_hash)
@@ -181,13 +194,13 @@ class GroupUpdate:
         """Raise the group's epoch."""
         self.epoch += 1
         value = GroupEpochValue(self.epoch, metadata_hash)
-        self.entries.append(GroupMetadataEntry(self._group.group_id, value))
+        self.entries.append(GroupMetadataEntry(self.group.group_id, value))
 
     def assign(
         self, member: ConsumerGroupMember, updated: ConsumerGroupMember
     ) -> tuple[int, Partitions]:
         """The epoch of the target assignment, and what the member is to have by it."""
-        group, world = self._group, self._world
+        group, world = self.group, self.world
         if group.target_epoch >= self.epoch or not self._may_assign():
             return group.target_epoch, group.target_of(updated.member_id, updated.instance_id)
         members = dict(group.members)
@@ -212,19 +225,19 @@ class GroupUpdate:
     def _may_assign(self) -> bool:
         """Assignments are some time apart, so that members that come together share one."""
         since_ms, interval_ms = (
-            self._group.target_timestamp_ms,
-            self._world.settings.assignment_interval_ms,
+            self.group.target_timestamp_ms,
+            self.world.settings.assignment_interval_ms,
         )
-        return not since_ms or not interval_ms or self._world.now_ms >= since_ms + interval_ms
+        return not since_ms or not interval_ms or self.world.now_ms >= since_ms + interval_ms
 
     def _as_assigned(self, member: ConsumerGroupMember) -> AssignorMember:
-        target = self._group.target_of(member.member_id, member.instance_id)
+        target = self.group.target_of(member.member_id, member.instance_id)
         return AssignorMember(member.instance_id, self._topic_ids_of(member), target)
 
     def _topic_ids_of(self, member: ConsumerGroupMember) -> frozenset[Uuid]:
         key = (member.metadata.subscribed_topic_names, member.regex)
         if key not in self._topic_ids:
-            self._topic_ids[key] = self._group.topic_ids_of(member, self._world.image)
+            self._topic_ids[key] = self.group.topic_ids_of(member, self.world.image)
         return self._topic_ids[key]
 
     def reconcile(
@@ -239,16 +252,16 @@ class GroupUpdate:
         if not subscription_changed and member.held.is_reconciled_to(epoch):
             return member
         aim = Aim(epoch, partitions, self._topic_ids_of(member), subscription_changed, owned)
-        held = reconciled(member.held, aim, self._group.is_held)
+        held = reconciled(member.held, aim, self.group.is_held)
         if held == member.held:
             return member
-        self.entries.append(CurrentAssignmentEntry(self._group.group_id, member.member_id, held))
+        self.entries.append(CurrentAssignmentEntry(self.group.group_id, member.member_id, held))
         if not member.is_classic:
             self._time_revocation(member, held)
         return member._replace(held=held)
 
     def _time_revocation(self, member: ConsumerGroupMember, held: Held) -> None:
-        key = TimerKey(self._group.group_id, TimerKind.REBALANCE, member.member_id)
+        key = TimerKey(self.group.group_id, TimerKind.REBALANCE, member.member_id)
         if held.state is MemberState.UNREVOKED_PARTITIONS:
             self.timers.append(SetTimer(key, member.metadata.rebalance_timeout_ms))
         else:
@@ -258,7 +271,7 @@ class GroupUpdate:
 
     def fence(self, members: Iterable[ConsumerGroupMember]) -> None:
         """Take members out of the group; the others share what they had."""
-        group, gone = self._group, tuple(members)
+        group, gone = self.group, tuple(members)
         if not gone:
             return
         for member in gone:
@@ -268,19 +281,19 @@ class GroupUpdate:
             if regex not in still_wanted:
                 self.entries.append(RegexEntry(group.group_id, regex, None))
         topics = group.subscribed_topics(gone)
-        self.bump(self._world.hashes.of(topics, self._world.image))
+        self.bump(self.world.hashes.of(topics, self.world.image))
         for member in gone:
             self.cancel_timers(member.member_id)
 
     def cancel_timers(self, member_id: str) -> None:
         """Nothing is expected of the member any more."""
-        group_id = self._group.group_id
+        group_id = self.group.group_id
         for kind in (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC):
             self.timers.append(CancelTimer(TimerKey(group_id, kind, member_id)))
 
     def _remove(self, member: ConsumerGroupMember) -> None:
         """The order matters to those who read it back."""
-        group_id, member_id = self._group.group_id, member.member_id
+        group_id, member_id = self.group.group_id, member.member_id
         self.entries.append(CurrentAssignmentEntry(group_id, member_id, None))
         self.entries.append(TargetMemberEntry(group_id, member_id, None))
         self.entries.append(MemberEntry(group_id, member_id, None))

@@ -5,7 +5,7 @@ fold the records, which happens as soon as the log has taken them. A group is fo
 member's records and gone with its tombstone. After the consumer half of GroupMetadataManager.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ...clients.errors import ErrorCode, KafkaError
 from .consumer_group import ConsumerGroup, ConsumerGroupState
@@ -20,6 +20,7 @@ from .consumer_records import (
 )
 from .group_actions import CancelTimer, SetTimer, TimerKey, TimerKind
 from .group_config import ConsumerGroupConfig
+from .group_conversion import fence
 from .reconciliation import MemberState
 
 
@@ -56,6 +57,29 @@ class ConsumerGroups:
             return leave(group, request, world)
         return heartbeat(group, request, world)
 
+    def founded(
+        self, founding: Sequence[ConsumerGroupEntry], request: ConsumerHeartbeat, world: World
+    ) -> tuple[GroupChange, HeartbeatAnswer]:
+        """A member joins a group that was a classic one: its records, then those of the member."""
+        group = ConsumerGroup(request.group_id)
+        for entry in founding:
+            group.apply(entry)
+        sessions = [
+            SetTimer(
+                TimerKey(group.group_id, TimerKind.SESSION, member.member_id),
+                member.metadata.classic.session_timeout_ms,
+            )
+            for member in group.members.values()
+            if member.metadata.classic is not None
+        ]
+        change, answer = heartbeat(group, request, world)
+        return (
+            change._replace(
+                entries=(*founding, *change.entries), timers=(*sessions, *change.timers)
+            ),
+            answer,
+        )
+
     def expired(self, key: TimerKey, world: World) -> GroupChange:
         """A member was silent, or kept what it was to give up, for too long: it is out."""
         group = self._groups.get(key.group_id)
@@ -67,9 +91,7 @@ class ConsumerGroups:
             is_late = member.held.state is MemberState.UNREVOKED_PARTITIONS and member.epoch >= 0
             if not is_late:
                 return GroupChange()
-        update = GroupUpdate(group, world)
-        update.fence((member,))
-        return update.change()
+        return fence(group, (member,), world)
 
     def resolved(self, group_id: str, found: Mapping[str, RegexValue], world: World) -> GroupChange:
         """It is known which topics patterns stand for; the group rebalances if that is new."""

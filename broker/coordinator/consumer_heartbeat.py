@@ -19,6 +19,7 @@ from .consumer_group import (
 from .consumer_group_update import GroupChange, GroupUpdate, RegexUpdate, World
 from .consumer_records import CurrentAssignmentEntry, MemberValue
 from .group_actions import SetTimer, TimerKey, TimerKind
+from .group_conversion import fence
 from .topic_partitions import PartitionEpochs, Partitions
 
 JOIN_EPOCH = 0
@@ -252,7 +253,6 @@ def leave(
     group: ConsumerGroup, request: ConsumerHeartbeat, world: World
 ) -> tuple[GroupChange, HeartbeatAnswer]:
     """A member leaves, or a static one goes for a while. Raises KafkaError."""
-    update = GroupUpdate(group, world)
     answer = HeartbeatAnswer(request.member_id, request.member_epoch)
     if request.instance_id is None:
         member = group.members.get(request.member_id)
@@ -263,7 +263,5 @@ def leave(
         if request.member_epoch == LEAVE_GROUP_STATIC_EPOCH:
             held = departed(member.held)
             entry = CurrentAssignmentEntry(group.group_id, member.member_id, held)
-            update.entries.append(entry)
-            return update.change(), answer
-    update.fence((member,))
-    return update.change(), answer
+            return GroupChange((entry,)), answer
+    return fence(group, (member,), world), answer

@@ -7,7 +7,7 @@ up in between, a stretch of topics at a time, so that no request waits for them.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ...clients.environment import Environment
@@ -19,9 +19,21 @@ from ...replication.cluster_image import (
     ConfigResource,
     ConfigResourceType,
 )
+from . import classic_members
 from .consumer_group_update import GroupChange, World
 from .consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer, check_request
-from .group_actions import Action, TimerKey
+from .group_actions import (
+    Action,
+    CompleteJoin,
+    CompleteSync,
+    JoinRequest,
+    JoinResult,
+    MemberIdentity,
+    SyncRequest,
+    SyncResult,
+    TimerKey,
+    Waiter,
+)
 from .group_config import ConsumerGroupConfig, GroupCoordinatorConfig, consumer_group_config
 from .group_partitions import GroupPartitions, shard_error
 from .group_shard import GroupShard
@@ -122,6 +134,77 @@ class ConsumerProtocol:
         self.write(shard, request.group_id, change, written)
         return future.result() if future.done() else future
 
+    # Members of the classic protocol.
+
+    def takes(self, shard: GroupShard, group_id: str) -> bool:
+        """Whether a request of a classic member is for a group of the consumer protocol."""
+        group = shard.consumer_groups.get(group_id)
+        return group is not None and bool(group.members)
+
+    def join(self, shard: GroupShard, request: JoinRequest, waiter: Waiter) -> None:
+        """A JoinGroup; answered when what it changes is in the log."""
+        group = shard.consumer_groups.get(request.group_id)
+        assert group is not None
+        try:
+            change, result = classic_members.join(group, request, self._world(request.group_id))
+        except KafkaError as error:
+            refused = JoinResult(request.member_id, error.code)
+            self._carry_out(shard, [CompleteJoin(waiter, refused)])
+            return
+
+        def written(error: ErrorCode) -> None:
+            answer = JoinResult(request.member_id, error) if error else result
+            self._carry_out(shard, [CompleteJoin(waiter, answer)])
+
+        self.write(shard, request.group_id, change, written)
+
+    def give_way(self, shard: GroupShard, group_id: str) -> None:
+        """A classic member joins: an empty group of the consumer protocol is no more."""
+        group = shard.consumer_groups.get(group_id)
+        if group is not None:
+            self.write(shard, group_id, GroupChange(tuple(group.tombstones())), _unheard)
+
+    def sync(self, shard: GroupShard, request: SyncRequest, waiter: Waiter) -> None:
+        """A SyncGroup: what the member holds."""
+        group = shard.consumer_groups.get(request.group_id)
+        assert group is not None
+        try:
+            change, result = classic_members.sync(group, request, self._world(request.group_id))
+        except KafkaError as error:
+            self._carry_out(shard, [CompleteSync(waiter, SyncResult(error.code))])
+            return
+
+        def written(error: ErrorCode) -> None:
+            answer = SyncResult(error) if error else result
+            self._carry_out(shard, [CompleteSync(waiter, answer)])
+
+        self.write(shard, request.group_id, change, written)
+
+    def classic_heartbeat(
+        self, shard: GroupShard, group_id: str, identity: MemberIdentity, generation: int
+    ) -> ErrorCode:
+        """A Heartbeat: NONE, or REBALANCE_IN_PROGRESS to call the member to rejoin."""
+        group = shard.consumer_groups.get(group_id)
+        assert group is not None
+        try:
+            error, change = classic_members.heartbeat(group, identity, generation)
+        except KafkaError as refused:
+            return refused.code
+        self.write(shard, group_id, change, _unheard)
+        return error
+
+    def leave(
+        self, shard: GroupShard, group_id: str, identities: Sequence[MemberIdentity]
+    ) -> list[ErrorCode]:
+        """A LeaveGroup: one error code a member."""
+        group = shard.consumer_groups.get(group_id)
+        assert group is not None
+        change, errors = classic_members.leave(group, identities, self._world(group_id))
+        self.write(shard, group_id, change, _unheard)
+        return errors
+
+    # Timers.
+
     def expired(self, shard: GroupShard, key: TimerKey) -> None:
         """A timer of a member has run out."""
         change = shard.consumer_groups.expired(key, self._world(key.group_id))
@@ -169,10 +252,7 @@ class ConsumerProtocol:
             fold()
 
     def _fold(self, shard: GroupShard, group_id: str, change: GroupChange) -> None:
-        for entry in change.entries:
-            shard.fold(entry, self._now_ms())
-        shard.consumer_groups.follow(group_id, change)
-        self._carry_out(shard, change.timers)
+        self._carry_out(shard, shard.converted(group_id, change, self._now_ms()))
         if change.unresolved and group_id not in self._lookups:
             # Few groups use patterns, and compiling them is a module of its own.
             from .regex_lookup import RegexLookup

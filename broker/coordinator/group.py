@@ -155,7 +155,12 @@ class GroupCoordinator:
         if error or shard is None:
             return JoinResult(request.member_id, error)
         future: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
-        self._carry_out(shard, shard.join(request, self._park(self._joins, future), self._now_ms()))
+        waiter = self._park(self._joins, future)
+        if self._consumers.takes(shard, request.group_id):
+            self._consumers.join(shard, request, waiter)
+        else:
+            self._consumers.give_way(shard, request.group_id)
+            self._carry_out(shard, shard.join(request, waiter, self._now_ms()))
         return future.result() if future.done() else future
 
     def sync_group(self, request: SyncRequest) -> Answer[SyncResult]:
@@ -165,7 +170,11 @@ class GroupCoordinator:
         if error or shard is None:
             return SyncResult(error)
         future: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
-        self._carry_out(shard, shard.sync(request, self._park(self._syncs, future), self._now_ms()))
+        waiter = self._park(self._syncs, future)
+        if self._consumers.takes(shard, request.group_id):
+            self._consumers.sync(shard, request, waiter)
+        else:
+            self._carry_out(shard, shard.sync(request, waiter, self._now_ms()))
         return future.result() if future.done() else future
 
     def heartbeat(self, group_id: str, identity: MemberIdentity, generation: int) -> ErrorCode:
@@ -176,6 +185,8 @@ class GroupCoordinator:
             return ErrorCode.NONE
         if error or shard is None:
             return error
+        if self._consumers.takes(shard, group_id):
+            return self._consumers.classic_heartbeat(shard, group_id, identity, generation)
         error, actions = shard.heartbeat(group_id, identity, generation, self._now_ms())
         self._carry_out(shard, actions)
         return error
@@ -188,6 +199,8 @@ class GroupCoordinator:
         error = self._group_id_error(group_id) or shard_error(shard)
         if error or shard is None:
             return error, []
+        if self._consumers.takes(shard, group_id):
+            return ErrorCode.NONE, self._consumers.leave(shard, group_id, identities)
         errors, actions = shard.leave(group_id, identities, self._now_ms())
         self._carry_out(shard, actions)
         return ErrorCode.NONE, errors
@@ -387,8 +400,9 @@ class GroupCoordinator:
         queue = deque(actions)
         while queue:
             match queue.popleft():
-                case SetTimer(key, delay_ms):
-                    self._timers.set(key, delay_ms)
+                case SetTimer(key, delay_ms, unless_set):
+                    if not unless_set or key not in self._timers:
+                        self._timers.set(key, delay_ms)
                 case CancelTimer(key):
                     self._timers.cancel(key)
                 case CompleteJoin(waiter, result):

@@ -121,6 +121,8 @@ class SetTimer(NamedTuple):
 
     key: TimerKey
     delay_ms: int
+    # Whether it stays as it is if it was set before.
+    unless_set: bool = False
 
 
 class CancelTimer(NamedTuple):

@@ -7,6 +7,8 @@ The very first rebalance waits `group.initial.rebalance.delay.ms` for company in
 Sans-IO: what is to be done is appended to `_actions`.
 """
 
+from collections.abc import Mapping
+
 from ...clients.errors import ErrorCode
 from .group_actions import (
     Action,
@@ -95,6 +97,21 @@ class RebalancingGroup:
         for member in self.members.by_id.values():
             self._restart_session(member)
         if len(self.members) > self._config.group_max_size:
+            self._begin_rebalance()
+        return self._taken()
+
+    def take_over(
+        self, protocols: Mapping[str, tuple[GroupProtocol, ...]], rebalances: bool, now_ms: int
+    ) -> list[Action]:
+        """Go on with the members of a group of the consumer protocol, which this was before.
+
+        They are as the log says but for the protocols that they support, of which it has one.
+        """
+        self._begin(now_ms)
+        for member in self.members.by_id.values():
+            member.protocols = protocols[member.member_id]
+            self._restart_session(member)
+        if rebalances:
             self._begin_rebalance()
         return self._taken()
 

@@ -36,6 +36,7 @@ from .group_actions import (
     Waiter,
 )
 from .group_config import GroupCoordinatorConfig
+from .group_conversion import upgrade
 from .group_records import (
     GroupEntry,
     GroupRecord,
@@ -121,9 +122,7 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if group is not None:
             return group.join(request, waiter, now_ms)
-        if request.group_id in self.consumer_groups:
-            refused = JoinResult(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            return [CompleteJoin(waiter, refused)]
+        assert request.group_id not in self.consumer_groups, "such a group is asked elsewhere"
         if request.member_id != NO_MEMBER_ID:
             unknown = JoinResult(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
             return [CompleteJoin(waiter, unknown)]
@@ -162,18 +161,35 @@ class GroupShard:
     def consumer_heartbeat(
         self, request: ConsumerHeartbeat, world: World
     ) -> tuple[GroupChange, HeartbeatAnswer]:
-        """A ConsumerGroupHeartbeat; who joins may take over an empty group. Raises KafkaError."""
+        """A ConsumerGroupHeartbeat; who joins a classic group changes it. Raises KafkaError."""
         classic = self.groups.get(request.group_id)
         if classic is None:
             return self.consumer_groups.heartbeat(request, world)
-        if request.member_epoch != JOIN_EPOCH or classic.state is not GroupState.EMPTY:
+        if request.member_epoch != JOIN_EPOCH:
             raise KafkaError(
                 ErrorCode.GROUP_ID_NOT_FOUND,
                 f"Group {request.group_id} is not a consumer group.",
             )
-        change, answer = self.consumer_groups.heartbeat(request, world)
-        end_of_classic = GroupEntry(request.group_id, None)
-        return change._replace(entries=(end_of_classic, *change.entries)), answer
+        founding = [] if classic.state is GroupState.EMPTY else upgrade(classic, world)
+        change, answer = self.consumer_groups.founded(founding, request, world)
+        entries = (GroupEntry(request.group_id, None), *change.entries)
+        return change._replace(entries=entries), answer
+
+    def converted(self, group_id: str, change: GroupChange, now_ms: int) -> list[Action]:
+        """Fold a group's change; where its protocol has changed, what that takes besides."""
+        actions: list[Action] = []
+        classic = self.groups.get(group_id)
+        if classic is not None and GroupEntry(group_id, None) in change.entries:
+            actions += classic.unload(ErrorCode.REBALANCE_IN_PROGRESS)
+        for entry in change.entries:
+            self.fold(entry, now_ms)
+        self.consumer_groups.follow(group_id, change)
+        actions += change.timers
+        classic = self.groups.get(group_id)
+        if classic is not None and change.downgrade is not None:
+            protocols, rebalances = change.downgrade
+            actions += classic.take_over(protocols, rebalances, now_ms)
+        return actions
 
     def prepare_commit(
         self, request: CommitRequest, now_ms: int

@@ -30,6 +30,9 @@ class GroupTimers:
     def __len__(self) -> int:
         return len(self._timers)
 
+    def __contains__(self, key: TimerKey) -> bool:
+        return key in self._timers
+
     def set(self, key: TimerKey, delay_ms: int) -> None:
         """Run out `delay_ms` from now, instead of when it was set to before."""
         loop = asyncio.get_running_loop()

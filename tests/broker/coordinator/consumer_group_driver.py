@@ -19,8 +19,20 @@ from tierlog.broker.coordinator.consumer_heartbeat import (
     HeartbeatAnswer,
     check_request,
 )
-from tierlog.broker.coordinator.group_actions import CancelTimer, SetTimer, TimerKey
+from tierlog.broker.coordinator.group_actions import (
+    Action,
+    CancelTimer,
+    CompleteJoin,
+    CompleteSync,
+    JoinResult,
+    SetTimer,
+    StoreGroup,
+    SyncResult,
+    TimerKey,
+    Waiter,
+)
 from tierlog.broker.coordinator.group_config import ConsumerGroupConfig, GroupCoordinatorConfig
+from tierlog.broker.coordinator.group_records import GroupEntry
 from tierlog.broker.coordinator.group_shard import GroupShard
 from tierlog.broker.coordinator.metadata_hash import MetadataHashes
 from tierlog.broker.coordinator.regex_lookup import RegexLookup
@@ -83,6 +95,9 @@ class ConsumerGroupDriver:
         self.epochs: dict[str, int] = {}
         self.owned: dict[str, Partitions] = {}
         self.answers: list[HeartbeatAnswer] = []
+        # What was answered to classic members.
+        self.joins: dict[Waiter, JoinResult] = {}
+        self.syncs: dict[Waiter, SyncResult] = {}
         self._hashes = MetadataHashes()
 
     @property
@@ -214,19 +229,24 @@ class ConsumerGroupDriver:
 
     def carry_out(self, group_id: str, change: GroupChange) -> None:
         self.log.extend(change.entries)
-        for entry in change.entries:
-            self.shard.fold(entry, self.now_ms)
-        self.shard.consumer_groups.follow(group_id, change)
-        self.carry_out_timers(change.timers)
+        self.carry_out_actions(self.shard.converted(group_id, change, self.now_ms))
         if change.unresolved:
             self.lookups.setdefault(group_id, change.unresolved)
 
-    def carry_out_timers(self, timers: Iterable[SetTimer | CancelTimer]) -> None:
-        for timer in timers:
-            if isinstance(timer, SetTimer):
-                self.timers[timer.key] = self.now_ms + timer.delay_ms
-            else:
-                self.timers.pop(timer.key, None)
+    def carry_out_actions(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case SetTimer(key, delay_ms, unless_set):
+                    if not unless_set or key not in self.timers:
+                        self.timers[key] = self.now_ms + delay_ms
+                case CancelTimer(key):
+                    self.timers.pop(key, None)
+                case CompleteJoin(waiter, result):
+                    self.joins[waiter] = result
+                case CompleteSync(waiter, result):
+                    self.syncs[waiter] = result
+                case StoreGroup(snapshot, _):
+                    self.log.append(GroupEntry(snapshot.group_id, snapshot))
 
     # What is to hold.
 
