@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from ..clients.errors import ErrorCode, KafkaError
 from ..tiering.config import RemoteLogManagerConfig
 from ..tiering.remote_url import RemoteUrl, remote_url
-from .config_groups import check_group_properties
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, read_listeners
 from .value_rules import check_values
@@ -64,7 +63,6 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     """Check what was stated. Raises KafkaError(INVALID_CONFIG) with one plain sentence."""
     values = ConfigValues(stated)
     check_values(values)
-    check_group_properties(values)
     node_id = _node_id(values)
     _require_single_voter(values, node_id)
     if values.stated.get("authorizer.class.name", "").strip():

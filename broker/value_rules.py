@@ -7,6 +7,7 @@ others nothing at all, but whoever sets them with Kafka's tools need not know th
 """
 
 from ..clients.errors import ErrorCode, KafkaError
+from .config_groups import check_group_properties
 from .config_values import ConfigValues
 from .topic_defaults import TopicDefaults
 
@@ -55,6 +56,7 @@ def check_values(values: ConfigValues) -> None:
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides "
             "property is set."
         )
+    check_group_properties(values)
 
 
 def check_change(before: ConfigValues, after: ConfigValues) -> None:
