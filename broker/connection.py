@@ -238,6 +238,9 @@ class Connection:
             return
         if chunks:
             self._transport.send(chunks)
+        if self._kept:
+            # Those behind it must not add to what the peer has not taken.
+            self._flush()
         self._continue()
 
     def drained(self) -> None:

@@ -245,6 +245,34 @@ def test_a_client_that_does_not_read_is_not_read_from() -> None:
     asyncio.run(story())
 
 
+def test_answers_that_come_later_do_not_pile_up_before_a_client_that_does_not_read() -> None:
+    async def story() -> None:
+        answered = 0
+
+        async def later() -> None:
+            await asyncio.sleep(0)
+
+        def answer(client: Client, request: memoryview) -> Answer:
+            nonlocal answered
+            if bytes(request) == b"other":
+                return framed([b"other"])
+            answered += 1
+            return Deferred(later(), saying(bytes(1_000_000)))
+
+        async with running(answer) as broker:
+            deaf, other = await broker.connect(), await broker.connect()
+            # All of them arrive in one read.
+            deaf.writer.write(frame(b"x") * 200)
+            for _ in range(1_000):
+                await other.ask(b"other")
+            # As much as the system takes for it, and one more.
+            assert answered < 50
+            for _ in range(200):
+                assert len(await deaf.answer()) == 1_000_000
+
+    asyncio.run(story())
+
+
 def test_regions_of_files_are_sent_as_they_lie(tmp_path: Path) -> None:
     async def story() -> None:
         content = bytes(range(256)) * 40_000
