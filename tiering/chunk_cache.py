@@ -35,12 +35,13 @@ class ChunkCache:
 
     def __init__(self, storage: RemoteStorageManager, max_bytes: int, chunk_bytes: int) -> None:
         self._storage = storage
-        self._chunk_bytes = min(chunk_bytes, max_bytes)
+        self.chunk_bytes = min(chunk_bytes, max_bytes)
+        """What is fetched at a time."""
         self._chunks: OrderedDict[_ChunkKey, bytes] = OrderedDict()
         self._bytes = 0
-        loads_at_once = max(1, max_bytes // self._chunk_bytes // 2)
+        loads_at_once = max(1, max_bytes // self.chunk_bytes // 2)
         self._room = asyncio.Semaphore(loads_at_once)
-        self._kept_max = max_bytes - loads_at_once * self._chunk_bytes
+        self._kept_max = max_bytes - loads_at_once * self.chunk_bytes
         self._flights: SingleFlight[_ChunkKey, bytes] = SingleFlight(_LOADS_WAITING_MAX)
 
     @property
@@ -56,20 +57,20 @@ class ChunkCache:
         end = min(position + size, segment.segment_size_bytes)
         if position >= end:
             return b""
-        first, last = position // self._chunk_bytes, (end - 1) // self._chunk_bytes
+        first, last = position // self.chunk_bytes, (end - 1) // self.chunk_bytes
         pieces: list[bytes] = []
         for number in range(first, last + 1):
             # Ask for the next one before waiting: the two travel together.
             self.prefetch(segment, number + 1)
             chunk = await self._chunk(segment, number)
-            start = number * self._chunk_bytes
+            start = number * self.chunk_bytes
             pieces.append(chunk[max(position - start, 0) : end - start])
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def prefetch(self, segment: RemoteLogSegmentMetadata, number: int = 0) -> None:
         """Begin to load a chunk that will be wanted soon, if there is such a chunk and room."""
         key = _ChunkKey(segment.id, number)
-        if number * self._chunk_bytes >= segment.segment_size_bytes or key in self._chunks:
+        if number * self.chunk_bytes >= segment.segment_size_bytes or key in self._chunks:
             return
         if key not in self._flights and len(self._flights) < _PREFETCHES_MAX:
             self._flights.begin(key, lambda: self._load(segment, key))
@@ -83,10 +84,10 @@ class ChunkCache:
         return await self._flights.load(key, lambda: self._load(segment, key))
 
     async def _load(self, segment: RemoteLogSegmentMetadata, key: _ChunkKey) -> bytes:
-        start = key.number * self._chunk_bytes
+        start = key.number * self.chunk_bytes
         async with self._room:
             chunk = await self._storage.fetch_log_segment(
-                segment, start, start + self._chunk_bytes - 1
+                segment, start, start + self.chunk_bytes - 1
             )
         self._keep(key, chunk)
         return chunk

@@ -9,6 +9,10 @@ answered from one segment; where the offset is gone from it (compacted away) the
 For read_committed the aborted transactions that overlap the batches are added: their abort markers
 may lie in later segments, remote or local, so those indexes are asked until none can hold more.
 
+An answer is about as large as a chunk at most, or one batch: unlike a local one it stands in memory
+until its client has taken it, and clients may allow many megabytes and be slow. The next chunk is
+on its way by then.
+
 What the tier cannot give is a retriable error of that partition alone. An object that vanished is
 looked up once more, since retention may have deleted it in between.
 """
@@ -124,7 +128,8 @@ class RemoteLogReader:
     ) -> tuple[Choice, bytes]:
         indexes = await self._indexes.indexes(segment)
         position = indexes.offset_index.lookup(wanted.offset).position
-        size = wanted.max_bytes + _SCAN_BYTES
+        most = min(wanted.max_bytes, self._chunks.chunk_bytes)
+        size = most + _SCAN_BYTES
         while True:
             piece = await self._chunks.read(segment, position, size)
             is_end = position + len(piece) >= segment.segment_size_bytes
@@ -141,7 +146,7 @@ class RemoteLogReader:
                 self._chunks.forget(segment.id)
                 raise RemoteStorageError(f"Segment {segment.segment_id} ends within a batch")
             position += choice.position
-            size = max(choice.size, wanted.max_bytes) + _SCAN_BYTES
+            size = max(choice.size, most) + _SCAN_BYTES
 
     def _check(self, read: RemoteRead, found: _Found) -> None:
         """Nothing damaged leaves for a client; what was cached of it is forgotten."""

@@ -76,6 +76,22 @@ def test_a_batch_larger_than_a_chunk_and_the_limit_arrives_whole() -> None:
     on([(0, 0)], story)
 
 
+def test_a_read_takes_about_a_chunk_however_much_its_reader_allows() -> None:
+    async def story(partition: RemotePartition) -> None:
+        many = [(number, number, 0) for number in range(300)]
+        partition.add(many, value=bytes(1_000))
+        wanted, found = 0, b""
+        while len(piece := (await partition.read(partition.request(wanted))).records):
+            assert len(piece) <= partition.chunks.chunk_bytes + 65_536
+            found += piece
+            wanted = [batch.next_offset for batch in batches(piece)][-1]
+            if wanted == 300:
+                break
+        assert found == b"".join(batch_bytes(batch, bytes(1_000)) for batch in many)
+
+    on([(0, 0)], story)
+
+
 def test_scenario_3_a_read_stops_where_the_history_leaves_the_segment() -> None:
     async def story(partition: RemotePartition) -> None:
         partition.add([(0, 0, 0), (1, 1, 0)])
