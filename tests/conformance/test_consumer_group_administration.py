@@ -39,6 +39,7 @@ from .test_group_administration import (
     describing,
     listing,
 )
+from .test_group_upgrades_against_kafka import classic_group
 from .twins import TOPIC, Ask, Side, Twins, committing, leaving, prepare, topic_ids
 
 pytestmark = pytest.mark.requires("java", "mvn")
@@ -276,6 +277,30 @@ def test_members_are_removed_by_an_administrator(twins: Twins) -> None:
     twins.same(describing_consumers(GROUP), 1, ignoring=EPOCHS)
     for side in twins.sides:
         beat(side, "anna", -1, instance_id="the-first")
+
+
+def test_members_of_both_protocols_in_one_group_are_described(twins: Twins) -> None:
+    carl = classic_group(twins, GROUP, "carl")
+    twins.same(describing_consumers(GROUP), 1)
+    twins.same(listing(types=["classic"]), 5)
+
+    def described() -> None:
+        for version in (0, 1):
+            twins.same(describing_consumers(GROUP), version, ignoring=EPOCHS)
+        twins.same(describing(GROUP), 6)
+        twins.same(listing(), 5)
+
+    for side in twins.sides:
+        assert beat(side, "anna", 0).error_code == ErrorCode.NONE
+    described()
+    assert carl.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert carl.join([0, 1]) == ErrorCode.NONE
+    carl.sync()
+    described()
+    twins.same(deleting(GROUP), 2)
+    twins.same(deleting_offsets(GROUP, known=[0]), 0)
+    carl.leave()
+    described()
 
 
 def test_without_the_feature_nothing_of_it_is_served(twins: Twins) -> None:
