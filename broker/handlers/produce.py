@@ -52,9 +52,6 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Later[_Results] | None:
     """Append what can be appended; each partition is answered by itself."""
-    if request.acks not in (-1, 0, 1):
-        wrong_acks = _all_refused(request, ErrorCode.INVALID_REQUIRED_ACKS)
-        return _answer(broker, context, request, wrong_acks)
     version = context.api_version
     entries: list[AppendEntry] = []
     refused: dict[int, PartitionAppendResult] = {}
@@ -81,6 +78,9 @@ def handle(
                 entries.append(AppendEntry(partition, records))
                 nbytes += len(records)
             index += 1
+    if request.acks not in (-1, 0, 1):
+        results = _in_order(refused, _wrong_acks(broker, entries))
+        return _answer(broker, context, request, results)
     broker.bytes_in.value += nbytes
     appending = AppendRequest(entries, request.acks, request.timeout_ms)
     outcome = broker.replica_manager.append_records(appending) if entries else []
@@ -98,6 +98,20 @@ def _in_order(refused: dict[int, PartitionAppendResult], results: _Results) -> _
     for index, result in refused.items():
         results.insert(index, result)
     return results
+
+
+def _wrong_acks(broker: BrokerContext, entries: list[AppendEntry]) -> _Results:
+    """Kafka asks for the acks last, of what it would append otherwise."""
+    image = broker.controller.image
+    return [
+        PartitionAppendResult(
+            partition,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if image.partition(*partition) is None
+            else ErrorCode.INVALID_REQUIRED_ACKS,
+        )
+        for partition, _ in entries
+    ]
 
 
 def _topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> str:
@@ -118,7 +132,8 @@ def _objection(
     `ProduceRequest.validateRecords`).
     """
     if version >= 13 and not topic:
-        return ErrorCode.UNKNOWN_TOPIC_ID, None
+        found = _first_objection(version, records) if isinstance(records, memoryview) else None
+        return _NO_BATCHES if found is _NO_BATCHES else (ErrorCode.UNKNOWN_TOPIC_ID, None)
     if not isinstance(records, memoryview):
         return _refused(version, _NOT_ONE_BATCH)
     if (size := len(records)) >= _BATCH_HEADER.size and version >= 7:
