@@ -184,6 +184,7 @@ class Broker:
         groups = Groups(config, environment, controller, replica_manager, log_manager)
         self._started.callback(groups.stop)
         groups.start()
+        dynamic_config.subscribe(groups.obey)
         return BrokerContext(
             config=config,
             environment=environment,

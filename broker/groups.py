@@ -13,6 +13,7 @@ from ..replication.replica_manager import ReplicaManager
 from ..replication.topic_names import GROUP_METADATA_TOPIC
 from ..storage.log_manager import LogManager
 from .config import BrokerConfig
+from .config_values import ConfigValues
 
 if TYPE_CHECKING:
     from .coordinator.group import GroupCoordinator
@@ -34,12 +35,21 @@ class Groups:
         self._controller = controller
         self._replica_manager = replica_manager
         self._log_manager = log_manager
+        self._values = config.values
         self._coordinator: GroupCoordinator | None = None
 
     def start(self) -> None:
         """Load the groups of an earlier life, if there was one."""
         if GROUP_METADATA_TOPIC in self._controller.image.topics_by_name:
             self._make()
+
+    def obey(self, values: ConfigValues) -> None:
+        """Take over the properties that are in force now."""
+        self._values = values
+        if self._coordinator is not None:
+            from .coordinator.group_config import consumer_defaults
+
+            self._coordinator.use_defaults(consumer_defaults(values))
 
     @property
     def coordinator(self) -> "GroupCoordinator":
@@ -48,12 +58,13 @@ class Groups:
 
     def _make(self) -> "GroupCoordinator":
         from .coordinator.group import GroupCoordinator
-        from .coordinator.group_config import group_config
+        from .coordinator.group_config import consumer_defaults, group_config
         from .coordinator.replicated_offsets_log import ReplicatedOffsetsLog
 
         config = group_config(self._config)
         log = ReplicatedOffsetsLog(config, self._replica_manager, self._log_manager)
         coordinator = self._coordinator = GroupCoordinator(config, self._environment, log)
+        coordinator.use_defaults(consumer_defaults(self._values))
         coordinator.start()
         self._replica_manager.listen(GROUP_METADATA_TOPIC, coordinator)
         self._controller.subscribe(coordinator.publish)

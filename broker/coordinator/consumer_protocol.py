@@ -78,6 +78,10 @@ class ConsumerProtocol:
             handle.cancel()
         self._lookups.clear()
 
+    def use_defaults(self, defaults: ConsumerGroupConfig) -> None:
+        """What holds for groups that do not say otherwise has been changed."""
+        self._config = self._config._replace(consumer_defaults=defaults)
+
     # The metadata.
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:

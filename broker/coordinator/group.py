@@ -48,7 +48,7 @@ from .group_admin import (
     listed,
     offsets_deletion,
 )
-from .group_config import GroupCoordinatorConfig
+from .group_config import ConsumerGroupConfig, GroupCoordinatorConfig
 from .group_partitions import GroupPartitions, shard_error
 from .group_records import CommittedOffset, OffsetKey, group_record, offset_record
 from .group_shard import SHARD_ERRORS, Forgotten, GroupShard, PreparedCommit, ShardState
@@ -96,6 +96,10 @@ class GroupCoordinator:
         # The write of each group's offsets that is still under way and was begun last.
         self._last_commits: dict[str, asyncio.Future[Appended]] = {}
         self._sweep: asyncio.TimerHandle | None = None
+
+    def use_defaults(self, defaults: ConsumerGroupConfig) -> None:
+        """What holds for consumer groups that do not say otherwise has been changed."""
+        self._consumers.use_defaults(defaults)
 
     # Life.
 

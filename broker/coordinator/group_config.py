@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..config import BrokerConfig
+from ..config_values import ConfigValues
 
 
 class ConsumerGroupConfig(NamedTuple):
@@ -54,6 +55,15 @@ class GroupCoordinatorConfig(NamedTuple):
         return self.offsets_retention_minutes * 60_000
 
 
+def consumer_defaults(values: ConfigValues) -> ConsumerGroupConfig:
+    """What the broker's properties, which may change, say about groups that say nothing."""
+    return ConsumerGroupConfig(
+        session_timeout_ms=values.integer("group.consumer.session.timeout.ms"),
+        heartbeat_interval_ms=values.integer("group.consumer.heartbeat.interval.ms"),
+        assignment_interval_ms=values.integer("group.consumer.assignment.interval.ms"),
+    )
+
+
 def group_config(config: BrokerConfig) -> GroupCoordinatorConfig:
     """What the broker's properties say about groups."""
     values = config.values
@@ -67,11 +77,7 @@ def group_config(config: BrokerConfig) -> GroupCoordinatorConfig:
         group_max_session_timeout_ms=integer("group.max.session.timeout.ms"),
         group_max_size=integer("group.max.size"),
         group_initial_rebalance_delay_ms=integer("group.initial.rebalance.delay.ms"),
-        consumer_defaults=ConsumerGroupConfig(
-            session_timeout_ms=integer("group.consumer.session.timeout.ms"),
-            heartbeat_interval_ms=integer("group.consumer.heartbeat.interval.ms"),
-            assignment_interval_ms=integer("group.consumer.assignment.interval.ms"),
-        ),
+        consumer_defaults=consumer_defaults(values),
         consumer_bounds=ConsumerGroupBounds(
             session_timeout_ms=bounds("session.timeout.ms"),
             heartbeat_interval_ms=bounds("heartbeat.interval.ms"),

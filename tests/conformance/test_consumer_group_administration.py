@@ -9,6 +9,7 @@ from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
 )
 from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -17,6 +18,11 @@ from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
 )
 from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
+from tierlog.clients.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -203,6 +209,52 @@ def test_the_groups_own_intervals_are_told_to_its_members(twins: Twins) -> None:
         twins.same(setting(bad), 1)
     twins.same(setting("44999", "consumer.session.timeout.ms"), 1)
     twins.same(setting("1", "consumer.nonsense"), 1)
+
+
+def test_the_brokers_interval_is_changed_and_obeyed_at_once(twins: Twins) -> None:
+    """As long as it lasts a group that was just assigned is not assigned again."""
+
+    def setting(value: str | None, broker: str = "") -> Ask:
+        name = "group.consumer.assignment.interval.ms"
+        operation = 1 if value is None else 0
+        config = AlterableConfig(name=name, config_operation=operation, value=value)
+        resource = AlterConfigsResource(resource_type=4, resource_name=broker, configs=[config])
+        return lambda _: IncrementalAlterConfigsRequest(resources=[resource])
+
+    for value in ("15001", "-1", "15000"):
+        for broker in ("", "1"):
+            twins.same(setting(value, broker), 1)
+    wait_until(partial(is_obeyed, twins, "15000"), 20, "the interval is not changed")
+    both_settle(twins, "anna")
+    for side in twins.sides:
+        assert beat(side, "sam", 0).error_code == ErrorCode.NONE
+    assert "Assigning" in repr(twins.same(describing_consumers(GROUP), 1, ignoring=EPOCHS))
+    for broker in ("1", ""):
+        twins.same(setting(None, broker), 1)
+    wait_until(partial(is_obeyed, twins, "0"), 20, "the interval is not changed back")
+    for side in twins.sides:
+        wait_until(partial(is_assigned_anew, side), 20, "the group is not assigned")
+
+
+def is_obeyed(twins: Twins, value: str) -> bool:
+    """Whether both brokers say that this is in force."""
+    resource = DescribeConfigsResource(
+        resource_type=4,
+        resource_name="1",
+        configuration_keys=["group.consumer.assignment.interval.ms"],
+    )
+    request = DescribeConfigsRequest(resources=[resource])
+    answers = [side.client.ask(request, 4, DescribeConfigsResponse) for side in twins.sides]
+    return all(answer.results[0].configs[0].value == value for answer in answers)
+
+
+def is_assigned_anew(side: Side) -> bool:
+    """Whether anna's heartbeat makes the group be assigned."""
+    request = ConsumerGroupDescribeRequest(group_ids=[GROUP])
+    (group,) = side.client.ask(request, 1, ConsumerGroupDescribeResponse).groups
+    (anna,) = (member for member in group.members if member.member_id == "anna")
+    beat(side, "anna", anna.member_epoch)
+    return group.group_state == "Reconciling"
 
 
 @pytest.mark.parametrize("version", range(6))
