@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tierlog.broker.connection import TRANSITIONS as CONNECTION, ConnectionState
+from tierlog.broker.coordinator.group_shard import TRANSITIONS as SHARD, ShardState
 from tierlog.broker.coordinator.group_state import NEXT_STATES, REACTIONS, GroupEvent, GroupState
+from tierlog.broker.coordinator.reconciliation import (
+    REACTIONS as MEMBER_REACTIONS,
+    MemberEvent,
+    MemberState,
+)
 from tierlog.broker.coordinator.transaction_state import (
     NEXT_STATES as NEXT_TRANSACTION_STATES,
     REACTIONS as TRANSACTION_REACTIONS,
@@ -67,7 +73,9 @@ def moves_by_state(table: Iterable[tuple[Enum | None, frozenset[Enum]]]) -> list
     return [
         Move(_OUTSIDE if state is None else state.name, target.name)
         for state, targets in table
-        for target in sorted(targets, key=lambda each: list(type(each)).index(each))
+        for target in sorted(
+            targets, key=lambda each: list(each.__class__.__members__).index(each.name)
+        )
     ]
 
 
@@ -103,7 +111,13 @@ MACHINES = [
         moves_by_state(PARTITION_DELETE_TRANSITIONS.items()),
     ),
     Machine(
-        "A consumer group",
+        "The groups of one partition of __consumer_offsets",
+        "broker/coordinator/group_shard.py",
+        "TRANSITIONS",
+        moves_by_event(ShardState.LOADING, SHARD.items()),
+    ),
+    Machine(
+        "A classic group",
         "broker/coordinator/group_state.py",
         "NEXT_STATES",
         [
@@ -146,11 +160,18 @@ def _reaction_table(
 
 REACTION_TABLES = [
     _reaction_table(
-        "What a consumer group does about an event",
+        "What a classic group does about an event",
         "broker/coordinator/group_state.py",
         GroupState,
         GroupEvent,
         REACTIONS.items(),
+    ),
+    _reaction_table(
+        "What a heartbeat does to a member of the consumer protocol",
+        "broker/coordinator/reconciliation.py",
+        MemberState,
+        MemberEvent,
+        MEMBER_REACTIONS.items(),
     ),
     _reaction_table(
         "What is done about an event in a transaction",

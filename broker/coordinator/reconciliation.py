@@ -16,8 +16,8 @@ A change of its own subscription takes effect at once: what the member no longer
 has to give up, before a new target says so. After Kafka's CurrentAssignmentBuilder.
 """
 
-from collections.abc import Callable, Mapping
-from enum import IntEnum
+from collections.abc import Callable
+from enum import Enum, IntEnum
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -60,29 +60,29 @@ class Aim(NamedTuple):
     owned: Partitions | None
 
 
-class MemberEvent(IntEnum):
-    """What a heartbeat may mean for the member, besides that it lives."""
+class MemberEvent(Enum):
+    """What a heartbeat may mean for the member, besides that it lives.
 
-    TARGET_SAME = 0
-    TARGET_MOVED = 1
-    STILL_OWNS = 2
-    GAVE_UP = 3
+    Whether it has given up what it must is asked only of one that must give up something.
+    """
+
+    TARGET_SAME = "the target is the one of its epoch"
+    TARGET_MOVED = "the target is a newer one"
+    STILL_OWNS = "it still has, or does not say, what it is to give up"
+    GAVE_UP = "it has given up what it must"
 
 
-class Step(IntEnum):
+class Step(Enum):
     """What is done about it."""
 
-    # Nothing, unless the member has changed its subscription.
-    STAY = 0
-    ADVANCE = 1
-    # It may only go on once it has let go of everything.
-    START_OVER = 2
+    STAY = "stay, unless it has changed its subscription"
+    ADVANCE = "move towards the target"
+    START_OVER = "fence it, unless it has let go of everything"
 
 
 _S, _E = MemberState, MemberEvent
 
-# One row a state: TARGET_SAME, TARGET_MOVED, STILL_OWNS, GAVE_UP. Whether a member still owns
-# what it is to give up is asked only of one that is to give up something.
+# One row a state: TARGET_SAME, TARGET_MOVED, STILL_OWNS, GAVE_UP.
 _ROWS: dict[MemberState, tuple[Step, Step, Step, Step]] = {
     _S.STABLE: (Step.STAY, Step.ADVANCE, Step.STAY, Step.STAY),
     _S.UNREVOKED_PARTITIONS: (Step.STAY, Step.STAY, Step.STAY, Step.ADVANCE),
@@ -90,7 +90,7 @@ _ROWS: dict[MemberState, tuple[Step, Step, Step, Step]] = {
     _S.UNKNOWN: (Step.START_OVER, Step.START_OVER, Step.START_OVER, Step.START_OVER),
 }
 
-STEPS: Mapping[tuple[MemberState, MemberEvent], Step] = {
+REACTIONS: dict[tuple[MemberState, MemberEvent], Step] = {
     (state, event): step
     for state, row in _ROWS.items()
     for event, step in zip(MemberEvent, row, strict=True)
@@ -102,7 +102,7 @@ def reconciled(held: Held, aim: Aim, is_held: Callable[[Partition], bool]) -> He
 
     `is_held` says whether any member holds a partition. Raises KafkaError(FENCED_MEMBER_EPOCH).
     """
-    step = STEPS[held.state, _event(held, aim)]
+    step = REACTIONS[held.state, _event(held, aim)]
     if step is Step.ADVANCE:
         return _advanced(held, aim, is_held)
     if step is Step.START_OVER:

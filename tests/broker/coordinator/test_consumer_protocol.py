@@ -88,9 +88,9 @@ class Broker:
 
 
 async def later(answer: Answer[T]) -> T:
-    return (
-        await cast("asyncio.Future[T]", answer) if asyncio.isfuture(answer) else cast("T", answer)
-    )
+    if isinstance(answer, asyncio.Future):
+        return await cast("asyncio.Future[T]", answer)
+    return answer
 
 
 def joining(name: str, **changes: object) -> ConsumerHeartbeat:

@@ -18,7 +18,14 @@ from tierlog.broker.coordinator.group_records import (
     group_record,
     offset_record,
 )
-from tierlog.broker.coordinator.group_shard import GroupShard, PreparedCommit
+from tierlog.broker.coordinator.group_shard import (
+    SHARD_ERRORS,
+    TRANSITIONS,
+    GroupShard,
+    PreparedCommit,
+    ShardEvent,
+    ShardState,
+)
 from tierlog.broker.coordinator.group_state import GroupState
 from tierlog.broker.coordinator.offsets import CommitRequest, FetchTopic, OffsetToCommit
 from tierlog.clients.errors import ErrorCode, KafkaError
@@ -280,3 +287,19 @@ def test_offsets_of_before_kafka_0_9_are_read() -> None:
     found = fold([GroupRecord(key, value)]).offsets.get(OffsetKey("g", "t", 3))
     assert found is not None
     assert (found.offset, found.leader_epoch, found.commit_timestamp_ms) == (42, -1, NOW_MS)
+
+
+@pytest.mark.parametrize("state", ShardState)
+@pytest.mark.parametrize("event", ShardEvent)
+def test_a_shard_is_loaded_once_or_never(state: ShardState, event: ShardEvent) -> None:
+    shard = GroupShard(0, 0, CONFIG)
+    shard.state = state
+    if state is not ShardState.LOADING:
+        assert (state, event) not in TRANSITIONS
+        with pytest.raises(KeyError):
+            shard.happened(event)
+        return
+    shard.happened(event)
+    loaded = event is ShardEvent.LOADED
+    assert shard.state is (ShardState.ACTIVE if loaded else ShardState.FAILED)
+    assert SHARD_ERRORS.keys() == set(ShardState)

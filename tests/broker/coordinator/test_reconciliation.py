@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tierlog.broker.coordinator.reconciliation import (
-    STEPS,
+    REACTIONS,
     Aim,
     Held,
     MemberEvent,
@@ -50,9 +50,9 @@ def taken(_: Partition) -> bool:
 
 
 def test_every_state_and_event_is_in_the_table() -> None:
-    assert set(STEPS) == set(product(MemberState, MemberEvent))
-    assert STEPS[MemberState.STABLE, MemberEvent.TARGET_SAME] is Step.STAY
-    assert STEPS[MemberState.UNREVOKED_PARTITIONS, MemberEvent.STILL_OWNS] is Step.STAY
+    assert set(REACTIONS) == set(product(MemberState, MemberEvent))
+    assert REACTIONS[MemberState.STABLE, MemberEvent.TARGET_SAME] is Step.STAY
+    assert REACTIONS[MemberState.UNREVOKED_PARTITIONS, MemberEvent.STILL_OWNS] is Step.STAY
 
 
 def test_a_new_member_gets_what_is_free_at_the_target_s_epoch() -> None:
