@@ -17,6 +17,7 @@ GROUP_PROPERTIES = {
 """What members of the classic protocol ask for themselves."""
 PATIENCE_MS = 45_000
 """A session that nobody outlives who is only slow to start."""
+PATIENT_PROPERTIES = {**GROUP_PROPERTIES, "group.consumer.session.timeout.ms": str(PATIENCE_MS)}
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,5 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 @pytest.fixture(scope="module")
 def patient_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """It keeps the partitions of a static member that is away."""
-    properties = {**GROUP_PROPERTIES, "group.consumer.session.timeout.ms": str(PATIENCE_MS)}
-    with BrokerProcess.on(tmp_path_factory.mktemp("patient"), properties) as process:
+    with BrokerProcess.on(tmp_path_factory.mktemp("patient"), PATIENT_PROPERTIES) as process:
         yield process

@@ -200,7 +200,12 @@ class KafkaPython:
         self._consumer.subscribe([options["topic"]], listener=Listener())
 
     def poll(self) -> list[Read]:
-        batches = self._consumer.poll(timeout_ms=POLL_MS, max_records=BATCH)
+        try:
+            batches = self._consumer.poll(timeout_ms=POLL_MS, max_records=BATCH)
+        except KafkaError as error:
+            # kafka-python 3.0.12 tells its caller of a connection that was refused.
+            say(f"not polled: {error}")
+            return []
         return [Read(named(record), record.offset) for each in batches.values() for record in each]
 
     def commit(self) -> str:

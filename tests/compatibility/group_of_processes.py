@@ -222,6 +222,12 @@ class GroupOfProcesses:
     def read(self) -> set[tuple[str, int]]:
         return set[tuple[str, int]]().union(*(member.read for member in self.members))
 
+    @property
+    def moves(self) -> list[Event]:
+        """Every partition given or taken so far, a member after the other."""
+        events = [event for member in self.members for event in list(member.events)]
+        return [e for e in events if e.event in {"assigned", "revoked"} and e.partitions]
+
     def check_ownership(self) -> None:
         """From the members' own words: no partition had two owners at any time."""
         owners: dict[str, str] = {}
