@@ -38,6 +38,7 @@ from tierlog.broker.coordinator.metadata_hash import MetadataHashes
 from tierlog.broker.coordinator.regex_lookup import RegexLookup
 from tierlog.broker.coordinator.shard_entries import ShardEntry
 from tierlog.broker.coordinator.topic_partitions import NOTHING, Partition, Partitions
+from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.replication.cluster_image import ClusterImage, PartitionImage, TopicImage
 
@@ -212,9 +213,16 @@ class ConsumerGroupDriver:
                 break
             self.now_ms, key = min(due, key=lambda each: each[0])
             del self.timers[key]
-            change = self.shard.consumer_groups.expired(key, self.world())
-            self.carry_out(key.group_id, change)
+            self._expire(key)
         self.now_ms = end_ms
+
+    def _expire(self, key: TimerKey) -> None:
+        classic = self.shard.groups.get(key.group_id)
+        if classic is not None:
+            self.carry_out_actions(classic.expired(key, self.now_ms))
+            return
+        change = self.shard.consumer_groups.expired(key, self.world())
+        self.carry_out(key.group_id, change)
 
     def look_up(self) -> None:
         """Find out what patterns stand for, where that was asked."""
@@ -245,8 +253,12 @@ class ConsumerGroupDriver:
                     self.joins[waiter] = result
                 case CompleteSync(waiter, result):
                     self.syncs[waiter] = result
-                case StoreGroup(snapshot, _):
+                case StoreGroup(snapshot, sequel):
                     self.log.append(GroupEntry(snapshot.group_id, snapshot))
+                    classic = self.shard.groups.get(snapshot.group_id)
+                    if classic is not None and sequel is not None:
+                        stored = classic.stored(sequel, ErrorCode.NONE, self.now_ms)
+                        self.carry_out_actions(stored)
 
     # What is to hold.
 

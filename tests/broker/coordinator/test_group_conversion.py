@@ -2,13 +2,16 @@
 
 import struct
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from tierlog.broker.coordinator import classic_members
 from tierlog.broker.coordinator.classic_group import ClassicGroup
 from tierlog.broker.coordinator.consumer_embedded import read_assignment, read_subscription
 from tierlog.broker.coordinator.consumer_group import ConsumerGroupState
+from tierlog.broker.coordinator.consumer_group_update import GroupChange
 from tierlog.broker.coordinator.group_actions import (
     GroupProtocol,
     JoinRequest,
@@ -25,6 +28,7 @@ from tierlog.broker.coordinator.topic_partitions import NOTHING, Partitions
 from tierlog.clients.errors import ErrorCode, KafkaError
 
 from .consumer_group_driver import GROUP, ConsumerGroupDriver, parts, topic_id
+from .test_consumer_group_invariants import folded, state_of
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
@@ -82,6 +86,8 @@ class MixedDriver(ConsumerGroupDriver):
         """A JoinGroup to whichever group is there."""
         self._waiter += 1
         waiter = self._waiter
+        if GROUP in self.shard.consumer_groups and not self.group.members:
+            self.carry_out(GROUP, GroupChange(tuple(self.group.tombstones())))
         if GROUP in self.shard.consumer_groups:
             change, result = classic_members.join(self.group, request, self.world())
             self.carry_out(GROUP, change)
@@ -119,21 +125,9 @@ class MixedDriver(ConsumerGroupDriver):
         first = self.join_classic(self.join_request("")._replace(new_member_id=name))
         assert first == JoinResult(name, ErrorCode.MEMBER_ID_REQUIRED)
         self.join_classic(self.join_request(name))
-        self.pass_classic_delay()
-        group = self.classic
-        request = SyncRequest(GROUP, name, None, 1, "consumer", "range", {name: gift([0, 1])})
-        actions = self.shard.sync(request, 99, self.now_ms)
-        self.carry_out_actions(actions)
-        for action in actions:
-            sequel = getattr(action, "sequel", None)
-            if sequel is not None:
-                self.carry_out_actions(group.stored(sequel, ErrorCode.NONE, self.now_ms))
+        self.pass_time(self.config.group_initial_rebalance_delay_ms)
+        self.sync_classic(name, 1, [0, 1])
         assert self.classic_is(GroupState.STABLE)
-
-    def pass_classic_delay(self) -> None:
-        key = TimerKey(GROUP, TimerKind.INITIAL_DELAY, "")
-        del self.timers[key]
-        self.carry_out_actions(self.classic.expired(key, self.now_ms))
 
 
 def test_the_first_consumer_turns_the_group_and_everyone_keeps_what_they_had() -> None:
@@ -278,3 +272,117 @@ def test_who_has_never_synced_has_nothing() -> None:
     subscription = read_subscription(wish([1]), groups.image)
     assert subscription.topics == ("red",)
     assert subscription.owned == {(topic_id("red"), 1)}
+
+
+class Deed(NamedTuple):
+    """What somebody does."""
+
+    kind: str
+    name: str
+    number: int
+
+
+CONSUMERS, CLASSICS = ["anna", "bert"], ["carl", "dave"]
+deeds = st.one_of(
+    st.builds(
+        Deed,
+        st.sampled_from(["join", "beat", "beat", "leave"]),
+        st.sampled_from(CONSUMERS),
+        st.integers(0, 3),
+    ),
+    st.builds(
+        Deed,
+        st.sampled_from(["join", "sync", "sync", "heartbeat", "leave"]),
+        st.sampled_from(CLASSICS),
+        st.integers(0, 3),
+    ),
+    st.builds(Deed, st.just("time"), st.just(""), st.integers(0, 3)),
+)
+
+
+class Walk:
+    """Members of both protocols in one group; the classic ones say what they were told last."""
+
+    def __init__(self) -> None:
+        self.groups = MixedDriver()
+        self.generations: dict[str, int] = {}
+
+    def do(self, deed: Deed) -> None:
+        groups, name = self.groups, deed.name
+        try:
+            if deed.kind == "time":
+                groups.pass_time([500, 3_000, 9_000, 46_000][deed.number])
+            elif name in CONSUMERS:
+                self._consumer(deed)
+            else:
+                self._classic(deed)
+        except KafkaError:
+            groups.owned.pop(name, None)
+            groups.epochs.pop(name, None)
+        self.check()
+
+    def _consumer(self, deed: Deed) -> None:
+        if deed.kind == "join":
+            self.groups.owned.pop(deed.name, None)
+            self.groups.join(deed.name)
+        elif GROUP in self.groups.shard.consumer_groups:
+            if deed.kind == "beat":
+                self.groups.beat(deed.name)
+            else:
+                self.groups.leave(deed.name)
+
+    def _classic(self, deed: Deed) -> None:
+        groups, name = self.groups, deed.name
+        generation = self.generations.get(name, 0)
+        match deed.kind:
+            case "join":
+                owned = [number for _, number in groups.owned.get(name, NOTHING)]
+                known = self._knows(name)
+                request = groups.join_request(name if known else "", owned)
+                request = request._replace(new_member_id=name, requires_known_member_id=False)
+                result = groups.join_classic(request)
+                if result is not None and not result.error:
+                    self.generations[name] = result.generation
+            case "sync":
+                groups.owned[name] = groups.sync_classic(name, generation, [0, 1])
+            case "heartbeat":
+                groups.heartbeat_classic(name, generation)
+            case _ if GROUP in groups.shard.consumer_groups:
+                identity = [MemberIdentity(name, None)]
+                change, _ = classic_members.leave(groups.group, identity, groups.world())
+                groups.carry_out(GROUP, change)
+            case _:
+                identity = [MemberIdentity(name, None)]
+                _, actions = groups.shard.leave(GROUP, identity, groups.now_ms)
+                groups.carry_out_actions(actions)
+
+    def _knows(self, name: str) -> bool:
+        consumers = self.groups.shard.consumer_groups.get(GROUP)
+        if consumers is not None:
+            return name in consumers.members
+        classic = self.groups.shard.groups.get(GROUP)
+        return classic is not None and name in classic.members
+
+    def check(self) -> None:
+        shard = self.groups.shard
+        assert not (GROUP in shard.groups and GROUP in shard.consumer_groups)
+        if GROUP in shard.consumer_groups:
+            self.groups.holders()
+            assert all(
+                member.epoch <= self.groups.group.epoch
+                for member in self.groups.group.members.values()
+            )
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.lists(deeds, max_size=40))
+def test_a_walk_of_both_protocols_keeps_one_group_and_its_log_tells_it(walk: list[Deed]) -> None:
+    world = Walk()
+    for deed in walk:
+        world.do(deed)
+    shard = world.groups.shard
+    again = folded(world.groups.log)
+    found = again.consumer_groups.get(GROUP)
+    assert state_of(found) == state_of(shard.consumer_groups.get(GROUP))
+    if GROUP in shard.groups:
+        assert GROUP in again.groups
