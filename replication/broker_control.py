@@ -17,6 +17,7 @@ from ..clients.kafka_uuid import Uuid
 from ..clients.protocol.schema import Message
 from .cluster_image import ClusterImage, Endpoint, PartitionImage
 from .controller_config import Decision
+from .directory_control import elect, is_online, without_replica
 from .metadata_records import (
     NO_LEADER,
     SUPPORTED_FEATURES,
@@ -92,7 +93,7 @@ def register_broker(
             fenced=True,
             log_dirs=sorted(registration.directories),
         ),
-        *_led_anew(image, registration.broker_id),
+        *_led_anew(image, registration),
         BrokerRegistrationChangeRecord(
             broker_id=registration.broker_id, broker_epoch=offset, fenced=_UNFENCED
         ),
@@ -100,36 +101,32 @@ def register_broker(
     return Decision(records, offset)
 
 
-def _led_anew(image: ClusterImage, broker_id: int) -> list[Message]:
-    """New leader epochs for what the broker led, and for what has no leader and could have it."""
-    return [
-        _election(topic.topic_id, number, partition, broker_id)
-        for topic in image.topics_by_name.values()
-        for number, partition in topic.partitions.items()
-        if _is_to_lead(partition, broker_id)
-    ]
+def _led_anew(image: ClusterImage, registration: BrokerRegistration) -> list[Message]:
+    """New leader epochs for what the broker led, and for what has no leader and could have it.
 
-
-def _is_to_lead(partition: PartitionImage, broker_id: int) -> bool:
-    if partition.leader == NO_LEADER:
-        return broker_id in (partition.isr or partition.elr)
-    return partition.leader == broker_id
-
-
-def _election(
-    topic_id: Uuid, number: int, partition: PartitionImage, broker_id: int
-) -> PartitionChangeRecord:
-    """The record that elects a broker, alone where the in-sync set is empty.
-
-    Apache Kafka leaves it so when the last broker stops, and keeps apart who was in it: the
-    eligible leader replicas, which hold all that was committed (KIP-966).
+    What is in a directory that the broker has not come back with is led by nobody, or by another.
     """
-    record = PartitionChangeRecord(partition_id=number, topic_id=topic_id, leader=broker_id)
-    if not partition.isr:
-        record.isr = [broker_id]
-        record.eligible_leader_replicas = []
-        record.last_known_elr = []
-    return record
+    records: list[Message] = []
+    for topic in image.topics_by_name.values():
+        for number, partition in topic.partitions.items():
+            record = _in_this_life(image, partition, registration)
+            if record is not None:
+                record.partition_id, record.topic_id = number, topic.topic_id
+                records.append(record)
+    return records
+
+
+def _in_this_life(
+    image: ClusterImage, partition: PartitionImage, registration: BrokerRegistration
+) -> PartitionChangeRecord | None:
+    broker_id = registration.broker_id
+    if not is_online(partition.directory(broker_id), registration.directories):
+        return without_replica(image, partition, broker_id)
+    if partition.leader not in (broker_id, NO_LEADER):
+        return None
+    record = PartitionChangeRecord()
+    elect(record, partition, broker_id)
+    return record if record.leader == broker_id else None
 
 
 def allocate_producer_ids(

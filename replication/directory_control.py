@@ -16,6 +16,7 @@ from ..clients.topic_partition import TopicIdPartition
 from .cluster_image import ClusterImage, PartitionImage
 from .controller_config import Decision
 from .metadata_records import NO_LEADER, BrokerRegistrationChangeRecord, PartitionChangeRecord
+from .partition_control import UNASSIGNED_DIRECTORY
 
 if TYPE_CHECKING:
     from ..clients.protocol.schema import Message
@@ -42,13 +43,22 @@ def assign_replicas(
             ],
         )
         if partition.leader == NO_LEADER and directory in image.brokers[broker_id].directories:
-            _elect(record, partition, broker_id)
+            elect(record, partition, broker_id)
         records.append(record)
     return Decision(records, None)
 
 
-def _elect(record: PartitionChangeRecord, partition: PartitionImage, broker_id: int) -> None:
-    """Let a replica lead again that has come to a directory that works."""
+def is_online(directory: Uuid | None, online: Collection[Uuid]) -> bool:
+    """Whether a replica is where its broker can reach it; what nobody has told counts as there."""
+    return directory in (None, ZERO_UUID, UNASSIGNED_DIRECTORY) or directory in online
+
+
+def elect(record: PartitionChangeRecord, partition: PartitionImage, broker_id: int) -> None:
+    """Let a replica lead, if it has all that was committed; alone where none is in sync.
+
+    Apache Kafka leaves the in-sync set empty when the last broker stops, and keeps apart who was in
+    it: the eligible leader replicas (KIP-966).
+    """
     if broker_id in (partition.isr or partition.elr):
         record.leader = broker_id
         if not partition.isr:
@@ -76,8 +86,9 @@ def directories_failed(
         for number, partition in topic.partitions.items():
             if partition.directory(broker_id) in failed:
                 record = without_replica(image, partition, broker_id)
-                record.partition_id, record.topic_id = number, topic.topic_id
-                records += [] if record.isr is None and record.leader < NO_LEADER else [record]
+                if record is not None:
+                    record.partition_id, record.topic_id = number, topic.topic_id
+                    records.append(record)
     records.append(
         BrokerRegistrationChangeRecord(
             broker_id=broker_id,
@@ -90,8 +101,8 @@ def directories_failed(
 
 def without_replica(
     image: ClusterImage, partition: PartitionImage, broker_id: int
-) -> PartitionChangeRecord:
-    """The change of a partition when a replica drops out.
+) -> PartitionChangeRecord | None:
+    """The change of a partition when a replica drops out; None if nothing changes.
 
     The last replica in sync has all that was committed. Where the cluster knows eligible leader
     replicas it becomes one, elsewhere it stays in the in-sync set; nobody leads either way.
@@ -105,4 +116,4 @@ def without_replica(
             record.last_known_elr = [broker_id]
     if partition.leader == broker_id:
         record.leader = isr[0] if isr else NO_LEADER
-    return record
+    return record if record.isr is not None or partition.leader == broker_id else None

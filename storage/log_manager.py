@@ -74,16 +74,23 @@ class LogManager:
     ) -> list[MetaProperties]:
         """Lock every directory and see that it belongs to this cluster and node.
 
-        A new directory is given an id. Raises LogDirError if a directory is in use, or of another
-        cluster or node.
+        A new directory is given an id. One whose disk fails is offline afterwards, and left out of
+        the answer; the first is that of the metadata log, without which nothing goes: OSError.
+        Raises LogDirError if a directory is in use, or of another cluster or node.
         """
         found: list[MetaProperties] = []
         for log_dir in self.log_dirs:
-            log_dir.acquire()
-            meta = log_dir.read_meta_properties()
-            if meta is None:
-                meta = MetaProperties(cluster_id, node_id, new_directory_id())
-                log_dir.write_meta_properties(meta)
+            try:
+                log_dir.acquire()
+                meta = log_dir.read_meta_properties()
+                if meta is None:
+                    meta = MetaProperties(cluster_id, node_id, new_directory_id())
+                    log_dir.write_meta_properties(meta)
+            except OSError as error:
+                if log_dir is self.log_dirs[0]:
+                    raise
+                log_dir.fail(error)
+                continue
             if meta.cluster_id != cluster_id or meta.node_id != node_id:
                 raise LogDirError(
                     f"{log_dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
@@ -96,7 +103,11 @@ class LogManager:
     def stored_cluster_id(self) -> str | None:
         """The cluster that the directories were first used for; None if all are new."""
         for log_dir in self.log_dirs:
-            meta = log_dir.read_meta_properties()
+            try:
+                meta = log_dir.read_meta_properties()
+            except OSError:
+                # `open_directories` meets the same disk, and decides.
+                continue
             if meta is not None:
                 return meta.cluster_id
         return None
@@ -134,7 +145,7 @@ class LogManager:
         directories hold the same partition. A directory that fails is offline afterwards.
         """
         configs = topic_configs or {}
-        for log_dir in self.log_dirs:
+        for log_dir in self.online_directories:
             try:
                 self._load_directory(log_dir, configs, now_ms)
             except OSError as error:

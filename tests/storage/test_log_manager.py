@@ -412,3 +412,25 @@ def test_a_disk_that_fails_at_the_start_is_offline_and_the_other_serves() -> Non
     again.start(NOW_MS)
     assert [log_dir.path for log_dir in again.online_directories] == ["/b"]
     assert len(again.all_logs()) == 1
+
+
+def test_a_directory_that_cannot_be_opened_is_offline_and_the_others_go_on(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("no directory")
+    logs = manager(tmp_path / "a", tmp_path / "b")
+    assert logs.stored_cluster_id() is None
+    failed: list[LogDir] = []
+    (meta,) = logs.open_directories("cluster", 1, lambda: ID)
+    # Who listens later is told, too.
+    logs.on_log_dir_failure(failed.append)
+    logs.start(NOW_MS)
+    assert meta.directory_id == logs.log_dirs[0].directory_id
+    assert failed == [logs.log_dirs[1]]
+    assert append(logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS), plain()).first_offset == 0
+    logs.shutdown(NOW_MS)
+    assert manager(tmp_path / "b", tmp_path / "a").stored_cluster_id() == "cluster"
+
+
+def test_the_directory_of_the_metadata_log_must_open(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("no directory")
+    with pytest.raises(FileExistsError):
+        manager(tmp_path / "a", tmp_path / "b").open_directories("cluster", 1, lambda: ID)
