@@ -18,6 +18,7 @@ from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
 )
 from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
+from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest
 from tierlog.clients.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -97,7 +98,7 @@ def beat(side: Side, name: str, epoch: int, **changes: object) -> ConsumerGroupH
     return side.client.ask(request, 1, ConsumerGroupHeartbeatResponse)
 
 
-def settled(side: Side, *names: str, **changes: object) -> dict[str, int]:
+def settled(side: Side, *names: str, partitions: int = 2, **changes: object) -> dict[str, int]:
     """The members join and do as they are told until each has its share; their epochs."""
     epochs: dict[str, int] = {}
     owned: dict[str, list[TopicPartitions]] = {}
@@ -116,7 +117,11 @@ def settled(side: Side, *names: str, **changes: object) -> dict[str, int]:
         for name in names:
             take(name, beat(side, name, epochs[name], topic_partitions=owned[name]))
         shares = [sum(len(topic.partitions) for topic in owned[name]) for name in names]
-        return sum(shares) == 2 and max(shares) - min(shares) <= 1 and len({*epochs.values()}) == 1
+        return (
+            sum(shares) == partitions
+            and max(shares) - min(shares) <= 1
+            and len({*epochs.values()}) == 1
+        )
 
     wait_until(round_of_heartbeats, 20, "the group does not settle")
     return epochs
@@ -131,9 +136,9 @@ def describing_consumers(*group_ids: str, operations: bool = False) -> Ask:
 EPOCHS = frozenset({"group_epoch", "assignment_epoch", "member_epoch"})
 
 
-def both_settle(twins: Twins, *names: str, **changes: object) -> None:
+def both_settle(twins: Twins, *names: str, partitions: int = 2, **changes: object) -> None:
     for side in twins.sides:
-        settled(side, *names, **changes)
+        settled(side, *names, partitions=partitions, **changes)
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -353,6 +358,26 @@ def test_members_of_both_protocols_in_one_group_are_described(twins: Twins) -> N
     twins.same(deleting_offsets(GROUP, known=[0]), 0)
     carl.leave()
     described()
+
+
+def test_a_topic_that_is_gone_is_left_out_of_the_description(twins: Twins) -> None:
+    gone = CreatableTopic(name="gone-soon", num_partitions=1, replication_factor=1)
+    twins.same(lambda _: CreateTopicsRequest(topics=[gone], timeout_ms=10_000), 7)
+    both_settle(twins, "anna", partitions=3, subscribed_topic_names=[TOPIC, gone.name])
+    assert "gone-soon', 'partitions" in repr(
+        twins.same(describing_consumers(GROUP), 1, ignoring=EPOCHS)
+    )
+    twins.same(lambda _: DeleteTopicsRequest(topic_names=[gone.name], timeout_ms=10_000), 5)
+    for side in twins.sides:
+        wait_until(partial(is_forgotten, side, gone.name), 20, "the topic is still described")
+    twins.same(describing_consumers(GROUP), 1, ignoring=EPOCHS)
+
+
+def is_forgotten(side: Side, topic: str) -> bool:
+    request = ConsumerGroupDescribeRequest(group_ids=[GROUP])
+    (group,) = side.client.ask(request, 1, ConsumerGroupDescribeResponse).groups
+    (anna,) = group.members
+    return all(each.topic_name != topic for each in anna.target_assignment.topic_partitions)
 
 
 def test_without_the_feature_nothing_of_it_is_served(twins: Twins) -> None:
