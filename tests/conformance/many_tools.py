@@ -7,10 +7,9 @@ virtual machine for each of them, which takes longer than most of them work, is 
 import base64
 import re
 import subprocess
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from tierlog.bench.broker_node import BrokerNode
@@ -19,7 +18,7 @@ from tierlog.tests.compatibility import ran
 
 _PROGRAM = Path(__file__).parent / "java" / "Tools.java"
 _FLAGS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")
-_TIMEOUT_S = 120
+_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 30
 
 
@@ -45,7 +44,6 @@ class ManyTools:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        self._reader = ThreadPoolExecutor(1)
 
     def run(self, tool: str, *arguments: str, stdin: str = "") -> Said:
         """Run a tool, by its usual name, to its end."""
@@ -56,28 +54,21 @@ class ManyTools:
         line = " ".join(base64.b64encode(word.encode()).decode() for word in words)
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
-        answer = self._reader.submit(self._process.stdout.readline).result(_TIMEOUT_S)
+        # A tool that does not end would be in the way of all others.
+        watchdog = threading.Timer(_TIMEOUT_S, self._process.kill)
+        watchdog.start()
+        answer = self._process.stdout.readline()
+        watchdog.cancel()
+        assert answer, f"{tool} {arguments} did not end"
         code, out, errors = answer.decode().rstrip("\n").split(" ")
         return Said(int(code), _decoded(out), _decoded(errors))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        if kind is not None:
-            # It may be in the middle of a tool that does not end.
-            self._process.kill()
-        self._process.wait(_STOP_TIMEOUT_S)
-        self._process.stdout.close()
-        self._reader.shutdown()
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 def _decoded(word: str) -> str:
@@ -85,39 +76,62 @@ def _decoded(word: str) -> str:
 
 
 class ToolsOnBoth:
-    """The same tool asked of Kafka and of us."""
+    """The same tool asked of Kafka and of us.
 
-    def __init__(self, tools: ManyTools, kafka: BrokerNode, ours: BrokerNode) -> None:
+    `masks` are patterns of what may differ, each with what stands for it.
+    """
+
+    def __init__(
+        self,
+        tools: ManyTools,
+        kafka: BrokerNode,
+        ours: BrokerNode,
+        masks: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self._tools = tools
+        self._masks = (_COUNTED, *masks)
         self.nodes = (kafka, ours)
 
     def said(self, tool: str, *arguments: str, stdin: str = "") -> tuple[Said, Said]:
         """What it says of Kafka, and of us."""
         kafka, ours = (
-            self._tools.run(tool, *_server(tool, node), *arguments, stdin=stdin)
+            self._tools.run(tool, *_asking(node, tool, arguments), stdin=stdin)
             for node in self.nodes
         )
         return kafka, ours
 
     def same(self, tool: str, *arguments: str, stdin: str = "") -> str:
-        """Assert that it says the same of both, but for ports; what it says."""
+        """Assert that it says the same of both, but for ports and masks; what it says."""
+        said = self.said(tool, *arguments, stdin=stdin)
+        kafka, ours = (self._masked(*each) for each in zip(said, self.nodes, strict=True))
+        assert ours == kafka, f"Of Kafka it says:\n{kafka}\nand of us:\n{ours}"
+        return ours
+
+    def same_lines(self, tool: str, *arguments: str, stdin: str = "") -> list[str]:
+        """The same where lines come in the order of a hash table; the lines, sorted."""
+        said = self.said(tool, *arguments, stdin=stdin)
         kafka, ours = (
-            (said.code, _without_own(said.text, node))
-            for said, node in zip(self.said(tool, *arguments, stdin=stdin), self.nodes, strict=True)
+            sorted(self._masked(*each).splitlines()) for each in zip(said, self.nodes, strict=True)
         )
-        assert ours == kafka
-        return ours[1]
+        assert ours == kafka, f"Of Kafka it says:\n{kafka}\nand of us:\n{ours}"
+        return ours
+
+    def _masked(self, said: Said, node: BrokerNode) -> str:
+        text = said.text.replace(str(node.port), "PORT")
+        for pattern, instead in self._masks:
+            text = re.sub(pattern, instead, text)
+        return text if said.code == 0 else f"{text}exit code {said.code}\n"
 
 
 # The console consumer counts on from one run to the next.
-_COUNTED = re.compile(r"Processed a total of \d+ messages\n")
+_COUNTED = (r"Processed a total of \d+ messages\n", "")
 
 
-def _without_own(text: str, node: BrokerNode) -> str:
-    return _COUNTED.sub("", text).replace(str(node.port), "PORT")
-
-
-def _server(tool: str, node: BrokerNode) -> Sequence[str]:
+def _asking(node: BrokerNode, tool: str, arguments: Sequence[str]) -> Sequence[str]:
+    """The arguments and the address, where the tool wants it."""
     if tool == "kafka-producer-perf-test":
-        return ("--command-property", f"bootstrap.servers={node.bootstrap}")
-    return ("--bootstrap-server", node.bootstrap)
+        return ("--command-property", f"bootstrap.servers={node.bootstrap}", *arguments)
+    # This one wants its command first; the others that have commands want them last.
+    before = 1 if tool == "kafka-cluster" else 0
+    server = ("--bootstrap-server", node.bootstrap)
+    return (*arguments[:before], *server, *arguments[before:])
