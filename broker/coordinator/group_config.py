@@ -39,8 +39,6 @@ class GroupCoordinatorConfig(NamedTuple):
     # One of bidirectional, upgrade, downgrade, disabled.
     consumer_migration_policy: str = "bidirectional"
     consumer_regex_refresh_interval_ms: int = 600_000
-    # Whether `group.coordinator.rebalance.protocols` names the consumer protocol.
-    consumer_protocol_enabled: bool = True
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
     offsets_load_buffer_size: int = 5 * 1024 * 1024
@@ -87,8 +85,6 @@ def group_config(config: BrokerConfig) -> GroupCoordinatorConfig:
         consumer_assignors=tuple(values.texts("group.consumer.assignors")),
         consumer_migration_policy=values.text("group.consumer.migration.policy").lower(),
         consumer_regex_refresh_interval_ms=integer("group.consumer.regex.refresh.interval.ms"),
-        consumer_protocol_enabled="consumer"
-        in values.texts("group.coordinator.rebalance.protocols"),
         offset_metadata_max_bytes=integer("offset.metadata.max.bytes"),
         offsets_commit_timeout_ms=integer("offsets.commit.timeout.ms"),
         offsets_load_buffer_size=integer("offsets.load.buffer.size"),

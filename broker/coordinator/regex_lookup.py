@@ -11,7 +11,8 @@ from ...replication.cluster_image import ClusterImage
 from .consumer_records import RegexValue
 from .topic_regex import Pattern, compile_regex
 
-NAMES_PER_STRETCH = 200
+NAMES_PER_STRETCH = 20
+"""A name takes microseconds; with the worst of patterns, some milliseconds."""
 
 
 class RegexLookup:

@@ -9,21 +9,15 @@ when a member subscribes by one.
 Bounds: a pattern has at most 32,767 bytes, what its key in `__consumer_offsets` can hold, and its
 programs must fit into half a mebibyte, which is some thousands of letters and choices. A name is
 usually decided in microseconds, and within ten or twenty milliseconds at the very worst;
-`TopicSearch` goes through all names in small steps, so that others get their turn even then.
+`regex_lookup.py` goes through all names in small steps, so that others get their turn even then.
 """
 
-import logging
-from collections.abc import Iterable
-from itertools import islice
 from typing import Protocol, cast
 
 from ...clients.errors import ErrorCode, KafkaError
 
-_LOG = logging.getLogger(__name__)
-
 MAX_PATTERN_BYTES = 32_767
 MAX_PROGRAM_BYTES = 512 * 1024
-NAMES_A_STEP = 20
 
 # Where RE2 says it otherwise than RE2/J, whose words Kafka hands on to the client.
 _AS_KAFKA_SAYS_IT = {
@@ -87,29 +81,6 @@ def compile_regex(text: str) -> Pattern:
         return Pattern(library.compile(text, options))
     except (library.error, UnicodeEncodeError) as error:
         raise _invalid(text, _reason(error)) from error
-
-
-class TopicSearch:
-    """Finds out, step by step, which of many topics each of some patterns stands for."""
-
-    def __init__(self, regexes: Iterable[str], names: Iterable[str]) -> None:
-        """A pattern that is not understood stands for nothing, as in Kafka."""
-        self.found: dict[str, list[str]] = {}
-        self._patterns: list[tuple[Pattern, list[str]]] = []
-        self._names = iter(names)
-        for regex in regexes:
-            topics = self.found[regex] = []
-            try:
-                self._patterns.append((compile_regex(regex), topics))
-            except KafkaError as error:
-                _LOG.warning("A subscribed pattern is passed over: %s", error.message)
-
-    def step(self) -> bool:
-        """Look at a few more names; whether there may be more. If not, `found` is complete."""
-        names = list(islice(self._names, NAMES_A_STEP))
-        for pattern, topics in self._patterns:
-            topics.extend(name for name in names if pattern.matches(name))
-        return len(names) == NAMES_A_STEP
 
 
 def _reason(error: Exception) -> str:

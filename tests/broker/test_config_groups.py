@@ -71,8 +71,6 @@ def test_the_classic_protocol_cannot_be_switched_off() -> None:
     name = "group.coordinator.rebalance.protocols"
     with pytest.raises(KafkaError, match="Disabling the 'classic' protocol is not supported"):
         read_config({**dev_properties(), name: "consumer"})
-    config = group_config(read_config({**dev_properties(), name: "classic"}))
-    assert not config.consumer_protocol_enabled
 
 
 def test_the_defaults_are_kafkas() -> None:

@@ -2,14 +2,11 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from tierlog.broker.coordinator.topic_regex import (
     MAX_PATTERN_BYTES,
-    NAMES_A_STEP,
-    TopicSearch,
     compile_regex,
 )
 from tierlog.clients.errors import ErrorCode, KafkaError
@@ -69,24 +66,6 @@ def test_what_hangs_python_is_decided_at_once() -> None:
     """Python's `re` would take about 2 to the power of 240 steps for this."""
     assert not compile_regex("(a+)+b").matches("a" * 249)
     assert not compile_regex("(a?){200}a{200}").matches("a" * 199)
-
-
-def test_a_search_looks_at_a_few_names_at_a_time() -> None:
-    taken: list[str] = []
-
-    def names() -> Iterator[str]:
-        for number in range(2 * NAMES_A_STEP + 1):
-            taken.append(f"t-{number}")
-            yield taken[-1]
-
-    search = TopicSearch(["t-1.?", "none", "["], names())
-    assert taken == []
-    assert search.step()
-    assert len(taken) == NAMES_A_STEP
-    assert search.step()
-    assert not search.step()
-    expected = [f"t-{number}" for number in (1, *range(10, 20))]
-    assert search.found == {"t-1.?": expected, "none": [], "[": []}
 
 
 def test_a_start_does_not_load_the_library() -> None:
