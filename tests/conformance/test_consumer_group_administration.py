@@ -7,6 +7,7 @@ import pytest
 
 from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.errors import ErrorCode
+from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tierlog.clients.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -392,8 +393,14 @@ def test_without_the_feature_nothing_of_it_is_served(twins: Twins) -> None:
     def joining(_: Side) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="anna")
 
+    def announced(side: Side) -> set[int]:
+        asked = ApiVersionsRequest(client_software_name="t", client_software_version="1")
+        answer = side.client.ask(asked, 4, ApiVersionsResponse)
+        return {each.api_key for each in answer.api_keys} & {68, 69}
+
     twins.same(level(0), 2)
     try:
+        assert [announced(side) for side in twins.sides] == [{68, 69}, {68, 69}]
         for version in (0, 1):
             twins.same(joining, version)
             twins.same(describing_consumers(GROUP, "nobody", operations=True), version)
