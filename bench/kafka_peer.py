@@ -40,6 +40,7 @@ TOOLS = {
     "kafka-consumer-perf-test": _TOOLS_PACKAGE + "ConsumerPerformance",
     "kafka-delete-records": _TOOLS_PACKAGE + "DeleteRecordsCommand",
     "kafka-dump-log": _TOOLS_PACKAGE + "DumpLogSegments",
+    "kafka-e2e-latency": _TOOLS_PACKAGE + "EndToEndLatency",
     "kafka-features": _TOOLS_PACKAGE + "FeatureCommand",
     "kafka-get-offsets": _TOOLS_PACKAGE + "GetOffsetShell",
     "kafka-groups": _TOOLS_PACKAGE + "GroupsCommand",

@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 
 import pytest
 
+from tierlog.bench.kafka_peer import run_tool
 from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.clients.record.control import ControlRecordType
 
@@ -186,6 +187,32 @@ def _epochs_of(logs: list[Dump]) -> list[str]:
         for batch in log.batches:
             firsts.setdefault(batch.leader_epoch, batch.base_offset)
     return [f"{epoch}={offset}" for epoch, offset in firsts.items()]
+
+
+def test_the_indexes_are_verified_against_the_log(story: Story) -> None:
+    indexes = [*files_in(story.partition, ".index"), *files_in(story.partition, ".timeindex")]
+    filled = [path for path in indexes if path.stat().st_size]
+    # Nothing but the names, and no mismatch: every other line fails in `dump`.
+    verified = dump(filled, "--verify-index-only").values()
+    assert len(verified) >= 4
+    assert all(each == Dump() for each in verified)
+
+
+def test_a_part_of_a_log_is_dumped_with_decoders_and_without_metadata(story: Story) -> None:
+    log = files_in(story.partition, ".log")[0]
+    whole = segments_of(story.partition)[0]
+    decoders = [f"--{what}-decoder-class" for what in ("key", "value")]
+    strings = [
+        word for each in decoders for word in (each, "org.apache.kafka.tools.api.StringDecoder")
+    ]
+    (decoded,) = dump([log], "--print-data-log", "--max-bytes", "20000", *strings).values()
+    assert 0 < len(decoded.batches) < len(whole.batches)
+    assert decoded.batches == whole.batches[: len(decoded.batches)]
+    assert decoded.records == whole.records[: len(decoded.records)]
+    arguments = ("--skip-record-metadata", "--print-data-log", "--files", str(log))
+    bare = run_tool("kafka-dump-log", *arguments).stdout
+    assert bare.count(" payload: ") == len([each for each in whole.records if each.payload])
+    assert "headerKeys" not in bare
 
 
 def test_a_transaction_index_names_what_was_aborted(tmp_path: Path) -> None:
