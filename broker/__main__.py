@@ -6,11 +6,16 @@ kill, and nobody has been promised anything yet.
 """
 
 import os
-import signal
-import sys
-from collections.abc import Sequence
-from types import FrameType
-from typing import NoReturn
+
+try:
+    import signal
+    import sys
+    from collections.abc import Sequence
+    from types import FrameType
+    from typing import NoReturn
+except KeyboardInterrupt:
+    # Nobody listens for it yet.
+    os._exit(0)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

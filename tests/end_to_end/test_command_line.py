@@ -181,3 +181,31 @@ def test_a_kafka_nodes_file_is_served_and_what_is_not_known_is_said(tmp_path: Pa
     log = broker.log.read_text()
     assert "Unknown property log.retenton.hours; did you mean log.retention.hours?" in log
     assert "1 of Kafka's properties have no effect here: num.network.threads" in log
+
+
+INTERRUPTED = """
+import sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.modules.pop({module!r}, None)
+sys.meta_path.insert(0, Interrupt())
+import tierlog.broker.__main__
+"""
+
+
+@pytest.mark.parametrize("module", ["signal", "typing"])
+def test_ctrl_c_before_anybody_listens_is_no_traceback(tmp_path: Path, module: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(module=module)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT / ".namespace"), "PATH": ""},
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
