@@ -51,6 +51,10 @@ class SimulatedBroker:
     def bootstrap(self) -> str:
         return f"{self.host}:{PORT}"
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
     async def start(self) -> None:
         """Begin a process and wait until it serves."""
         assert self._process is None, "The broker runs already."
