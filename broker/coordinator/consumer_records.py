@@ -44,6 +44,7 @@ from .topic_partitions import Partition, PartitionEpochs, Partitions
 
 _PREFIX = struct.Struct(">h")
 _VALUE_VERSION = 0
+_STATES: Mapping[int, MemberState] = {int(state): state for state in MemberState}
 
 
 class GroupEpochValue(NamedTuple):
@@ -352,11 +353,10 @@ def _read_current(key: bytes, value: bytes | None) -> CurrentAssignmentEntry:
     if value is None:
         return CurrentAssignmentEntry(named.group_id, named.member_id, None)
     parsed, _ = decode(ConsumerGroupCurrentMemberAssignmentValue, 0, _body(value))
-    known_states = {int(state) for state in MemberState}
     current = Held(
         parsed.member_epoch,
         parsed.previous_member_epoch,
-        MemberState(parsed.state) if parsed.state in known_states else MemberState.UNKNOWN,
+        _STATES.get(parsed.state, MemberState.UNKNOWN),
         _epochs_of(parsed.assigned_partitions, parsed.member_epoch),
         _epochs_of(parsed.partitions_pending_revocation, parsed.member_epoch),
     )
