@@ -362,6 +362,21 @@ def test_a_segment_that_is_damaged_stops_the_cleaning_and_stays(tmp_path: Path) 
     assert path.read_bytes() == damaged
 
 
+def test_damaged_bytes_do_not_come_out_with_a_new_checksum(tmp_path: Path) -> None:
+    home = LogHome(tmp_path, COMPACTED)
+    log = home.open()
+    put(log, ("a", "1"), ("b", "precious"))
+    put(log, ("a", "2"))
+    roll(log)
+    path = home.path / home.names(".log")[0]
+    damaged = path.read_bytes().replace(b"precious", b"presious")
+    path.write_bytes(damaged)
+    with pytest.raises(KafkaError) as refused:
+        clean(log)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert path.read_bytes() == damaged
+
+
 def test_a_reader_of_a_replaced_segment_reads_on(tmp_path: Path) -> None:
     home = LogHome(tmp_path, COMPACTED)
     log = home.open()
