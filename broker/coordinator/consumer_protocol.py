@@ -23,6 +23,7 @@ from . import classic_members
 from .consumer_group_update import GroupChange, World
 from .consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer, check_request
 from .group_actions import (
+    NO_MEMBER_ID,
     Action,
     CompleteJoin,
     CompleteSync,
@@ -162,11 +163,21 @@ class ConsumerProtocol:
 
         self.write(shard, request.group_id, change, written)
 
-    def give_way(self, shard: GroupShard, group_id: str) -> None:
-        """A classic member joins: an empty group of the consumer protocol is no more."""
-        group = shard.consumer_groups.get(group_id)
-        if group is not None:
-            self.write(shard, group_id, GroupChange(tuple(group.tombstones())), _unheard)
+    def give_way(self, shard: GroupShard, request: JoinRequest) -> ErrorCode:
+        """A new classic member joins: an empty group of the consumer protocol is no more.
+
+        UNKNOWN_MEMBER_ID for who claims to be a member; what the log says if it refuses.
+        """
+        group = shard.consumer_groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.NONE
+        if request.member_id != NO_MEMBER_ID:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        refusals: list[ErrorCode] = []
+        change = GroupChange(tuple(group.tombstones()))
+        self.write(shard, request.group_id, change, refusals.append)
+        # What the log has taken is folded at once, even where the outcome is still to come.
+        return refusals[0] if request.group_id in shard.consumer_groups else ErrorCode.NONE
 
     def sync(self, shard: GroupShard, request: SyncRequest, waiter: Waiter) -> None:
         """A SyncGroup: what the member holds."""

@@ -162,8 +162,10 @@ class GroupCoordinator:
         waiter = self._park(self._joins, future)
         if self._consumers.takes(shard, request.group_id):
             self._consumers.join(shard, request, waiter)
+        elif error := self._consumers.give_way(shard, request):
+            refused = JoinResult(request.member_id, error)
+            self._carry_out(shard, [CompleteJoin(waiter, refused)])
         else:
-            self._consumers.give_way(shard, request.group_id)
             self._carry_out(shard, shard.join(request, waiter, self._now_ms()))
         return future.result() if future.done() else future
 

@@ -255,6 +255,10 @@ def test_an_empty_group_is_of_whichever_protocol_comes_next(twins: Twins) -> Non
     story = Story(twins, "empty")
     assert assigned(story.join("anna")) == [0, 1]
     story.beat("anna", -1)
+    # A JoinGroup of carl is refused too, but has Kafka forget the group without a record of it.
+    carl.sync()
+    assert carl.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    carl.leave()
     again = classic_group(twins, "empty", "carl again")
     again.leave()
 

@@ -345,7 +345,15 @@ def test_a_classic_member_is_served_by_the_group_it_finds() -> None:
         # Empty as it is, it gives way to a consumer again, and that group to a classic member.
         await broker.told(joining("dora"))
         await broker.told(living("dora", -1))
-        await later(broker.coordinator.join_group(request._replace(member_id="")))
+        unknown = await later(broker.coordinator.join_group(request))
+        assert unknown.error is ErrorCode.UNKNOWN_MEMBER_ID
+        new = request._replace(member_id="", new_member_id="dave")
+        broker.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+        refused = await later(broker.coordinator.join_group(new))
+        assert refused.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert broker.state() == "Empty"
+        broker.log.refuse = ErrorCode.NONE
+        await later(broker.coordinator.join_group(new))
         assert broker.describe()[0] is ErrorCode.GROUP_ID_NOT_FOUND
 
     simulate(story)
