@@ -4,47 +4,59 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import CompletedProcess
+from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.kafka_peer import run_tool
 from tierlog.bench.tierlog_node import TierlogNode
+
+from .many_tools import ManyTools, Said
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
 MESSAGES = 9
 
 
+class Asked(NamedTuple):
+    """The broker that is asked, and what asks it."""
+
+    port: int
+    tools: ManyTools
+
+
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TierlogNode]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     directory = tmp_path_factory.mktemp("tools")
     directories = f"{directory}/first,{directory}/second"
-    with TierlogNode(directory, properties={"node.id": "1", "log.dirs": directories}) as running:
+    properties = {"node.id": "1", "log.dirs": directories}
+    with TierlogNode(directory, properties=properties) as running, ManyTools() as tools:
+        asked = Asked(running.port, tools)
         for name, partitions in (("known", 3), ("other", 1)):
-            tool(running, "kafka-topics", "--create", "--topic", name, *sized(partitions))
+            tool(asked, "kafka-topics", "--create", "--topic", name, *sized(partitions))
         values = "".join(f"key:{number}\n" for number in range(MESSAGES))
         keyed = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
-        tool(running, "kafka-console-producer", "--topic", "known", *keyed, stdin=values)
-        yield running
+        tool(asked, "kafka-console-producer", "--topic", "known", *keyed, stdin=values)
+        yield asked
 
 
-def tool(
-    node: TierlogNode, name: str, *arguments: str, stdin: str | None = None, check: bool = True
-) -> CompletedProcess[str]:
-    server = ("--bootstrap-server", node.bootstrap)
-    return run_tool(name, *server, *arguments, stdin=stdin, check=check)
+def tool(node: Asked, name: str, *arguments: str, stdin: str = "", check: bool = True) -> Said:
+    # The one tool that wants its command before the address.
+    before = 1 if name == "kafka-cluster" else 0
+    server = ("--bootstrap-server", f"127.0.0.1:{node.port}")
+    said = node.tools.run(name, *arguments[:before], *server, *arguments[before:], stdin=stdin)
+    assert said.code == 0 or not check, said.text
+    return said
 
 
 def sized(partitions: int) -> tuple[str, ...]:
     return ("--partitions", str(partitions), "--config", "retention.ms=86400000")
 
 
-def topics(node: TierlogNode, *arguments: str, check: bool = True) -> str:
-    return tool(node, "kafka-topics", *arguments, check=check).stdout
+def topics(node: Asked, *arguments: str, check: bool = True) -> str:
+    return tool(node, "kafka-topics", *arguments, check=check).out
 
 
-def test_topics_are_made_grown_described_and_deleted(node: TierlogNode) -> None:
+def test_topics_are_made_grown_described_and_deleted(node: Asked) -> None:
     made = topics(node, "--create", "--topic", "made", "--replica-assignment", "1,1")
     assert made == "Created topic made.\n"
     again = ("--create", "--topic", "made", "--partitions", "5")
@@ -77,7 +89,7 @@ def test_topics_are_made_grown_described_and_deleted(node: TierlogNode) -> None:
         ("--under-min-isr-partitions", 0),
     ],
 )
-def test_topics_are_described_through_filters(node: TierlogNode, filter_: str, shown: int) -> None:
+def test_topics_are_described_through_filters(node: Asked, filter_: str, shown: int) -> None:
     lines = topics(node, "--describe", filter_, "--exclude-internal").splitlines()
     assert len(lines) == shown
 
@@ -94,19 +106,19 @@ def test_topics_are_described_through_filters(node: TierlogNode, filter_: str, s
         ("earliest-pending-upload", None),
     ],
 )
-def test_offsets_of_every_kind_are_told(node: TierlogNode, when: str, offset: int | None) -> None:
-    told = tool(node, "kafka-get-offsets", "--topic", "known", "--time", when).stdout
+def test_offsets_of_every_kind_are_told(node: Asked, when: str, offset: int | None) -> None:
+    told = tool(node, "kafka-get-offsets", "--topic", "known", "--time", when).out
     by_partition = [int(line.rpartition(":")[2]) for line in told.splitlines()]
     assert max(by_partition, default=None) == offset
 
 
-def test_the_offset_of_the_largest_timestamp_is_told(node: TierlogNode) -> None:
-    told = tool(node, "kafka-get-offsets", "--topic", "known", "--time", "max-timestamp").stdout
+def test_the_offset_of_the_largest_timestamp_is_told(node: Asked) -> None:
+    told = tool(node, "kafka-get-offsets", "--topic", "known", "--time", "max-timestamp").out
     assert re.fullmatch(r"known:\d:[0-8]\n", told)
 
 
-def test_directories_show_their_logs_and_sizes(node: TierlogNode) -> None:
-    told = tool(node, "kafka-log-dirs", "--describe", "--topic-list", "known").stdout
+def test_directories_show_their_logs_and_sizes(node: Asked) -> None:
+    told = tool(node, "kafka-log-dirs", "--describe", "--topic-list", "known").out
     (broker,) = json.loads(told.splitlines()[-1])["brokers"]
     logs = {
         each["partition"]: (
@@ -125,32 +137,32 @@ def test_directories_show_their_logs_and_sizes(node: TierlogNode) -> None:
         assert (directory / name).is_dir()
 
 
-def test_the_quorum_is_this_node(node: TierlogNode) -> None:
-    status = tool(node, "kafka-metadata-quorum", "describe", "--status").stdout
+def test_the_quorum_is_this_node(node: Asked) -> None:
+    status = tool(node, "kafka-metadata-quorum", "describe", "--status").out
     assert re.search(r"LeaderId: +1\nLeaderEpoch: +1\n", status)
     assert re.search(r'CurrentVoters: +\[\{"id": 1', status)
-    replication = tool(node, "kafka-metadata-quorum", "describe", "--replication").stdout
+    replication = tool(node, "kafka-metadata-quorum", "describe", "--replication").out
     (leader,) = replication.splitlines()[1:]
     assert leader.split()[0] == "1"
     assert leader.split()[-1] == "Leader"
 
 
-def test_the_preferred_leader_leads_already(node: TierlogNode) -> None:
+def test_the_preferred_leader_leads_already(node: Asked) -> None:
     partition = ("--topic", "known", "--partition", "0")
     preferred = tool(node, "kafka-leader-election", "--election-type", "preferred", *partition)
-    assert "Valid replica already elected for partitions known-0" in preferred.stdout
+    assert "Valid replica already elected for partitions known-0" in preferred.out
     everywhere = ("--election-type", "unclean", "--all-topic-partitions")
-    assert tool(node, "kafka-leader-election", *everywhere).returncode == 0
+    assert tool(node, "kafka-leader-election", *everywhere).code == 0
 
 
-def test_partitions_are_reassigned_to_where_they_are(node: TierlogNode, tmp_path: Path) -> None:
+def test_partitions_are_reassigned_to_where_they_are(node: Asked, tmp_path: Path) -> None:
     file = tmp_path / "moves.json"
 
     def reassign(*arguments: str, replicas: tuple[int, ...] = (1,)) -> str:
         move = {"topic": "known", "partition": 0, "replicas": replicas}
         file.write_text(json.dumps({"version": 1, "partitions": [move]}))
         said = tool(node, "kafka-reassign-partitions", *arguments, check=False)
-        return said.stdout + said.stderr
+        return said.out + said.errors
 
     moves = ("--reassignment-json-file", str(file))
     assert "Successfully started partition reassignment for known-0" in reassign(
@@ -164,37 +176,35 @@ def test_partitions_are_reassigned_to_where_they_are(node: TierlogNode, tmp_path
     assert "Unknown broker id 2" in reassign("--execute", *moves, replicas=(1, 2))
 
 
-def test_producers_are_described(node: TierlogNode) -> None:
+def test_producers_are_described(node: Asked) -> None:
     told = [
         tool(node, "kafka-transactions", "describe-producers", "--topic", "known", *partition)
         for partition in (("--partition", "0"), ("--partition", "1"), ("--partition", "2"))
     ]
     # The console producer is idempotent, and all of its records have one key.
-    assert sorted(len(each.stdout.splitlines()) for each in told) == [1, 1, 2]
+    assert sorted(len(each.out.splitlines()) for each in told) == [1, 1, 2]
 
 
-def test_the_cluster_and_its_versions_are_told(node: TierlogNode) -> None:
-    versions = tool(node, "kafka-broker-api-versions").stdout
+def test_the_cluster_and_its_versions_are_told(node: Asked) -> None:
+    versions = tool(node, "kafka-broker-api-versions").out
     assert "DescribeTopicPartitions(75): 0 [usable: 0]" in versions
     assert "AddPartitionsToTxn(24): UNSUPPORTED" in versions
-    server = ("--bootstrap-server", node.bootstrap)
-    assert re.fullmatch(
-        r"Cluster ID: \S{22}\n", run_tool("kafka-cluster", "cluster-id", *server).stdout
-    )
-    listed = run_tool("kafka-cluster", "list-endpoints", *server).stdout
+    told = tool(node, "kafka-cluster", "cluster-id").out
+    assert re.fullmatch(r"Cluster ID: \S{22}\n", told)
+    listed = tool(node, "kafka-cluster", "list-endpoints").out
     assert re.search(rf"1 +127\.0\.0\.1 +{node.port} +null +unfenced +broker", listed)
-    unknown = run_tool("kafka-cluster", "unregister", *server, "--id", "77", check=False)
-    assert "Broker ID 77 is not currently registered" in unknown.stderr
+    unknown = tool(node, "kafka-cluster", "unregister", "--id", "77", check=False)
+    assert "Broker ID 77 is not currently registered" in unknown.errors
 
 
-def test_records_are_deleted(node: TierlogNode, tmp_path: Path) -> None:
+def test_records_are_deleted(node: Asked, tmp_path: Path) -> None:
     topics(node, "--create", "--topic", "emptied", "--partitions", "1")
     tool(node, "kafka-console-producer", "--topic", "emptied", stdin="one\ntwo\nthree\n")
     file = tmp_path / "deletions.json"
     deletion = {"topic": "emptied", "partition": 0, "offset": 2}
     file.write_text(json.dumps({"version": 1, "partitions": [deletion]}))
-    told = tool(node, "kafka-delete-records", "--offset-json-file", str(file)).stdout
+    told = tool(node, "kafka-delete-records", "--offset-json-file", str(file)).out
     assert "partition: emptied-0\tlow_watermark: 2" in told
     reading = ("--topic", "emptied", "--from-beginning", "--max-messages", "1")
-    assert tool(node, "kafka-console-consumer", *reading).stdout == "three\n"
+    assert tool(node, "kafka-console-consumer", *reading).out == "three\n"
     topics(node, "--delete", "--topic", "emptied")

@@ -5,8 +5,10 @@ import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 /**
@@ -24,6 +26,7 @@ public final class Tools {
     }
 
     private static final PrintStream NOWHERE = new PrintStream(OutputStream.nullOutputStream());
+    private static final List<Runnable> HOOKS = new ArrayList<>();
     private static Integer code;
 
     public static void main(String[] unused) throws Exception {
@@ -31,19 +34,27 @@ public final class Tools {
         BufferedReader asked = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Exit.setExitProcedure((status, message) -> end(status));
         Exit.setHaltProcedure((status, message) -> end(status));
-        Exit.setShutdownHookAdder((name, hook) -> { });
+        Exit.setShutdownHookAdder((name, hook) -> HOOKS.add(hook));
         for (String line = asked.readLine(); line != null; line = asked.readLine()) {
             String[] words = Arrays.stream(line.split(" ", -1)).map(Tools::decoded).toArray(String[]::new);
             ByteArrayOutputStream out = new ByteArrayOutputStream();
             ByteArrayOutputStream err = new ByteArrayOutputStream();
             System.setIn(new ByteArrayInputStream(words[1].getBytes(StandardCharsets.UTF_8)));
-            System.setOut(new PrintStream(out, true, "UTF-8"));
-            System.setErr(new PrintStream(err, true, "UTF-8"));
+            listen(out, err);
             code = null;
             run(words[0], Arrays.copyOfRange(words, 2, words.length));
+            // What a tool leaves to the end of its machine: the console producer sends the rest then.
+            listen(out, err);
+            List.copyOf(HOOKS).forEach(Runnable::run);
+            HOOKS.clear();
             answers.println((code == null ? 0 : code) + " " + encoded(out) + " " + encoded(err));
             answers.flush();
         }
+    }
+
+    private static void listen(OutputStream out, OutputStream err) {
+        System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
+        System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
     }
 
     private static void run(String tool, String[] arguments) throws Exception {
