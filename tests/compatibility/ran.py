@@ -129,6 +129,8 @@ def _member_options(command: Sequence[str]) -> dict[str, object] | None:
 
 
 def _member(command: Sequence[str], options: dict[str, object]) -> list[Ran]:
+    if _ports(str(options.get("bootstrap"))) & _ports_of_kafka:
+        return []
     client = str(options["client"])
     protocol = str(options.get("protocol") or CLASSIC)
     did = str(options.get("strategy") or "")

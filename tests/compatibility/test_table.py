@@ -101,6 +101,8 @@ def test_tools_are_recognised_by_their_class_and_only_those_that_talk_to_us(tmp_
     properties.write_text("listeners=PLAINTEXT://127.0.0.1:55001,CONTROLLER://127.0.0.1:55002\n")
     assert tool("kafka.Kafka", str(properties)) == []
     assert tool(command, *server, "--list") == []
+    member = '{"client": "aiokafka", "bootstrap": "127.0.0.1:55001"}'
+    assert uses_of([sys.executable, "-m", "a_member", member]) == []
 
 
 STORY = """
