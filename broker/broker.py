@@ -64,6 +64,7 @@ from .settings import (
 from .socket_listener import SocketNetwork
 from .socket_server import SocketServer
 from .topic_defaults import TopicDefaults
+from .transactions import Transactions
 from .transport import Network
 
 if TYPE_CHECKING:
@@ -184,6 +185,10 @@ class Broker:
         groups = Groups(config, environment, controller, replica_manager, log_manager)
         self._started.callback(groups.stop)
         groups.start()
+        replicas = replica_manager, log_manager
+        transactions = Transactions(config, environment, controller, replicas, groups)
+        self._started.callback(transactions.stop)
+        transactions.start()
         dynamic_config.subscribe(groups.obey)
         return BrokerContext(
             config=config,
@@ -192,6 +197,7 @@ class Broker:
             replica_manager=replica_manager,
             log_manager=log_manager,
             groups=groups,
+            transactions=transactions,
             producer_ids=ProducerIds(controller.allocate_producer_ids),
             fetch_sessions=FetchSessionCache(
                 config.values.integer("max.incremental.fetch.session.cache.slots"),

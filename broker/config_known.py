@@ -231,17 +231,7 @@ ssl.truststore.location | STRING | -
 ssl.truststore.password | PASSWORD | -
 ssl.truststore.type | STRING | JKS
 telemetry.max.bytes | INT | 1048576 | [1,...]
-transaction.abort.timed.out.transaction.cleanup.interval.ms | INT | 10000 | [1,...]
-transaction.max.timeout.ms | INT | 900000 | [1,...]
-transaction.partition.verification.enable | BOOLEAN | true
-transaction.remove.expired.transaction.cleanup.interval.ms | INT | 3600000 | [1,...]
-transaction.state.log.load.buffer.size | INT | 5242880 | [1,...]
-transaction.state.log.min.isr | INT | 2 | [1,...]
-transaction.state.log.num.partitions | INT | 50 | [1,...]
-transaction.state.log.replication.factor | SHORT | 3 | [1,...]
-transaction.state.log.segment.bytes | INT | 104857600 | [1,...]
 transaction.two.phase.commit.enable | BOOLEAN | false
-transactional.id.expiration.ms | INT | 604800000 | [1,...]
 unclean.leader.election.interval.ms | LONG | 300000 | [1,...]
 unstable.api.versions.enable | BOOLEAN | false
 unstable.feature.versions.enable | BOOLEAN | false

@@ -263,6 +263,26 @@ socket.request.max.bytes | INT | 104857600 | [1,...]
     The largest request that is read, in bytes.
 socket.send.buffer.bytes | INT | 102400
     SO_SNDBUF of a connection; -1 leaves it to the system.
+transaction.abort.timed.out.transaction.cleanup.interval.ms | INT | 10000 | [1,...]
+    How often transactions are looked for that have been open for too long.
+transaction.max.timeout.ms | INT | 900000 | [1,...]
+    The longest timeout that a producer may ask for.
+transaction.partition.verification.enable | BOOLEAN | true
+    Whether a batch of an older client opens a transaction only where the coordinator knows of it.
+transaction.remove.expired.transaction.cleanup.interval.ms | INT | 3600000 | [1,...]
+    How often unused transactional ids are looked for.
+transaction.state.log.load.buffer.size | INT | 5242880 | [1,...]
+    How much of __transaction_state is read at once to load it.
+transaction.state.log.min.isr | INT | 2 | [1,...]
+    min.insync.replicas of __transaction_state.
+transaction.state.log.num.partitions | INT | 50 | [1,...]
+    Partitions of __transaction_state.
+transaction.state.log.replication.factor | SHORT | 3 | [1,...]
+    Replicas of __transaction_state; never more than there are nodes.
+transaction.state.log.segment.bytes | INT | 104857600 | [1,...]
+    Segment size of __transaction_state.
+transactional.id.expiration.ms | INT | 604800000 | [1,...]
+    How long a transactional id that nobody uses is kept.
 unclean.leader.election.enable | BOOLEAN | false
     Whether a replica that lost records may lead when no other can.
 """

@@ -18,9 +18,11 @@ from .fetch_session import FetchSessionCache
 from .groups import Groups
 from .metrics import Counter, Metrics
 from .topic_defaults import TopicDefaults
+from .transactions import Transactions
 
 if TYPE_CHECKING:
     from .coordinator.group import GroupCoordinator
+    from .coordinator.transaction import TransactionCoordinator
     from .telemetry import Telemetry
 
 T = TypeVar("T")
@@ -72,6 +74,7 @@ class BrokerContext:
     replica_manager: ReplicaManager
     log_manager: LogManager
     groups: Groups
+    transactions: Transactions
     producer_ids: ProducerIds
     fetch_sessions: FetchSessionCache
     topic_defaults: TopicDefaults
@@ -87,6 +90,11 @@ class BrokerContext:
     def group_coordinator(self) -> "GroupCoordinator":
         """The coordinator of the groups of this broker, made when it is first asked for."""
         return self.groups.coordinator
+
+    @property
+    def transaction_coordinator(self) -> "TransactionCoordinator":
+        """The coordinator of transactions of this broker, made when it is first asked for."""
+        return self.transactions.coordinator
 
     @property
     def telemetry(self) -> "Telemetry":

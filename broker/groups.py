@@ -62,7 +62,12 @@ class Groups:
         from .coordinator.replicated_offsets_log import ReplicatedOffsetsLog
 
         config = group_config(self._config)
-        log = ReplicatedOffsetsLog(config, self._replica_manager, self._log_manager)
+        log = ReplicatedOffsetsLog(
+            GROUP_METADATA_TOPIC,
+            config.offsets_commit_timeout_ms,
+            self._replica_manager,
+            self._log_manager,
+        )
         coordinator = self._coordinator = GroupCoordinator(config, self._environment, log)
         coordinator.use_defaults(consumer_defaults(self._values))
         coordinator.start()

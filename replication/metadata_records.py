@@ -284,8 +284,16 @@ GROUP_VERSION_FEATURE = "group.version"
 GROUP_VERSION = 1
 """From this level on there are groups of the consumer protocol (KIP-848)."""
 
+TRANSACTION_VERSION_FEATURE = "transaction.version"
+TRANSACTION_VERSION = 2
+"""From level 1 on their log has tagged fields; from 2 on each has its own epoch (KIP-890)."""
+
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {METADATA_VERSION_FEATURE: (7, METADATA_VERSION), GROUP_VERSION_FEATURE: (0, GROUP_VERSION)}
+    {
+        METADATA_VERSION_FEATURE: (7, METADATA_VERSION),
+        GROUP_VERSION_FEATURE: (0, GROUP_VERSION),
+        TRANSACTION_VERSION_FEATURE: (0, TRANSACTION_VERSION),
+    }
 )
 """The levels of each feature that this software can run at. A new cluster has the highest ones."""
 

@@ -137,6 +137,21 @@ class ClassicGroup(RebalancingGroup):
         self._restart_session(self.members.by_id[identity.member_id])
         return ErrorCode.NONE, self._taken()
 
+    def check_transactional_commit(self, identity: MemberIdentity, generation: int) -> ErrorCode:
+        """Whether a transaction may commit offsets. Who it consumes for is asked only if it says.
+
+        Before TxnOffsetCommit 3 nobody could say (KIP-447).
+        """
+        if self.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        is_outside = generation < 0 and self.state is GroupState.EMPTY
+        if is_outside or (generation < 0 and identity == (NO_MEMBER_ID, None)):
+            return ErrorCode.NONE
+        error = self.members.check(identity)
+        if not error and generation != self.generation:
+            error = ErrorCode.ILLEGAL_GENERATION
+        return error
+
     def delete(self, now_ms: int) -> ErrorCode:
         """Mark the group dead: NON_EMPTY_GROUP while it has members."""
         self._begin(now_ms)

@@ -13,17 +13,17 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ...clients.protocol.messages.create_topics import CreatableTopic
 from ...replication.cluster_image import ClusterDelta, ClusterImage
 from .consumer_commits import check_fetch
 from .consumer_group_description import ConsumerGroupDescription, described_consumers
 from .consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from .consumer_protocol import ConsumerProtocol
+from .fetched_offsets import Fetched, fetched_offsets
 from .group_actions import (
     Action,
     CancelTimer,
@@ -50,7 +50,7 @@ from .group_admin import (
 )
 from .group_config import ConsumerGroupConfig, GroupCoordinatorConfig
 from .group_partitions import GroupPartitions, shard_error
-from .group_records import CommittedOffset, OffsetKey, group_record, offset_record
+from .group_records import OffsetKey, group_record, offset_record
 from .group_shard import SHARD_ERRORS, Forgotten, GroupShard, PreparedCommit, ShardState
 from .group_timers import GroupTimers
 from .offsets import NOBODY, CommitRequest, FetchTopic, MemberClaim
@@ -65,18 +65,6 @@ _log = logging.getLogger(__name__)
 
 # Tombstones of one sweep are written in batches of this many, well below `max.message.bytes`.
 _TOMBSTONES_PER_BATCH = 1_000
-
-
-class FetchedTopic(NamedTuple):
-    """The committed offsets of one topic, which has the id that was asked for, or none."""
-
-    topic: str
-    topic_id: Uuid
-    partitions: Sequence[tuple[int, CommittedOffset]]
-
-
-Fetched: TypeAlias = tuple[ErrorCode, list[FetchedTopic]]
-"""The answer to an OffsetFetch of one group."""
 
 
 class GroupCoordinator:
@@ -229,7 +217,7 @@ class GroupCoordinator:
             return [offset.error or prepared for offset in request.offsets]
         if not prepared.entries:
             return prepared.errors
-        return self._write_commit(shard, request.group_id, prepared)
+        return self._write_commit(shard, request, prepared)
 
     def fetch_offsets(
         self,
@@ -241,16 +229,17 @@ class GroupCoordinator:
         """The committed offsets of some topics, or of all.
 
         Who claims to be a member must be one at that epoch (UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH).
-        With `require_stable` (KIP-447) the answer waits for the commits that are under way.
+        With `require_stable` (KIP-447) the answer waits for the commits that are under way, and is
+        UNSTABLE_OFFSET where a transaction has yet to decide.
         """
         under_way = self._last_commits.get(group_id) if require_stable else None
         # A write that is done and still here has not been applied yet: that is next in the loop.
         if under_way is None:
-            return self._fetched(group_id, topics, claim)
+            return self._fetched(group_id, topics, claim, require_stable)
         future: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
 
         def answer(_: object) -> None:
-            _settle(future, self._fetched(group_id, topics, claim))
+            _settle(future, self._fetched(group_id, topics, claim, require_stable))
 
         under_way.add_done_callback(answer)
         return future
@@ -317,10 +306,27 @@ class GroupCoordinator:
         raw = self._environment.random_uuid().hex()
         return f"{prefix}-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}"
 
+    # Transactions.
+
+    def marker_error(self, partition: int) -> ErrorCode:
+        """Why no marker may be written to the partition now: its groups are being loaded."""
+        shard = self._partitions.get(partition)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if shard_error(shard) else ErrorCode.NONE
+
+    def transaction_ended(self, partition: int, producer_id: int, is_commit: bool) -> None:
+        """The marker is in the log: the transaction's offsets count, or are forgotten."""
+        shard = self._partitions.get(partition)
+        if shard is not None:
+            shard.end_transaction(producer_id, is_commit, self._now_ms())
+
     # Offsets.
 
     def _fetched(
-        self, group_id: str, topics: Sequence[FetchTopic] | None, claim: MemberClaim
+        self,
+        group_id: str,
+        topics: Sequence[FetchTopic] | None,
+        claim: MemberClaim,
+        require_stable: bool,
     ) -> Fetched:
         shard = self._partitions.shard_of(group_id)
         error = shard_error(shard)
@@ -329,20 +335,11 @@ class GroupCoordinator:
             error = error or check_fetch(consumers, claim)
         if error or shard is None:
             return error, []
-        if topics is None:
-            every = shard.offsets.fetch_all(group_id)
-            return error, [FetchedTopic(topic, ZERO_UUID, list(by.items())) for topic, by in every]
-        return error, [
-            FetchedTopic(
-                wanted.topic,
-                wanted.topic_id,
-                list(zip(wanted.partitions, shard.offsets.fetch(group_id, wanted), strict=True)),
-            )
-            for wanted in topics
-        ]
+        pending = shard.pending if require_stable else None
+        return error, fetched_offsets(shard.offsets, pending, group_id, topics)
 
     def _write_commit(
-        self, shard: GroupShard, group_id: str, prepared: PreparedCommit
+        self, shard: GroupShard, request: CommitRequest, prepared: PreparedCommit
     ) -> Answer[list[ErrorCode]]:
         records = [
             offset_record(key, committed)
@@ -354,10 +351,11 @@ class GroupCoordinator:
         def written(outcome: Appended) -> None:
             error = append_error_to_client(outcome.error)
             if not outcome.error or outcome.error in MAY_SURVIVE:
-                shard.apply(prepared.entries, outcome.base_offset)
+                shard.apply(prepared.entries, outcome.base_offset, request.producer)
             _settle(future, [refused or error for refused in prepared.errors])
 
-        pending = self._partitions.append(shard, records, self._now_ms(), written)
+        group_id, producer = request.group_id, request.producer
+        pending = self._partitions.append(shard, records, self._now_ms(), written, producer)
         if pending is None:
             return future.result()
         self._last_commits[group_id] = pending

@@ -15,6 +15,7 @@ from ...clients.record.builder import RecordBatchBuilder
 from .group_config import GroupCoordinatorConfig
 from .group_records import GroupRecord
 from .group_shard import SHARD_ERRORS, GroupShard, ShardEvent, ShardState
+from .offsets import OffsetsProducer
 from .offsets_log import Appended, OffsetsLog
 from .offsets_topic import partition_for
 
@@ -111,6 +112,10 @@ class GroupPartitions:
     def shard_of(self, group_id: str) -> GroupShard | None:
         return self._shards.get(self.partition_of(group_id))
 
+    def get(self, partition: int) -> GroupShard | None:
+        """The partition's shard, if this broker leads it."""
+        return self._shards.get(partition)
+
     def all(self) -> list[GroupShard]:
         return list(self._shards.values())
 
@@ -129,9 +134,13 @@ class GroupPartitions:
         records: Sequence[GroupRecord],
         now_ms: int,
         written: Callable[[Appended], None],
+        producer: OffsetsProducer | None = None,
     ) -> asyncio.Future[Appended] | None:
-        """Append the records as one batch; `written` is called now or when the outcome is known."""
-        builder = RecordBatchBuilder()
+        """Append the records as one batch; `written` is called now or when the outcome is known.
+
+        With a producer the batch is part of its transaction.
+        """
+        builder = RecordBatchBuilder() if producer is None else _transactional(producer)
         for key, value in records:
             builder.append(now_ms, key, value)
         outcome = self._log.append(shard.partition, builder.build())
@@ -164,6 +173,14 @@ class GroupPartitions:
             then(ErrorCode.NONE if self.is_led(shard) else ErrorCode.NOT_COORDINATOR)
 
         last.add_done_callback(done)
+
+
+def _transactional(producer: OffsetsProducer) -> RecordBatchBuilder:
+    return RecordBatchBuilder(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        is_transactional=True,
+    )
 
 
 def shard_error(shard: GroupShard | None) -> ErrorCode:

@@ -8,7 +8,7 @@ A group id is that of a classic group or of one of the consumer protocol, never 
 that founds the one ends the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ from .group_actions import (
 from .group_config import GroupCoordinatorConfig
 from .group_conversion import upgrade
 from .group_records import (
+    CommittedOffset,
     GroupEntry,
     GroupRecord,
     OffsetEntry,
@@ -47,7 +48,14 @@ from .group_records import (
 )
 from .group_state import GroupState
 from .offset_expiry import consumer_expiry_rule, expiry_rule
-from .offsets import CommitRequest, OffsetStore, committed_offset, utf16_length
+from .offsets import (
+    CommitRequest,
+    OffsetsProducer,
+    OffsetStore,
+    committed_offset,
+    utf16_length,
+)
+from .pending_offsets import PendingOffsets
 from .shard_entries import ShardEntry, read_entry
 
 
@@ -108,8 +116,8 @@ class GroupShard:
         self.consumer_groups = ConsumerGroups()
         self.offsets = OffsetStore()
         self._config = config
-        # Offsets committed in transactions that the log has not ended yet, by producer id.
-        self._open_transactions: dict[int, list[OffsetEntry]] = {}
+        # Offsets committed in transactions that the log has not ended yet.
+        self.pending = PendingOffsets()
 
     def happened(self, event: ShardEvent) -> None:
         """Move on in `TRANSITIONS`."""
@@ -195,6 +203,9 @@ class GroupShard:
         self, request: CommitRequest, now_ms: int
     ) -> tuple[ErrorCode | PreparedCommit, list[Action]]:
         """Whether and what to write for a commit; an error code where all of it is refused."""
+        if request.producer is not None:
+            error = self._check_transactional(request, now_ms)
+            return error or self._prepared(request, now_ms), []
         consumers = self.consumer_groups.get(request.group_id)
         if consumers is not None:
             checked = check_commit(consumers, request)
@@ -219,6 +230,25 @@ class GroupShard:
             return error, actions
         return self._prepared(request, now_ms), actions
 
+    def _check_transactional(self, request: CommitRequest, now_ms: int) -> ErrorCode:
+        """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
+        identity, generation = request.identity, request.generation
+        consumers = self.consumer_groups.get(request.group_id)
+        if consumers is not None:
+            if generation < 0 and identity == (NO_MEMBER_ID, None):
+                return ErrorCode.NONE
+            checked = check_commit(consumers, request)
+            is_stale = checked is ErrorCode.STALE_MEMBER_EPOCH
+            error = checked if isinstance(checked, ErrorCode) else ErrorCode.NONE
+            return ErrorCode.ILLEGAL_GENERATION if is_stale else error
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if generation >= 0:
+                return ErrorCode.ILLEGAL_GENERATION
+            group = ClassicGroup(request.group_id, self._config, now_ms)
+            self.groups[request.group_id] = group
+        return group.check_transactional_commit(identity, generation)
+
     def _prepared(self, request: CommitRequest, now_ms: int) -> PreparedCommit:
         errors: list[ErrorCode] = []
         entries: list[OffsetEntry] = []
@@ -242,9 +272,13 @@ class GroupShard:
         group_ids: list[str] = []
         for group_id, group in self.groups.items():
             rule = expiry_rule(group, self._config.offsets_retention_ms, now_ms)
-            gone = [] if rule is None else self.offsets.expired(group_id, rule)
+            gone = [] if rule is None else self._expired(group_id, rule)
             offsets.extend(gone)
-            if self._is_idle(group) and len(gone) == len(self.offsets.keys(group_id)):
+            if (
+                self._is_idle(group)
+                and not self.pending.has_group(group_id)
+                and len(gone) == len(self.offsets.keys(group_id))
+            ):
                 group_ids.append(group_id)
         forgotten = with_tombstones(offsets, group_ids)
         return self._with_expired_consumers(forgotten, now_ms)
@@ -254,14 +288,26 @@ class GroupShard:
         for group in self.consumer_groups.all():
             group_id = group.group_id
             rule = consumer_expiry_rule(group, self._config.offsets_retention_ms, now_ms)
-            gone = self.offsets.expired(group_id, rule)
+            gone = self._expired(group_id, rule)
             forgotten.offsets.extend(gone)
             forgotten.records.extend(offset_tombstone(key) for key in gone)
-            is_idle = group.state is ConsumerGroupState.EMPTY
+            is_idle = group.state is ConsumerGroupState.EMPTY and not self.pending.has_group(
+                group_id
+            )
             if is_idle and len(gone) == len(self.offsets.keys(group_id)):
                 forgotten.records.extend(consumer_record(each) for each in group.tombstones())
                 consumer_group_ids.append(group_id)
         return forgotten._replace(consumer_group_ids=consumer_group_ids)
+
+    def _expired(
+        self, group_id: str, rule: Callable[[str, CommittedOffset], bool]
+    ) -> list[OffsetKey]:
+        """What goes by the rule, but nothing for which a transaction has written another."""
+        return [key for key in self.offsets.expired(group_id, rule) if not self.pending.has(key)]
+
+    def _keeps_nothing_but(self, group_id: str, gone: Sequence[OffsetKey]) -> bool:
+        is_awaited = self.pending.has_group(group_id)
+        return not is_awaited and len(gone) == len(self.offsets.keys(group_id))
 
     def offsets_of_topic(self, topic: str) -> Forgotten:
         """What is to go because its topic is gone."""
@@ -290,16 +336,26 @@ class GroupShard:
 
     # The log.
 
-    def apply(self, entries: Sequence[OffsetEntry], base_offset: int) -> None:
+    def apply(
+        self,
+        entries: Sequence[OffsetEntry],
+        base_offset: int,
+        producer: OffsetsProducer | None = None,
+    ) -> None:
         """Committed offsets are in the log, the first of them at `base_offset`."""
         for position, (key, committed) in enumerate(entries):
             assert committed is not None
-            self.offsets.apply(key, committed._replace(record_offset=base_offset + position))
+            committed = committed._replace(record_offset=base_offset + position)
+            if producer is None:
+                self.offsets.apply(key, committed)
+            else:
+                self.pending.add(producer.producer_id, [OffsetEntry(key, committed)])
 
     def replay(self, batch: RecordBatch) -> None:
         """Fold one batch of the log. Raises KafkaError(CORRUPT_MESSAGE)."""
         if batch.is_control:
-            self._end_transaction(batch)
+            is_commit = batch.control_type() is ControlRecordType.COMMIT
+            self.end_transaction(batch.producer_id, is_commit, batch.max_timestamp)
             return
         for record in batch.records():
             entry = read_entry(record.key or b"", record.value, record.offset)
@@ -308,7 +364,7 @@ class GroupShard:
             if not isinstance(entry, OffsetEntry):
                 self.fold(entry, batch.max_timestamp)
             elif batch.is_transactional and entry.committed is not None:
-                self._open_transactions.setdefault(batch.producer_id, []).append(entry)
+                self.pending.add(batch.producer_id, [entry])
             else:
                 self._replay_offset(entry, batch.max_timestamp)
 
@@ -347,16 +403,14 @@ class GroupShard:
         if entry.committed is not None and not is_known:
             self.groups[key.group_id] = ClassicGroup(key.group_id, self._config, now_ms)
 
-    def _end_transaction(self, batch: RecordBatch) -> None:
+    def end_transaction(self, producer_id: int, is_commit: bool, now_ms: int) -> None:
         """Pending offsets count once their transaction is committed, unless a later commit won."""
-        pending = self._open_transactions.pop(batch.producer_id, [])
-        if batch.control_type() is not ControlRecordType.COMMIT:
-            return
-        for entry in pending:
+        for entry in self.pending.end(producer_id):
             assert entry.committed is not None
             known = self.offsets.get(entry.key)
-            if known is None or known.record_offset < entry.committed.record_offset:
-                self._replay_offset(entry, batch.max_timestamp)
+            is_newer = known is None or known.record_offset < entry.committed.record_offset
+            if is_commit and is_newer:
+                self._replay_offset(entry, now_ms)
 
 
 def with_tombstones(offsets: list[OffsetKey], group_ids: list[str]) -> Forgotten:

@@ -29,8 +29,15 @@ class OffsetToCommit(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
 
 
+class OffsetsProducer(NamedTuple):
+    """The producer in whose transaction offsets are committed."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class CommitRequest(NamedTuple):
-    """An OffsetCommit, with what its version implies spelled out."""
+    """An OffsetCommit or TxnOffsetCommit, with what its version implies spelled out."""
 
     group_id: str
     identity: MemberIdentity
@@ -40,6 +47,8 @@ class CommitRequest(NamedTuple):
     # From version 9 a missing group is GROUP_ID_NOT_FOUND, before that ILLEGAL_GENERATION.
     knows_group_id_not_found: bool
     offsets: Sequence[OffsetToCommit]
+    # None where the offsets count at once.
+    producer: OffsetsProducer | None = None
 
 
 class FetchTopic(NamedTuple):
@@ -62,6 +71,9 @@ NOBODY = MemberClaim()
 
 NO_COMMITTED_OFFSET = CommittedOffset(NO_OFFSET, NO_LEADER_EPOCH, "", 0, None, ZERO_UUID)
 """The answer for a partition for which nothing was committed; no error goes with it."""
+
+UNSTABLE_OFFSET = NO_COMMITTED_OFFSET._replace(commit_timestamp_ms=-1)
+"""The answer for a partition whose offset a transaction has yet to decide (KIP-447)."""
 
 
 class OffsetStore:

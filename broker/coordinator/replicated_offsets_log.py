@@ -1,4 +1,4 @@
-"""`__consumer_offsets` as the replica manager keeps it."""
+"""`__consumer_offsets` and `__transaction_state` as the replica manager keeps them."""
 
 import asyncio
 
@@ -11,27 +11,26 @@ from ...storage.files import FileRegion
 from ...storage.log_manager import LogManager
 from ...storage.producer_entry import AppendOrigin
 from ...storage.unified_log import UnifiedLog
-from .group_config import GroupCoordinatorConfig
 from .offsets_log import Appended
-from .offsets_topic import OFFSETS_TOPIC
 
 
 class ReplicatedOffsetsLog:
     """Appends through the replica manager with acks=all; reads the local log to load."""
 
     def __init__(
-        self, config: GroupCoordinatorConfig, replicas: ReplicaManager, logs: LogManager
+        self, topic: str, timeout_ms: int, replicas: ReplicaManager, logs: LogManager
     ) -> None:
-        self._config = config
+        self._topic = topic
+        self._timeout_ms = timeout_ms
         self._replicas = replicas
         self._logs = logs
 
     def append(self, partition: int, batch: bytearray) -> Appended | asyncio.Future[Appended]:
         """See OffsetsLog."""
-        entry = AppendEntry(TopicPartition(OFFSETS_TOPIC, partition), memoryview(batch))
+        entry = AppendEntry(TopicPartition(self._topic, partition), memoryview(batch))
         request = AppendRequest(
             [entry],
-            timeout_ms=self._config.offsets_commit_timeout_ms,
+            timeout_ms=self._timeout_ms,
             origin=AppendOrigin.COORDINATOR,
         )
         answer = self._replicas.append_records(request)
@@ -63,11 +62,11 @@ class ReplicatedOffsetsLog:
         return records.read() if isinstance(records, FileRegion) else records
 
     def _log(self, partition: int) -> UnifiedLog:
-        log = self._logs.get_log(TopicPartition(OFFSETS_TOPIC, partition))
+        log = self._logs.get_log(TopicPartition(self._topic, partition))
         if log is None:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"The log of {OFFSETS_TOPIC}-{partition} is not on this broker.",
+                f"The log of {self._topic}-{partition} is not on this broker.",
             )
         return log
 

@@ -114,7 +114,8 @@ class _Entry:
         return Step(error, target)
 
     def react(self, event: TransactionEvent) -> TransactionReaction:
-        return REACTIONS[self.current.state, event]
+        is_dying = self.pending is TransactionState.DEAD
+        return REACTIONS[TransactionState.DEAD if is_dying else self.current.state, event]
 
 
 class TransactionShard:
@@ -163,7 +164,7 @@ class TransactionShard:
             case TransactionReaction.NEXT_EPOCH:
                 return self._next_epoch(entry, request, take, now_ms)
             case TransactionReaction.FENCE_AND_ABORT:
-                return self._fence(entry, ErrorCode.CONCURRENT_TRANSACTIONS, now_ms)
+                return self._fence(entry, ErrorCode.CONCURRENT_TRANSACTIONS, take, now_ms)
             case refusal:
                 return Step(_REFUSALS[refusal])
 
@@ -243,19 +244,28 @@ class TransactionShard:
         reaction = entry.react(event)
         if reaction in _REFUSALS:
             return Step(_REFUSALS[reaction])
-        next_id: int | None = NO_PRODUCER_ID
-        if bumps and current.is_epoch_exhausted:
-            next_id = take()
-            if next_id is None:
-                return None
+        is_exhausted = bumps and current.is_epoch_exhausted
+        next_id = take() if is_exhausted else NO_PRODUCER_ID
+        if next_id is None:
+            return None
         is_commit = reaction is TransactionReaction.PREPARE_COMMIT
         state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
         version = request.client_version
         return entry.move(current.prepared(state, version, next_id, now_ms))
 
-    def _fence(self, entry: _Entry, answer: ErrorCode, now_ms: int) -> Step:
+    def _fence(
+        self, entry: _Entry, answer: ErrorCode, take: TakeProducerId, now_ms: int
+    ) -> Step | None:
         """Abort for a producer that is not asked: nothing it sends from now on counts."""
         current = entry.current
+        state = TransactionState.PREPARE_ABORT
+        if self.transaction_version >= EPOCH_BUMP_VERSION:
+            # The decision takes an epoch as it is.
+            next_id = take() if current.is_epoch_exhausted else NO_PRODUCER_ID
+            if next_id is None:
+                return None
+            version = self.transaction_version
+            return entry.move(current.prepared(state, version, next_id, now_ms), answer)
         epoch = current.producer_epoch
         if not entry.has_failed_fence and epoch < EPOCH_MAX:
             epoch += 1
@@ -263,12 +273,7 @@ class TransactionShard:
             producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH
         )
         entry.has_failed_fence = True
-        bumps = self.transaction_version >= EPOCH_BUMP_VERSION
-        version = self.transaction_version if bumps else 0
-        target = entry.current.prepared(
-            TransactionState.PREPARE_ABORT, version, NO_PRODUCER_ID, now_ms
-        )
-        return entry.move(target, answer)
+        return entry.move(entry.current.prepared(state, 0, NO_PRODUCER_ID, now_ms), answer)
 
     # Time.
 
@@ -281,8 +286,10 @@ class TransactionShard:
             reaction = entry.react(TransactionEvent.TIME_OUT)
             if entry.pending is not None or not is_late or reaction is TransactionReaction.IGNORE:
                 continue
-            step = self._fence(entry, ErrorCode.NONE, now_ms)
-            assert step.target is not None
+            # Without another producer id the last epoch of all is taken, which nobody else has.
+            step = self._fence(entry, ErrorCode.NONE, lambda: NO_PRODUCER_ID, now_ms)
+            assert step is not None, "It has an id."
+            assert step.target is not None, "A fence is written."
             targets.append(step.target)
         return targets
 

@@ -2,8 +2,7 @@
 
 3 checks the client's software name and version (KIP-511); before 4, features whose lowest version
 is 0 are not shown, because clients could not read them (KAFKA-17011). The features are those that
-the metadata log has finalised: none is claimed whose protocol is not served, so that clients take
-no transactions.
+the metadata log has finalised: none is claimed whose protocol is not served.
 """
 
 import re

@@ -1,9 +1,10 @@
-"""FindCoordinator (key 10): which broker coordinates a group.
+"""FindCoordinator (key 10): which broker coordinates a group or a transactional id.
 
 Versions 0-6; from v4 several keys at once (KIP-699). The coordinator is the leader of the group's
-partition of `__consumer_offsets`, which is created when it is first asked for; the answer waits
-for that. Transactional ids (type 1) and share groups (type 2) are not served: they are answered
-INVALID_REQUEST, as Kafka answers for a type that is switched off, which clients do not retry.
+partition of `__consumer_offsets`, or of the transactional id's (type 1) of `__transaction_state`,
+which is created when it is first asked for; the answer waits for that. Share groups (type 2) are
+not served: they are answered INVALID_REQUEST, as Kafka answers for a type that is switched off,
+which clients do not retry.
 """
 
 from collections.abc import Coroutine, Sequence
@@ -15,11 +16,12 @@ from ...clients.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from ...replication.topic_names import TRANSACTION_STATE_TOPIC
 from ..context import BrokerContext, RequestContext
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
+from ..coordinator.transaction_config import transaction_topic
 
-_GROUP = 0
-_KEY_TYPES = {1: "Transactions are", 2: "Share groups are"}
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _FIRST_WITH_SEVERAL = 4
 _NO_NODE = -1
 _CREATE_TIMEOUT_MS = 30_000
@@ -30,29 +32,40 @@ def handle(
 ) -> FindCoordinatorResponse | Coroutine[object, object, FindCoordinatorResponse]:
     several = context.api_version >= _FIRST_WITH_SEVERAL
     keys = request.coordinator_keys if several else [request.key]
-    if request.key_type != _GROUP:
-        kind = _KEY_TYPES.get(request.key_type, "Coordinators of this type are")
-        sentence = f"{kind} not served by this broker."
+    if request.key_type not in (_GROUP, _TRANSACTION):
+        kind = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
+        sentence = f"{kind} are not served by this broker."
         refused = [_none(key, ErrorCode.INVALID_REQUEST, sentence) for key in keys]
         return _response(refused, several)
-    if OFFSETS_TOPIC in broker.controller.image.topics_by_name:
-        return _response([_coordinator(broker, context, key) for key in keys], several)
-    return _create_then_respond(broker, context, keys, several)
+    topic = OFFSETS_TOPIC if request.key_type == _GROUP else TRANSACTION_STATE_TOPIC
+    if topic in broker.controller.image.topics_by_name:
+        return _response([_coordinator(broker, context, topic, key) for key in keys], several)
+    return _create_then_respond(broker, context, topic, keys)
 
 
 async def _create_then_respond(
-    broker: BrokerContext, context: RequestContext, keys: Sequence[str], several: bool
+    broker: BrokerContext, context: RequestContext, name: str, keys: Sequence[str]
 ) -> FindCoordinatorResponse:
-    topic = broker.group_coordinator.internal_topic(OFFSETS_TOPIC)
+    topic = (
+        broker.group_coordinator.internal_topic(name)
+        if name == OFFSETS_TOPIC
+        else transaction_topic(broker.transaction_coordinator.config)
+    )
     creation = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
     # Where it could not be created there is no leader, and the client is told to try again.
     await broker.controller.create_topics(creation)
-    return _response([_coordinator(broker, context, key) for key in keys], several)
+    found = [_coordinator(broker, context, name, key) for key in keys]
+    return _response(found, context.api_version >= _FIRST_WITH_SEVERAL)
 
 
-def _coordinator(broker: BrokerContext, context: RequestContext, key: str) -> Coordinator:
+def _coordinator(
+    broker: BrokerContext, context: RequestContext, topic: str, key: str
+) -> Coordinator:
     image = broker.controller.image
-    state = image.partition(OFFSETS_TOPIC, broker.group_coordinator.partition_of(key))
+    coordinator = (
+        broker.group_coordinator if topic == OFFSETS_TOPIC else broker.transaction_coordinator
+    )
+    state = image.partition(topic, coordinator.partition_of(key))
     leader = None if state is None else image.brokers.get(state.leader)
     endpoint = None if leader is None else leader.endpoints.get(context.listener)
     if leader is None or leader.fenced or endpoint is None:

@@ -1,29 +1,42 @@
 """InitProducerId (key 22): an id and an epoch for a producer.
 
 Versions 0-5. An idempotent producer (no transactional id) gets a fresh id with epoch 0 every time,
-also when it names the id it had (KIP-360, v3). Transactions are not served yet: a transactional id
-is answered UNSUPPORTED_VERSION, which no client retries, so the application hears of it at once.
+also when it names the id it had (KIP-360, v3). A transactional id keeps its producer id; each time
+its epoch is the next, and a transaction that was left open is aborted first, for which the client
+is to come again. Before v4 a producer that is fenced is told of its epoch.
 """
 
+import asyncio
 from collections.abc import Coroutine
+from functools import partial
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from ..context import BrokerContext, RequestContext
+from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.producer_ids import ProducerIds
+from ..coordinator.transaction import ProducerIdentity
+from ..coordinator.transaction_shard import Initialization
 
 _NONE = -1
+_FIRST_KNOWING_PRODUCER_FENCED = 4
+
+_Response = (
+    InitProducerIdResponse
+    | Later[ProducerIdentity]
+    | Coroutine[object, object, InitProducerIdResponse]
+)
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse | Coroutine[object, object, InitProducerIdResponse]:
-    error = _error(request)
-    if error:
-        return InitProducerIdResponse(error_code=error, producer_id=_NONE, producer_epoch=_NONE)
+) -> _Response:
+    if (request.producer_id != _NONE) != (request.producer_epoch != _NONE):
+        return _failed(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None:
+        return _transactional(broker, context.api_version, request, request.transactional_id)
     producer_id = broker.producer_ids.next_if_there()
     if producer_id is None:
         return _later(broker.producer_ids)
@@ -35,19 +48,48 @@ async def _later(producer_ids: ProducerIds) -> InitProducerIdResponse:
         producer_id = await producer_ids.next_id()
     except KafkaError:
         # Whatever keeps the controller from answering passes; clients retry this code.
-        return InitProducerIdResponse(
-            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            producer_id=_NONE,
-            producer_epoch=_NONE,
-        )
+        return _failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
-def _error(request: InitProducerIdRequest) -> ErrorCode:
-    names_id = request.producer_id != _NONE
-    names_epoch = request.producer_epoch != _NONE
-    if request.transactional_id == "" or names_id != names_epoch:
-        return ErrorCode.INVALID_REQUEST
-    if request.transactional_id is not None:
-        return ErrorCode.UNSUPPORTED_VERSION
-    return ErrorCode.NONE
+def _transactional(
+    broker: BrokerContext, version: int, request: InitProducerIdRequest, transactional_id: str
+) -> _Response:
+    known = (request.producer_id, request.producer_epoch)
+    initialization = Initialization(
+        transactional_id,
+        request.transaction_timeout_ms,
+        None if request.producer_id == _NONE else known,
+    )
+    coordinator = broker.transaction_coordinator
+    answer = coordinator.initialize(initialization, broker.producer_ids.next_if_there)
+    if answer is None:
+        return _with_new_producer_id(broker, version, initialization)
+    if isinstance(answer, asyncio.Future):
+        return Later(answer, partial(_response, version))
+    return _response(version, answer)
+
+
+async def _with_new_producer_id(
+    broker: BrokerContext, version: int, initialization: Initialization
+) -> InitProducerIdResponse:
+    try:
+        producer_id = await broker.producer_ids.next_id()
+    except KafkaError:
+        return _failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    answer = broker.transaction_coordinator.initialize(initialization, lambda: producer_id)
+    assert answer is not None, "A producer id is there."
+    return _response(version, await answer if isinstance(answer, asyncio.Future) else answer)
+
+
+def _response(version: int, identity: ProducerIdentity) -> InitProducerIdResponse:
+    error, producer_id, producer_epoch = identity
+    if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_KNOWING_PRODUCER_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(
+        error_code=error, producer_id=producer_id, producer_epoch=producer_epoch
+    )
+
+
+def _failed(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_id=_NONE, producer_epoch=_NONE)

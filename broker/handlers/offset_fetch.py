@@ -2,8 +2,9 @@
 
 Versions 1-10. A partition without one is answered with offset -1 and no error, and so is a group
 that does not exist. v2 all topics (null), error at the top; v7 `require_stable` waits for commits
-that are under way (KIP-447); v8 several groups (KIP-709); v9 member id and
-epoch, which a group of the consumer protocol checks (KIP-848); v10 names topics by their ids.
+that are under way, and is told where a transaction has yet to decide (KIP-447); v8 several groups
+(KIP-709); v9 member id and epoch, which a group of the consumer protocol checks (KIP-848); v10
+names topics by their ids.
 """
 
 import asyncio
@@ -24,9 +25,16 @@ from ...clients.protocol.messages.offset_fetch import (
 )
 from ...replication.cluster_image import ClusterImage
 from ..context import BrokerContext, RequestContext
-from ..coordinator.group import Answer, Fetched, FetchedTopic
+from ..coordinator.fetched_offsets import Fetched, FetchedTopic
+from ..coordinator.group import Answer
 from ..coordinator.group_records import CommittedOffset
-from ..coordinator.offsets import NO_COMMITTED_OFFSET, NOBODY, FetchTopic, MemberClaim
+from ..coordinator.offsets import (
+    NO_COMMITTED_OFFSET,
+    NOBODY,
+    UNSTABLE_OFFSET,
+    FetchTopic,
+    MemberClaim,
+)
 
 _FIRST_WITH_TOP_LEVEL_ERROR = 2
 _FIRST_WITH_SEVERAL_GROUPS = 8
@@ -130,7 +138,7 @@ def _topic(topic: FetchedTopic, by_id: bool) -> OffsetFetchResponseTopics:
                 committed_offset=committed.offset,
                 committed_leader_epoch=committed.leader_epoch,
                 metadata=committed.metadata,
-                error_code=error,
+                error_code=error or _stability(committed),
             )
             for partition, committed in topic.partitions
         ],
@@ -174,5 +182,10 @@ def _partition(
         committed_offset=committed.offset,
         committed_leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
-        error_code=error,
+        error_code=error or _stability(committed),
     )
+
+
+def _stability(committed: CommittedOffset) -> ErrorCode:
+    is_undecided = committed is UNSTABLE_OFFSET
+    return ErrorCode.UNSTABLE_OFFSET_COMMIT if is_undecided else ErrorCode.NONE

@@ -6,10 +6,12 @@ is closed instead, so that the producer notices. Bytes that cannot be cut into b
 every partition of the request with CORRUPT_MESSAGE. From 10 on, NOT_LEADER_OR_FOLLOWER comes with
 the leader's address (KIP-951).
 
-Transactions are not served: a transactional batch is refused with INVALID_TXN_STATE, because no
-coordinator could ever end its transaction, and the last stable offset would stand still for ever.
+The first batch of a transaction in a partition is appended only if the coordinator knows of the
+partition; from 12 on it learns of it here (`transaction_membership.py`, KIP-890). Transactional
+batches of a request that names no transactional id fail all of it.
 """
 
+from collections.abc import Coroutine
 from struct import Struct
 from typing import TypeAlias
 
@@ -40,9 +42,16 @@ _CODEC_MASK = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
 
-_NO_BATCHES = ErrorCode.CORRUPT_MESSAGE, None
+_Objection: TypeAlias = tuple[ErrorCode, str | None]
+
+_NO_BATCHES: _Objection = ErrorCode.CORRUPT_MESSAGE, None
 """The bytes cannot be cut into batches: a length or a magic that none has."""
+_TRANSACTIONAL_BATCH: _Objection = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
+"""Only a request that names its transactional id may hold such a batch."""
 _NOT_ONE_BATCH = "must have exactly one record batch per partition"
+
+_FIRST_KNOWING_ABORTABLE = 11
+_FIRST_ADDING_PARTITIONS = 12
 
 _Results: TypeAlias = list[PartitionAppendResult]
 """One for each partition, in the request's order."""
@@ -50,7 +59,7 @@ _Results: TypeAlias = list[PartitionAppendResult]
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Later[_Results] | None:
+) -> ProduceResponse | Later[_Results] | Coroutine[object, object, ProduceResponse | None] | None:
     """Append what can be appended; each partition is answered by itself."""
     version = context.api_version
     entries: list[AppendEntry] = []
@@ -62,13 +71,13 @@ def handle(
             partition = TopicPartition(name, data.index)
             records = data.records
             objection = _objection(version, name, records)
-            if objection is None and request.transactional_id is not None:
-                objection = ErrorCode.INVALID_TXN_STATE, None
-            if objection is _NO_BATCHES:
-                # Kafka looks through all of them for transactions before it does anything.
-                return _answer(broker, context, request, _all_refused(request, _NO_BATCHES[0]))
+            if objection is _TRANSACTIONAL_BATCH and request.transactional_id is not None:
+                objection = None
             if objection is not None:
                 code, message = objection
+                if objection is _NO_BATCHES or objection is _TRANSACTIONAL_BATCH:
+                    # Kafka looks through all of them for transactions before it does anything.
+                    return _answer(broker, context, request, _all_refused(request, code))
                 if name and broker.controller.image.partition(name, data.index) is None:
                     # Kafka asks that first; here it is soon enough for what is refused anyway.
                     code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
@@ -82,6 +91,8 @@ def handle(
         results = _in_order(refused, _wrong_acks(broker, entries))
         return _answer(broker, context, request, results)
     broker.bytes_in.value += nbytes
+    if request.transactional_id is not None and entries:
+        return _in_transaction(broker, context, request, (refused, entries))
     appending = AppendRequest(entries, request.acks, request.timeout_ms)
     outcome = broker.replica_manager.append_records(appending) if entries else []
     if isinstance(outcome, list):
@@ -91,6 +102,28 @@ def handle(
         return _answered(broker, context, request, _in_order(refused, results))
 
     return Later(outcome, respond)
+
+
+def _in_transaction(
+    broker: BrokerContext,
+    context: RequestContext,
+    request: ProduceRequest,
+    parts: tuple[dict[int, PartitionAppendResult], list[AppendEntry]],
+) -> ProduceResponse | Coroutine[object, object, ProduceResponse | None] | None:
+    """Append what its transaction may write; non-transactional batches go with the others."""
+    from ..transaction_membership import Support
+    from ..transactional_append import append_in_transaction
+
+    version = context.api_version
+    support = Support(version >= _FIRST_ADDING_PARTITIONS, version >= _FIRST_KNOWING_ABORTABLE)
+    outcome = append_in_transaction(broker, request, parts, support)
+    if isinstance(outcome, list):
+        return _answer(broker, context, request, outcome)
+
+    async def later() -> ProduceResponse | None:
+        return _answer(broker, context, request, await outcome)
+
+    return later()
 
 
 def _in_order(refused: dict[int, PartitionAppendResult], results: _Results) -> _Results:
@@ -122,9 +155,7 @@ def _topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) ->
     return "" if known is None else known.name
 
 
-def _objection(
-    version: int, topic: str, records: Chunk | None
-) -> tuple[ErrorCode, str | None] | None:
+def _objection(version: int, topic: str, records: Chunk | None) -> _Objection | None:
     """What is wrong with one partition's records before the log is asked; nearly always nothing.
 
     One look at the header finds that out. Otherwise the questions are asked one by one in Kafka's
@@ -143,7 +174,7 @@ def _objection(
     return _first_objection(version, records)
 
 
-def _first_objection(version: int, records: memoryview) -> tuple[ErrorCode, str | None] | None:
+def _first_objection(version: int, records: memoryview) -> _Objection | None:
     size = len(records)
     if size < _LOG_OVERHEAD:
         return _refused(version, _NOT_ONE_BATCH)
@@ -168,9 +199,7 @@ def _first_objection(version: int, records: memoryview) -> tuple[ErrorCode, str 
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {version} are not allowed to use ZStandard compression",
         )
-    if attributes & _TRANSACTIONAL:
-        return ErrorCode.INVALID_TXN_STATE, "Transactions are not served"
-    return None
+    return _TRANSACTIONAL_BATCH if attributes & _TRANSACTIONAL else None
 
 
 def _refused(version: int, rule: str) -> tuple[ErrorCode, str]:

@@ -155,6 +155,11 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.DELETE_RECORDS, "DeleteRecords", 0, 2, 2),
         Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5, 2),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
+        Api(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 5, 3),
+        Api(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4, 3),
+        Api(ApiKey.END_TXN, "EndTxn", 0, 5, 3),
+        Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 1, 2, 1),
+        Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 5, 3),
         Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
         Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, 2),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, 2),
@@ -178,6 +183,8 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", 0, 0, 0),
         Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, 0),
+        Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, 0),
+        Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 2, 0),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, 0),
     )
 }

@@ -49,8 +49,7 @@ def test_the_file_of_a_kafka_node_works_as_it_is() -> None:
     assert config.remote_storage is None
     warnings = config_warnings(config)
     assert warnings == [
-        "3 of Kafka's properties have no effect here: num.network.threads, num.io.threads,"
-        " transaction.state.log.replication.factor"
+        "2 of Kafka's properties have no effect here: num.network.threads, num.io.threads"
     ]
 
 

@@ -28,11 +28,3 @@ def test_idempotent_producers_produce(broker: BrokerProcess) -> None:
             producer.produce("topic", f"{number}", on_delivery=delivered)
         assert producer.flush(30) == 0
     assert outcomes == [None] * 200
-
-
-def test_transactional_producers_hear_that_they_are_not_served(broker: BrokerProcess) -> None:
-    settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": "tx"}
-    producer = confluent_kafka.Producer(settings)
-    # librdkafka looks for a coordinator until its time is over; others give up at once.
-    with pytest.raises(confluent_kafka.KafkaException):
-        producer.init_transactions(2)

@@ -27,7 +27,11 @@ from .twins import Side, Twins, prepare
 pytestmark = pytest.mark.requires("java", "mvn")
 
 # Importing them fills the table.
-for module in ("requests_of_administration", "requests_of_data_and_groups"):
+for module in (
+    "requests_of_administration",
+    "requests_of_data_and_groups",
+    "requests_of_transactions",
+):
     import_module(f"{__package__}.{module}")
 
 SETTINGS = {

@@ -38,7 +38,11 @@ def test_a_new_cluster_begins_with_its_feature_level_and_its_own_broker() -> Non
         controller.start(registration())
         image = controller.image
         assert (image.cluster_id, image.controller_id) == (CLUSTER_ID, 1)
-        assert image.features == {"metadata.version": 30, "group.version": 1}
+        assert image.features == {
+            "metadata.version": 30,
+            "group.version": 1,
+            "transaction.version": 2,
+        }
         broker = image.brokers[1]
         assert broker.is_active
         assert broker.endpoints["PLAINTEXT"].port == 9092

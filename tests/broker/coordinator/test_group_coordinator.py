@@ -6,7 +6,8 @@ from typing import TypeVar, cast
 
 import pytest
 
-from tierlog.broker.coordinator.group import Answer, Fetched, GroupCoordinator
+from tierlog.broker.coordinator.fetched_offsets import Fetched
+from tierlog.broker.coordinator.group import Answer, GroupCoordinator
 from tierlog.broker.coordinator.group_actions import (
     GroupProtocol,
     JoinRequest,

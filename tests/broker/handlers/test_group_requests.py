@@ -103,9 +103,7 @@ def test_the_first_search_for_a_coordinator_makes_the_topic_and_finds_it(tmp_pat
         assert {each.port for each in again.coordinators} == {fresh.port}
 
 
-@pytest.mark.parametrize(
-    ("key_type", "words"), [(1, "Transactions"), (2, "Share groups"), (9, "Coordinators")]
-)
+@pytest.mark.parametrize(("key_type", "words"), [(2, "Share groups"), (9, "Coordinators")])
 def test_coordinators_that_are_not_served_are_refused_in_words(
     client: RawClient, key_type: int, words: str
 ) -> None:
@@ -120,20 +118,11 @@ def test_coordinators_that_are_not_served_are_refused_in_words(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_idempotent_producers_get_ids_and_transactional_ones_a_clear_no(
-    client: RawClient, version: int
-) -> None:
+def test_idempotent_producers_get_ids(client: RawClient, version: int) -> None:
     request = InitProducerIdRequest(transactional_id=None)
     answers = [client.ask(request, version, InitProducerIdResponse) for _ in range(3)]
     assert len({answer.producer_id for answer in answers}) == 3
     assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(0, 0)}
-    for transactional_id, error in (
-        ("tx", ErrorCode.UNSUPPORTED_VERSION),
-        ("", ErrorCode.INVALID_REQUEST),
-    ):
-        request = InitProducerIdRequest(transactional_id=transactional_id)
-        refused = client.ask(request, version, InitProducerIdResponse)
-        assert (refused.error_code, refused.producer_id) == (error, -1)
 
 
 def joined(client: RawClient, group_id: str, version: int) -> JoinGroupResponse:

@@ -23,11 +23,14 @@ from pathlib import Path
 
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.probe import free_port
-from tierlog.clients.protocol.api import SERVED
+from tierlog.clients.protocol.api import SERVED, ApiKey
 
 from .golden import FOLDER, Golden
 
 LONGEST = 1500
+KAFKA = "java-4.3.1"
+BETWEEN_BROKERS = {(ApiKey.ADD_PARTITIONS_TO_TXN, 5), (ApiKey.WRITE_TXN_MARKERS, 2)}
+"""What the Kafka says to itself, through its advertised address."""
 TOPIC = "golden"
 
 
@@ -74,7 +77,8 @@ class Conversation:
         api = SERVED.get(key)
         if api is None or not api.serves(version):
             return
-        place = key, version, direction, self._client
+        client = KAFKA if (key, version) in BETWEEN_BROKERS else self._client
+        place = key, version, direction, client
         best = self._kept.get(place)
         if best is None or len(best) < len(frame) <= LONGEST or len(frame) < len(best) > LONGEST:
             self._kept[place] = frame
@@ -127,6 +131,7 @@ def confluent_kafka(bootstrap: str) -> None:
         while time.monotonic() < deadline:
             consumer.poll(0.2)
         consumer.close()
+    _transactions(bootstrap, topic)
     leaver = client.Consumer({**reading, "group.id": "golden-leaver"})
     leaver.subscribe([topic])
     leaver.poll(5)
@@ -144,6 +149,22 @@ def confluent_kafka(bootstrap: str) -> None:
     admin.describe_consumer_groups(["golden-librdkafka"])["golden-librdkafka"].result()
     admin.delete_consumer_groups(["golden-leaver"])["golden-leaver"].result()
     admin.delete_topics([topic])[topic].result()
+
+
+def _transactions(bootstrap: str, topic: str) -> None:
+    """One transaction with offsets that is committed, one that is aborted."""
+    client = import_module("confluent_kafka")
+    server = {"bootstrap.servers": bootstrap}
+    producer = client.Producer({**server, "transactional.id": "golden-librdkafka"})
+    consumer = client.Consumer({**server, "group.id": "golden-transactions"})
+    producer.init_transactions(30)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce(topic, b"in a transaction")
+        offsets = [client.TopicPartition(topic, 0, 1)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+        end(30)
+    consumer.close()
 
 
 def kafka_python(bootstrap: str) -> None:
@@ -267,7 +288,21 @@ def java_partition_tools(server: tuple[str, str], topic: str) -> None:
     run_tool("kafka-leader-election", *server, "--election-type", "preferred", *partition)
     run_tool("kafka-metadata-quorum", *server, "describe", "--status")
     run_tool("kafka-transactions", *server, "describe-producers", *partition)
+    java_transactions(server, topic)
     run_tool("kafka-cluster", "unregister", *server, "--id", "77", check=False)
+
+
+def java_transactions(server: tuple[str, str], topic: str) -> None:
+    """A transactional producer, and who looks after it."""
+    producing = ("--topic", topic, "--num-records", "5", "--record-size", "10")
+    how = ("--throughput", "-1", "--transactional-id", "golden-java")
+    run_tool("kafka-producer-perf-test", *server, *producing, *how)
+    transactions = ("kafka-transactions", *server)
+    run_tool(*transactions, "list")
+    run_tool(*transactions, "describe", "--transactional-id", "golden-java")
+    partition = ("--topic", topic, "--partition", "0")
+    marker = ("--producer-id", "77", "--producer-epoch", "0", "--coordinator-epoch", "0")
+    run_tool(*transactions, "abort", *partition, *marker)
 
 
 def java_config_tools(server: tuple[str, str], topic: str) -> None:
@@ -286,7 +321,7 @@ def java_config_tools(server: tuple[str, str], topic: str) -> None:
 CLIENTS = {
     f"confluent-kafka-{importlib.metadata.version('confluent-kafka')}": confluent_kafka,
     f"kafka-python-{importlib.metadata.version('kafka-python')}": kafka_python,
-    "java-4.3.1": java_tools,
+    KAFKA: java_tools,
 }
 
 

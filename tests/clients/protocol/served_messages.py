@@ -6,15 +6,6 @@ from typing import TypeVar
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.api import SERVED, request_class, response_class
-from tierlog.clients.protocol.messages import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
-    describe_transactions,
-    end_txn,
-    list_transactions,
-    txn_offset_commit,
-    write_txn_markers,
-)
 from tierlog.clients.protocol.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
 )
@@ -28,24 +19,6 @@ M = TypeVar("M", bound=Struct)
 MESSAGES_PER_VERSION = 60
 """Enough for every field to be null, empty and full at least once; a test sees to it."""
 
-NOT_SERVED_YET: list[type[Message]] = [
-    add_offsets_to_txn.AddOffsetsToTxnRequest,
-    add_offsets_to_txn.AddOffsetsToTxnResponse,
-    add_partitions_to_txn.AddPartitionsToTxnRequest,
-    add_partitions_to_txn.AddPartitionsToTxnResponse,
-    describe_transactions.DescribeTransactionsRequest,
-    describe_transactions.DescribeTransactionsResponse,
-    end_txn.EndTxnRequest,
-    end_txn.EndTxnResponse,
-    list_transactions.ListTransactionsRequest,
-    list_transactions.ListTransactionsResponse,
-    txn_offset_commit.TxnOffsetCommitRequest,
-    txn_offset_commit.TxnOffsetCommitResponse,
-    write_txn_markers.WriteTxnMarkersRequest,
-    write_txn_markers.WriteTxnMarkersResponse,
-]
-"""Messages that are declared before their API is served."""
-
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.-_ äß€漢字😀\x00"
 
@@ -53,7 +26,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.-_ äß€漢字😀\x00"
 def message_classes() -> list[type[Message]]:
     """All requests and responses that we serve, and the values inside JoinGroup and SyncGroup."""
     served = [make(key) for key in SERVED for make in (request_class, response_class)]
-    return [*served, *NOT_SERVED_YET, ConsumerProtocolSubscription, ConsumerProtocolAssignment]
+    return [*served, ConsumerProtocolSubscription, ConsumerProtocolAssignment]
 
 
 def versions_of(classes: list[type[Message]]) -> list[tuple[type[Message], int]]:

@@ -1,0 +1,38 @@
+"""AddOffsetsToTxn (key 25), versions 0-4: a transaction is about to commit offsets of a group.
+
+The group's partition of `__consumer_offsets` becomes part of the transaction. Before 2 a fenced
+producer is told of its epoch. From TxnOffsetCommit 5 on clients need not ask (KIP-890).
+"""
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from ...clients.topic_partition import TopicPartition
+from ..context import BrokerContext, Later, RequestContext
+from ..coordinator.offsets_topic import OFFSETS_TOPIC
+from ..coordinator.transaction_shard import Addition
+
+_FIRST_KNOWING_PRODUCER_FENCED = 2
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | Later[ErrorCode]:
+    def respond(error: ErrorCode) -> AddOffsetsToTxnResponse:
+        is_old = context.api_version < _FIRST_KNOWING_PRODUCER_FENCED
+        if error is ErrorCode.PRODUCER_FENCED and is_old:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        return AddOffsetsToTxnResponse(error_code=error)
+
+    partition = broker.group_coordinator.partition_of(request.group_id)
+    answer = broker.transaction_coordinator.add_partitions(
+        Addition(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            frozenset({TopicPartition(OFFSETS_TOPIC, partition)}),
+        )
+    )
+    return respond(answer) if isinstance(answer, ErrorCode) else Later(answer, respond)

@@ -1,0 +1,132 @@
+"""AddPartitionsToTxn (key 24), versions 0-5: partitions that a transaction is about to write to.
+
+0-3 come from clients with one transaction, 4 and 5 from brokers with several, which may also only
+look whether the partitions are there (KIP-890). A partition that does not exist is refused, and the
+others of its transaction are then not attempted. Before 2 a fenced producer is told of its epoch.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from ...clients.topic_partition import TopicPartition
+from ...replication.cluster_image import ClusterImage
+from ..context import BrokerContext, RequestContext
+from ..coordinator.transaction_metadata import EPOCH_BUMP_VERSION
+from ..coordinator.transaction_shard import Addition
+
+_FIRST_BATCHED = 4
+_FIRST_KNOWING_PRODUCER_FENCED = 2
+
+_Errors = Mapping[TopicPartition, ErrorCode]
+_Result = tuple[AddPartitionsToTxnTransaction, "_Errors | asyncio.Future[ErrorCode]"]
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse | Coroutine[object, object, AddPartitionsToTxnResponse]:
+    if context.api_version >= _FIRST_BATCHED:
+        transactions = request.transactions
+    else:
+        transactions = [
+            AddPartitionsToTxnTransaction(
+                transactional_id=request.v3_and_below_transactional_id,
+                producer_id=request.v3_and_below_producer_id,
+                producer_epoch=request.v3_and_below_producer_epoch,
+                topics=request.v3_and_below_topics,
+            )
+        ]
+    version = context.api_version
+    results = [(each, _added(broker, version, each)) for each in transactions]
+    if any(isinstance(result, asyncio.Future) for _, result in results):
+        return _later(version, results)
+    return _response(version, results)
+
+
+async def _later(version: int, results: Sequence[_Result]) -> AddPartitionsToTxnResponse:
+    settled: list[_Result] = []
+    for transaction, result in results:
+        if isinstance(result, asyncio.Future):
+            error = _known_to(version, await result)
+            settled.append((transaction, dict.fromkeys(_partitions(transaction.topics), error)))
+        else:
+            settled.append((transaction, result))
+    return _response(version, settled)
+
+
+def _added(
+    broker: BrokerContext, version: int, transaction: AddPartitionsToTxnTransaction
+) -> "_Errors | asyncio.Future[ErrorCode]":
+    partitions = _partitions(transaction.topics)
+    unknown = _unknown(broker.controller.image, partitions)
+    if unknown:
+        rest = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        return {**rest, **dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
+    addition = Addition(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        frozenset(partitions),
+        EPOCH_BUMP_VERSION if version >= _FIRST_BATCHED else 0,
+    )
+    if transaction.verify_only:
+        return broker.transaction_coordinator.verify_partitions(addition)
+    answer = broker.transaction_coordinator.add_partitions(addition)
+    if isinstance(answer, asyncio.Future):
+        return answer
+    return dict.fromkeys(partitions, _known_to(version, answer))
+
+
+def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
+
+
+def _unknown(image: ClusterImage, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    return [each for each in partitions if image.partition(each.topic, each.partition) is None]
+
+
+def _known_to(version: int, error: ErrorCode) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_KNOWING_PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+def _response(version: int, results: Sequence[_Result]) -> AddPartitionsToTxnResponse:
+    answers = [
+        AddPartitionsToTxnResult(
+            transactional_id=transaction.transactional_id,
+            topic_results=_topic_results(transaction.topics, errors),
+        )
+        for transaction, errors in results
+        if not isinstance(errors, asyncio.Future)
+    ]
+    if version >= _FIRST_BATCHED:
+        return AddPartitionsToTxnResponse(results_by_transaction=answers)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=answers[0].topic_results)
+
+
+def _topic_results(
+    topics: Sequence[AddPartitionsToTxnTopic], errors: _Errors
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=number,
+                    partition_error_code=errors[TopicPartition(topic.name, number)],
+                )
+                for number in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,43 @@
+"""DescribeTransactions (key 65), version 0: transactional ids from their coordinator (KIP-664).
+
+While a decided transaction waits for its markers, its partitions are those that have none yet.
+"""
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+from ..context import BrokerContext, RequestContext
+from ..coordinator.transaction_metadata import Transaction
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    coordinator = broker.transaction_coordinator
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            _state(transactional_id, coordinator.describe(transactional_id))
+            for transactional_id in request.transactional_ids
+        ]
+    )
+
+
+def _state(transactional_id: str, found: Transaction | ErrorCode) -> TransactionState:
+    if isinstance(found, ErrorCode):
+        return TransactionState(error_code=found, transactional_id=transactional_id)
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(found.partitions):
+        topics.setdefault(topic, []).append(partition)
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=found.state.value,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.start_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=[TopicData(topic=topic, partitions=those) for topic, those in topics.items()],
+    )

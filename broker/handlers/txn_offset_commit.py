@@ -1,0 +1,137 @@
+"""TxnOffsetCommit (key 28), versions 0-5: positions of a group that count once a transaction does.
+
+The group's partition of `__consumer_offsets` must be part of the transaction; from 5 on it becomes
+so here (KIP-890). From 3 on a consumer says who it is, and is refused if its group has moved on
+(KIP-447): UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID. Before 2 a coordinator that is
+loading is one that is not there, since old clients fail otherwise (KAFKA-7296).
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from functools import partial
+
+from ...clients.errors import ErrorCode
+from ...clients.kafka_uuid import ZERO_UUID
+from ...clients.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ...clients.topic_partition import TopicPartition
+from ...replication.cluster_image import ClusterImage
+from ..context import BrokerContext, Later, RequestContext
+from ..coordinator.group_actions import MemberIdentity
+from ..coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit
+from ..coordinator.offsets_topic import OFFSETS_TOPIC
+from ..transaction_membership import Member, Support, join_transaction, opens_transaction
+
+_FIRST_KNOWING_LOADING = 2
+_FIRST_KNOWING_ABORTABLE = 4
+_FIRST_ADDING_PARTITIONS = 5
+
+_Response = TxnOffsetCommitResponse | Later[list[ErrorCode]]
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: TxnOffsetCommitRequest
+) -> _Response | Coroutine[object, object, TxnOffsetCommitResponse]:
+    version = context.api_version
+    image = broker.controller.image
+    offsets = [offset for topic in request.topics for offset in _offsets_of(topic, image)]
+    # As in Kafka the group is not even asked about partitions that do not exist.
+    if all(offset.error for offset in offsets):
+        return _response(version, request, [offset.error for offset in offsets])
+    coordinator = broker.group_coordinator
+    partition = TopicPartition(OFFSETS_TOPIC, coordinator.partition_of(request.group_id))
+    member = Member(request.transactional_id, request.producer_id, request.producer_epoch)
+    commit = CommitRequest(
+        group_id=request.group_id,
+        identity=MemberIdentity(request.member_id, request.group_instance_id),
+        generation=request.generation_id,
+        retention_ms=None,
+        knows_group_id_not_found=True,
+        offsets=offsets,
+        producer=OffsetsProducer(request.producer_id, request.producer_epoch),
+    )
+    if not opens_transaction(broker, partition, member):
+        return _commit(broker, version, request, commit)
+    support = Support(version >= _FIRST_ADDING_PARTITIONS, version >= _FIRST_KNOWING_ABORTABLE)
+    answer = join_transaction(broker, member, [partition], support)
+    if isinstance(answer, asyncio.Future):
+
+        async def later() -> TxnOffsetCommitResponse:
+            refused = (await answer).get(partition)
+            if refused is not None:
+                return _refused(version, request, offsets, refused.code)
+            errors = coordinator.commit_offsets(commit)
+            known = await errors if isinstance(errors, asyncio.Future) else errors
+            return _response(version, request, known)
+
+        return later()
+    refusal = answer.get(partition)
+    if refusal is not None:
+        return _refused(version, request, offsets, refusal.code)
+    return _commit(broker, version, request, commit)
+
+
+def _commit(
+    broker: BrokerContext, version: int, request: TxnOffsetCommitRequest, commit: CommitRequest
+) -> _Response:
+    answer = broker.group_coordinator.commit_offsets(commit)
+    if isinstance(answer, list):
+        return _response(version, request, answer)
+    return Later(answer, partial(_response, version, request))
+
+
+def _refused(
+    version: int,
+    request: TxnOffsetCommitRequest,
+    offsets: Iterable[OffsetToCommit],
+    error: ErrorCode,
+) -> TxnOffsetCommitResponse:
+    if error is ErrorCode.NOT_ENOUGH_REPLICAS:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return _response(version, request, [offset.error or error for offset in offsets])
+
+
+def _offsets_of(
+    topic: TxnOffsetCommitRequestTopic, image: ClusterImage
+) -> Iterable[OffsetToCommit]:
+    for partition in topic.partitions:
+        is_there = image.partition(topic.name, partition.partition_index) is not None
+        yield OffsetToCommit(
+            topic.name,
+            ZERO_UUID,
+            partition.partition_index,
+            partition.committed_offset,
+            partition.committed_leader_epoch,
+            partition.committed_metadata,
+            ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+
+
+def _response(
+    version: int, request: TxnOffsetCommitRequest, errors: list[ErrorCode]
+) -> TxnOffsetCommitResponse:
+    """The request's topics and partitions in their order, each with its error."""
+    if version < _FIRST_KNOWING_LOADING:
+        loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        absent = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        errors = [absent if error is loading else error for error in errors]
+    remaining = iter(errors)
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=next(remaining)
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,80 @@
+"""WriteTxnMarkers (key 27), versions 1-2: end transactions in partitions that this broker leads.
+
+Coordinators of other brokers ask for it, and administrators who end a transaction that hangs
+(KIP-664). A marker that is there already does no harm. From 2 on the marker says by which protocol
+its transaction was run, and one of the transaction before is refused (KIP-1228).
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+
+from ...clients.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ...clients.topic_partition import TopicPartition
+from ..context import BrokerContext, RequestContext
+from ..coordinator.transaction_markers import Answer, Marker, MarkerErrors
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | Coroutine[object, object, WriteTxnMarkersResponse]:
+    answers = [_write(broker, marker) for marker in request.markers]
+    settled = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
+    if len(settled) < len(answers):
+        return _later(request, answers)
+    return _response(request, settled)
+
+
+async def _later(
+    request: WriteTxnMarkersRequest, answers: Sequence[Answer[MarkerErrors]]
+) -> WriteTxnMarkersResponse:
+    settled = [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
+    return _response(request, settled)
+
+
+def _write(broker: BrokerContext, asked: WritableTxnMarker) -> Answer[MarkerErrors]:
+    marker = Marker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.coordinator_epoch,
+        asked.transaction_result,
+        asked.transaction_version,
+    )
+    partitions = [
+        TopicPartition(topic.name, number)
+        for topic in asked.topics
+        for number in topic.partition_indexes
+    ]
+    return broker.transactions.markers.write(marker, partitions)
+
+
+def _response(
+    request: WriteTxnMarkersRequest, errors: Sequence[MarkerErrors]
+) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=number,
+                                error_code=found[TopicPartition(topic.name, number)],
+                            )
+                            for number in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker, found in zip(request.markers, errors, strict=True)
+        ]
+    )
