@@ -18,6 +18,7 @@ from tierlog.bench.probe import free_port
 from ..waiting import wait_until
 
 START_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 45
 EXIT_CODE_ON_SIGTERM = 128 + 15
 SESSION_MS = 6_000
 """The shortest that a broker accepts by default: who was killed is missed that much later."""
@@ -155,11 +156,19 @@ class ConnectWorker:
             for each in answer["offsets"]
         }
 
-    def stop(self) -> None:
-        """Commit what was done, leave the group and end."""
+    def stop(self) -> bool:
+        """Have it commit what was done, leave the group and end; whether it did.
+
+        Its web server ends itself at the same signal, and now and then the two wait for each other.
+        """
         assert self._process is not None
         self._process.terminate()
-        assert self._process.wait(START_TIMEOUT_S) == EXIT_CODE_ON_SIGTERM, self.describe()
+        try:
+            assert self._process.wait(STOP_TIMEOUT_S) == EXIT_CODE_ON_SIGTERM, self.describe()
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
+        return True
 
     def kill(self) -> None:
         """End it without a chance to commit anything."""

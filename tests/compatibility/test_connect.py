@@ -87,10 +87,15 @@ class Files:
         The end of each partition.
         """
         self.wait_for_all(worker)
-        read, ends = {-1: self.source.stat().st_size}, ends_of_topic(node.bootstrap)
+        read, ends = {-1: self.source.stat().st_size}, dict[int, int]()
 
         def is_committed() -> bool:
-            return worker.positions("from") == read and worker.positions("to") == ends
+            nonlocal ends
+            # Until the source has committed, it may be sending again what it had sent.
+            if worker.positions("from") != read:
+                return False
+            ends = ends_of_topic(node.bootstrap)
+            return worker.positions("to") == ends
 
         wait_until(is_committed, TIMEOUT_S, lambda: f"{ends} {self.describe(worker)}")
         return ends
@@ -112,32 +117,35 @@ SINK = {"connector.class": "FileStreamSink", "topics": TOPIC}
 
 def test_standalone(tmp_path: Path) -> None:
     files = Files(tmp_path)
+    offsets = tmp_path / "offsets"
     connectors = [tmp_path / "from.properties", tmp_path / "to.properties"]
     write_properties(connectors[0], {"name": "from", "file": str(files.source), **SOURCE})
     write_properties(connectors[1], {"name": "to", "file": str(files.sink), **SINK})
     with TierlogNode(tmp_path / "broker") as node, ExitStack() as workers:
 
         def worker(name: str) -> ConnectWorker:
-            offsets = {"offset.storage.file.filename": str(tmp_path / "offsets")}
-            properties = {"bootstrap.servers": node.bootstrap, **offsets}
+            kept_in = {"offset.storage.file.filename": str(offsets)}
+            properties = {"bootstrap.servers": node.bootstrap, **kept_in}
             started = ConnectWorker("connect-standalone", name, tmp_path, properties)
             workers.enter_context(started).start(connectors)
             return started
 
         first = worker("first")
         files.append_in_flight(30_000, first)
-        first.stop()
+        is_orderly = first.stop()
         node.stop()
         # Whoever stops in an orderly way repeats nothing.
-        assert files.arrived == lines(0, len(files.arrived))
+        assert not is_orderly or files.arrived == lines(0, len(files.arrived))
         files.append(20_000)
         node.start()
         second = worker("second")
         files.settle(node, second)
-        assert files.sink.read_bytes() == files.source.read_bytes()
+        assert not is_orderly or files.sink.read_bytes() == files.source.read_bytes()
 
         files.append_in_flight(20_000, second)
         second.kill()
+        # A worker empties its file before it fills it. Killed in between, it begins anew.
+        settled = [50_000, 70_000] if offsets.stat().st_size else [70_000]
         third = worker("third")
         files.settle(node, third)
         files.append_in_flight(20_000, third)
@@ -145,11 +153,11 @@ def test_standalone(tmp_path: Path) -> None:
         node.start()
         files.append(10_000)
         files.settle(node, third)
-        third.stop()
         assert files.written == LINES
         assert set(files.arrived) == set(lines(0, LINES))
         # Each of the two kills may have sent back the source and the sink.
-        check_stretches((int(line[:6]) for line in files.arrived), [50_000, 70_000], 4)
+        numbers = (int(line[:6]) for line in files.arrived)
+        check_stretches(numbers, settled, 4 if is_orderly else 6)
         check_said_nothing_bad(node)
 
 
@@ -254,7 +262,6 @@ def test_two_distributed_workers(tmp_path: Path) -> None:
         files.append_in_flight(10_000, *workers)
         living.stop()
         files.settle(node, dying)
-        dying.stop()
         assert files.written == LINES
         check_placed_lines(files, settled, [10_000, 50_000, 90_000])
         check_said_nothing_bad(node)
