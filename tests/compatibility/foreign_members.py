@@ -1,8 +1,8 @@
 """Members and producers in other languages: kafkajs (node) and franz-go (Go).
 
 Each is fetched from its registry, at the versions that its lock file pins, and made ready once.
-What is ready is kept under `~/.cache/tierlog` (or `$XDG_CACHE_HOME`) by the contents of its folder,
-so that a change makes it anew; several test workers may do so at once.
+What is ready is kept under `~/.cache/tierlog` (or `$XDG_CACHE_HOME`) by the contents of its folder
+and by what was run in it, so that a change makes it anew; several test workers may do so at once.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ def ready(name: str, command: tuple[str, ...]) -> Path:
     source = HERE / name
     files = sorted(path for path in source.iterdir() if path.is_file())
     contents = b"".join(path.name.encode() + path.read_bytes() for path in files)
+    contents += "\0".join(command).encode()
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tierlog"
     folder = home / f"{name}-{hashlib.sha256(contents).hexdigest()[:16]}"
     if folder.exists():
