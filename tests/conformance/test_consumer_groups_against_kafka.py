@@ -17,11 +17,17 @@ from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from tierlog.clients.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tierlog.clients.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from tierlog.replication.cluster_image import ConfigResourceType
 
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until
@@ -42,6 +48,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]
         "group.initial.rebalance.delay.ms": "0",
         "group.consumer.assignment.interval.ms": "0",
         "group.consumer.max.size": "3",
+        "group.consumer.min.session.timeout.ms": "1000",
     }
     kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
     with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
@@ -288,3 +295,46 @@ def _is_looked_up(side: Side, full: Mapping[str, object]) -> bool:
     request = beating("pattern", "anna", 0, owned=[], **full)(side)
     answer = side.client.ask(request, VERSION, ConsumerGroupHeartbeatResponse)
     return answer.member_epoch == 2
+
+
+def test_who_is_silent_for_a_session_is_out(twins: Twins) -> None:
+    """The group has a session time-out of its own."""
+    timeout = AlterableConfig(name="consumer.session.timeout.ms", config_operation=0, value="5500")
+    resource = AlterConfigsResource(
+        resource_type=ConfigResourceType.GROUP, resource_name="silent", configs=[timeout]
+    )
+    twins.same(lambda _: IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    story = Story(twins, "silent")
+    story.join("anna")
+    story.join("bert")
+    for side in twins.sides:
+        wait_until(partial(_has_epoch, side, "silent", "bert", 4), 30, "anna is still there")
+    assert story.error("anna") == ErrorCode.UNKNOWN_MEMBER_ID
+    story.epochs["bert"] = 4
+    assert assigned(story.join("bert")) == [0, 1]
+
+
+def _has_epoch(side: Side, group: str, member: str, wanted: int) -> bool:
+    """Beat as a member that has lost track, and so begins again, until its epoch is this."""
+    full = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [TOPIC]}
+    request = beating(group, member, 0, owned=[], **full)(side)
+    answer = side.client.ask(request, VERSION, ConsumerGroupHeartbeatResponse)
+    return answer.member_epoch == wanted
+
+
+def test_who_does_not_give_up_in_time_is_out(twins: Twins) -> None:
+    story = Story(twins, "slow")
+    story.join("anna", rebalance_timeout_ms=2_000)
+    story.join("bert")
+    story.beat("anna", owned=[0, 1])
+    for side in twins.sides:
+        wait_until(partial(_is_out, side), 30, "anna is still there")
+    assert story.error("anna", owned=[0, 1]) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert assigned(story.beat("bert", owned=[])) == [0, 1]
+
+
+def _is_out(side: Side) -> bool:
+    """It says all the time that it still has what it is to give up."""
+    request = beating("slow", "anna", 2, owned=[0, 1])(side)
+    answer = side.client.ask(request, VERSION, ConsumerGroupHeartbeatResponse)
+    return answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
