@@ -81,21 +81,21 @@ def _response(
     results: Sequence[OffsetResult],
 ) -> ListOffsetsResponse:
     found = iter(results)
-    topics: list[ListOffsetsTopicResponse] = []
+    # A topic may come in several parts; like each partition it is answered once.
+    topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     index = 0
     for topic in request.topics:
-        partitions: list[ListOffsetsPartitionResponse] = []
-        for _ in topic.partitions:
-            partitions.append(refusals.get(index) or _partition(context, next(found)))
+        partitions = topics.setdefault(topic.name, {})
+        for each in topic.partitions:
+            answer = refusals.get(index) or _partition(context, next(found))
+            partitions[each.partition_index] = answer
             index += 1
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=_each_once(partitions)))
-    return ListOffsetsResponse(topics=topics)
-
-
-def _each_once(
-    partitions: list[ListOffsetsPartitionResponse],
-) -> list[ListOffsetsPartitionResponse]:
-    return list({each.partition_index: each for each in partitions}.values())
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))
+            for name, partitions in topics.items()
+        ]
+    )
 
 
 def _partition(context: RequestContext, result: OffsetResult) -> ListOffsetsPartitionResponse:

@@ -240,6 +240,14 @@ def test_offsets_of_a_partition_named_twice_or_in_another_epoch(filled: SideBySi
     twice = [ListOffsetsPartition(partition_index=0, timestamp=-1)] * 2
     topics = [ListOffsetsTopic(name="filled", partitions=twice)]
     filled.same(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
+    for indexes in ((0, 0), (0, 7)):
+        topics = [
+            ListOffsetsTopic(
+                name="filled", partitions=[ListOffsetsPartition(partition_index=i, timestamp=-1)]
+            )
+            for i in indexes
+        ]
+        filled.same(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
     for epoch in (5, 0, -1):
         asked = [ListOffsetsPartition(partition_index=0, timestamp=-1, current_leader_epoch=epoch)]
         topics = [ListOffsetsTopic(name="filled", partitions=asked)]
