@@ -28,6 +28,7 @@ from ..clients.environment import Environment, SystemEnvironment
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import uuid_to_string
 from ..replication.broker_control import BrokerRegistration
+from ..replication.clean_stop import FLUSH_THREADS, close_logs
 from ..replication.cluster_image import ClusterImage, Endpoint as RegisteredEndpoint
 from ..replication.controller import Controller
 from ..replication.housekeeping import Housekeeping
@@ -286,7 +287,7 @@ class Broker:
         log_manager.on_log_dir_failure(partial(self._log_dir_failed, log_manager))
         log_manager.start(now_ms, self._topic_configs(controller, log_config))
         _tell_losses(log_manager)
-        self._started.callback(self._close_logs, log_manager, controller)
+        self._started.push_async_callback(self._close_logs, log_manager, controller)
         self._started.push_async_callback(controller.stop)
         cleaner = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
         self._started.callback(cleaner.shutdown)
@@ -304,10 +305,12 @@ class Broker:
         housekeeping.start()
         return log_manager, controller, housekeeping.compaction
 
-    def _close_logs(self, log_manager: LogManager, controller: Controller) -> None:
+    async def _close_logs(self, log_manager: LogManager, controller: Controller) -> None:
         """Write down with the clean stop in which of its registrations this broker stopped."""
         registration = controller.image.brokers[self.config.node_id]
-        log_manager.shutdown(self._world.environment.wall_clock_ms(), registration.epoch)
+        now_ms = self._world.environment.wall_clock_ms()
+        with ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="flush-at-stop") as threads:
+            await close_logs(log_manager, threads, now_ms, registration.epoch)
 
     def _registration(self, meta: Sequence[MetaProperties]) -> BrokerRegistration:
         return BrokerRegistration(

@@ -20,6 +20,7 @@ from dataclasses import replace
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID, Uuid
 from ..clients.topic_partition import TopicPartition
+from .clean_shutdown import CleanShutdown
 from .config import LogConfig
 from .files import Files
 from .future_logs import FutureLogs, adopt_state, take_name
@@ -469,17 +470,25 @@ class LogManager:
 
     def shutdown(self, now_ms: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Close every log and leave the marker by which the next start skips recovery."""
+        closing = self.begin_shutdown(now_ms)
+        closing.flush_here()
+        self.finish_shutdown(closing, broker_epoch)
 
-        def close(log: UnifiedLog) -> int:
-            log.close(now_ms)
-            return 1
+    def begin_shutdown(self, now_ms: int) -> CleanShutdown:
+        """`shutdown` for those who have threads: run its flushes, then `finish_shutdown`."""
+        return CleanShutdown(self._online_logs(), now_ms)
 
-        self._for_each(close)
+    def finish_shutdown(
+        self, closing: CleanShutdown, broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    ) -> None:
+        """Let all logs go, and mark the directories in which every log is on the disk."""
+        for log in self._both():
+            log.release()
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()
         for log_dir in self.log_dirs:
-            if log_dir.is_online:
+            if closing.is_clean(log_dir):
                 try:
                     log_dir.write_clean_shutdown_marker(broker_epoch)
                 except OSError as error:

@@ -222,3 +222,11 @@ def _recompressed(batch: RecordBatch, context: AppendContext) -> RecordBatch:
 
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, message)
+
+
+def too_large_for_segment(size: int, config: LogConfig) -> KafkaError:
+    """Why a batch that no segment could take is refused."""
+    return KafkaError(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"The record batch has {size} bytes, more than a segment takes ({config.segment_bytes}).",
+    )

@@ -38,7 +38,7 @@ from .log_dir import LogDir, on_disk
 from .log_offsets import find_offset
 from .log_retention import RetentionBounds, breached_segments
 from .log_segment import LogSegment
-from .log_validator import AppendContext, assign_offsets, validate
+from .log_validator import AppendContext, assign_offsets, too_large_for_segment, validate
 from .producer_entry import AppendOrigin, CompletedTxn
 from .producer_recovery import reload_producers
 from .producer_state import ProducerStateManager
@@ -168,7 +168,7 @@ class UnifiedLog:
                 if duplicate is not None:
                     return duplicate_info(duplicate, self.log_start_offset)
         if found[0].size_in_bytes > context.config.segment_bytes:
-            raise _too_large_for_segment(found[0].size_in_bytes, context.config)
+            raise too_large_for_segment(found[0].size_in_bytes, context.config)
         appendable = assign_offsets(records, found, self.local.log_end_offset, context)
         self._append(appendable.buffer, appendable.batches, now_ms)
         append_time_ms = appendable.log_append_time_ms
@@ -468,11 +468,17 @@ class UnifiedLog:
             self.complete_flush(task)
 
     @on_disk
-    def close(self, now_ms: int) -> None:
-        """Make everything durable and let go; the next start need not recover this log."""
+    def prepare_close(self, now_ms: int) -> FlushTask | None:
+        """Write what a close writes; flushed and released, this log need not be recovered."""
         self._now_ms = now_ms
         self.producers.take_snapshot()
         self.local.finish()
+        return self.prepare_flush()
+
+    @on_disk
+    def close(self, now_ms: int) -> None:
+        """Make everything durable and let go."""
+        self.prepare_close(now_ms)
         self.flush()
         self.local.release()
 
@@ -486,10 +492,3 @@ class UnifiedLog:
             f"Offset {offset} of {self.topic_partition} is not within the log, which has "
             f"[{self.log_start_offset}, {self.log_end_offset}).",
         )
-
-
-def _too_large_for_segment(size: int, config: LogConfig) -> KafkaError:
-    return KafkaError(
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"The record batch has {size} bytes, more than a segment takes ({config.segment_bytes}).",
-    )
