@@ -153,12 +153,12 @@ class ConsumerProtocol:
         try:
             change, result = classic_members.join(group, request, self._world(request.group_id))
         except KafkaError as error:
-            refused = JoinResult(request.member_id, error.code)
+            refused = JoinResult(NO_MEMBER_ID, error.code)
             self._carry_out(shard, [CompleteJoin(waiter, refused)])
             return
 
         def written(error: ErrorCode) -> None:
-            answer = JoinResult(request.member_id, error) if error else result
+            answer = JoinResult(NO_MEMBER_ID, error) if error else result
             self._carry_out(shard, [CompleteJoin(waiter, answer)])
 
         self.write(shard, request.group_id, change, written)

@@ -222,6 +222,8 @@ def test_what_cannot_agree_does_not_meet(twins: Twins) -> None:
     assert carl.join(protocol_type="connect") == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert carl.join() == ErrorCode.MEMBER_ID_REQUIRED
     assert carl.join() == ErrorCode.NONE
+    # Who is refused is not even told its own id.
+    assert carl.join(protocol_type="connect") == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     dave = Classic(twins, "apart", "dave", "fourth")
     other = JoinGroupRequestProtocol(name="other", metadata=subscription())
     assert dave.join(protocols=[other]) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
