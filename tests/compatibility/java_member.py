@@ -15,7 +15,8 @@ _ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 def compiled() -> Path:
     """The folder with the classes of `java/`."""
-    command = ("javac", "-d", ".", "-cp", f"{kafka_jars()}/*", "Member.java")
+    sources = ("Member.java", "Copier.java")
+    command = ("javac", "-d", ".", "-cp", f"{kafka_jars()}/*", *sources)
     return ready("java", command)
 
 
@@ -36,10 +37,16 @@ def java_member(
     else:
         stated["partition.assignment.strategy"] = _ASSIGNORS + strategy
         stated["heartbeat.interval.ms"] = str(HEARTBEAT_MS)
+    return [*_program("Member"), topic, *(f"{name}={value}" for name, value in stated.items())]
+
+
+def java_copier(bootstrap: str, source: str, target: str, name: str) -> list[str]:
+    """The command that copies a topic in transactions, and prints a line for each."""
+    return [*_program("Copier"), bootstrap, source, target, name]
+
+
+def _program(main_class: str) -> list[str]:
     logging = f"-Dlog4j2.configurationFile={RECIPE / 'log4j2.properties'}"
     # The client's own jar first: it holds nearly every class that is asked for.
     classes = f"{kafka_jars()}/kafka-clients-{KAFKA_VERSION}.jar:{compiled()}:{kafka_jars()}/*"
-    return [
-        *("java", *FLAGS, logging, "-cp", classes, "Member", topic),
-        *(f"{name}={value}" for name, value in stated.items()),
-    ]
+    return ["java", *FLAGS, logging, "-cp", classes, main_class]
