@@ -158,6 +158,33 @@ def test_an_error_is_news_every_time_and_so_is_its_end() -> None:
     assert shown(context, answers(context)) == []
 
 
+def bounds(error_code: int = 0, log_start: int = 0) -> PartitionData:
+    """An answer without records, whose high watermark is known to every session here."""
+    return PartitionData(
+        partition_index=0,
+        error_code=error_code,
+        high_watermark=5,
+        log_start_offset=log_start,
+        records=b"",
+    )
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        [(bounds(56), True), (bounds(), True), (bounds(), False)],
+        [(bounds(), False), (bounds(log_start=3), True), (bounds(log_start=3), False)],
+    ],
+    ids=["what was known before an error is told again after it", "a log start that moves is news"],
+)
+def test_bounds_that_are_news(story: list[tuple[PartitionData, bool]]) -> None:
+    sessions = cache()
+    session_id = opened(sessions, 0)
+    for epoch, (answer, is_news) in enumerate(story, start=1):
+        context = sessions.begin(request(session_id=session_id, epoch=epoch), False, 0)
+        assert bool(shown(context, [(context.partitions[0], answer)])) is is_news
+
+
 def test_a_diverging_epoch_is_news() -> None:
     sessions = cache()
     session_id = opened(sessions, 0)

@@ -306,6 +306,20 @@ def test_a_new_leader_does_not_know_the_end_before_its_followers_have_fetched() 
     with_leader(story)
 
 
+def test_a_timestamp_leads_to_no_record_that_is_not_replicated() -> None:
+    async def story(leader: Leader) -> None:
+        leader.append(b"a", acks=1)
+        queries = [OffsetQuery(T0, 0), OffsetQuery(T0, -3)]
+        for replicated, offset in ((0, -1), (1, 0)):
+            leader.follow(SECOND, replicated)
+            leader.follow(THIRD, replicated)
+            found = leader.replicas.list_offsets(queries, FetchIsolation.HIGH_WATERMARK)
+            assert isinstance(found, list)
+            assert [each.offset for each in found] == [offset, offset]
+
+    with_leader(story)
+
+
 def test_a_replica_that_moves_away_takes_its_log_along() -> None:
     async def story(leader: Leader) -> None:
         record = PartitionChangeRecord(

@@ -20,6 +20,7 @@ from tierlog.tests.storage.log_home import (
     append,
     end_transaction,
     everything,
+    filled,
     idempotent,
     indexes,
     plain,
@@ -199,6 +200,19 @@ def test_below_the_recovery_point_nothing_is_read_again(tmp_path: Path) -> None:
     log.close(NOW_MS)
     flip(home.path / home.names(".log")[0])
     assert home.open(clean=False, recovery_point=bases[2]).local.segments.base_offsets == bases
+
+
+def test_a_batch_of_offsets_that_were_there_already_ends_the_log(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = filled(home, 3)
+    log.release()
+    path = home.path / home.names(".log")[0]
+    content = bytearray(path.read_bytes())
+    first = next(batches(content))
+    # The checksum does not cover it.
+    content[first.size_in_bytes : first.size_in_bytes + 8] = bytes(8)
+    path.write_bytes(content)
+    assert home.open(clean=False).log_end_offset == first.next_offset
 
 
 def test_a_lost_segment_end_is_a_gap_and_ends_the_log(tmp_path: Path) -> None:

@@ -113,6 +113,10 @@ def test_headers_that_contradict_themselves_are_refused(
 
 def test_clients_write_no_control_records() -> None:
     assert refusal(marker(ControlRecordType.COMMIT)) is ErrorCode.INVALID_RECORD
+    nobodys = changed(
+        lambda view: pack_into(">qhi", view, 43, -1, -1, -1), marker(ControlRecordType.COMMIT)
+    )
+    assert refusal(nobodys) is ErrorCode.INVALID_RECORD
     coordinator = context(AppendOrigin.COORDINATOR)
     assert accept(marker(ControlRecordType.COMMIT), coordinator).batches[0].is_control
 

@@ -57,6 +57,13 @@ def test_a_batch_across_the_wrap_is_recognised_as_a_repeat() -> None:
     assert entry.last_sequence == 1
 
 
+def test_a_batch_of_another_epoch_repeats_nothing() -> None:
+    entry = known(batch(0, 2, epoch=1))
+    assert entry.find_duplicate(batch(0, 2, epoch=1)) is not None
+    assert entry.find_duplicate(batch(0, 2, epoch=0)) is None
+    assert entry.find_duplicate(batch(0, 2, epoch=2)) is None
+
+
 def test_the_last_five_batches_are_recognised_and_no_older_one() -> None:
     entry = known(*(batch(i, offset=i) for i in range(7)))
     assert entry.find_duplicate(batch(1)) is None

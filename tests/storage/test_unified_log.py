@@ -11,6 +11,7 @@ from tierlog.storage.config import LogConfig
 from tierlog.storage.fetch_data import (
     FetchIsolation,
     RemoteRead,
+    TimestampAndOffset,
 )
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.storage.log_home import (
@@ -176,6 +177,44 @@ def test_a_roll_leaves_a_snapshot_of_the_producers(tmp_path: Path) -> None:
     append(log, idempotent(0, 3))
     log.roll(NOW_MS)
     assert list(log.producers.snapshot_offsets) == [3]
+
+
+def test_a_segment_rolls_before_its_offsets_outgrow_its_index(tmp_path: Path) -> None:
+    log = filled(LogHome(tmp_path))
+    base = log.local.active_segment.base_offset
+    assert not log.local.should_roll(1, base + 2**31 - 1, NOW_MS, NOW_MS)
+    assert log.local.should_roll(1, base + 2**31, NOW_MS, NOW_MS)
+
+
+def test_a_full_time_index_rolls_the_segment(tmp_path: Path) -> None:
+    # An entry of the time index is larger than one of the other, and made only for a later time.
+    config = LogConfig(segment_index_bytes=240, index_interval_bytes=0)
+    (tmp_path / "same").mkdir()
+    (tmp_path / "later").mkdir()
+    same, later = (LogHome(tmp_path / name, config).open() for name in ("same", "later"))
+    for number in range(60):
+        append(same, plain(timestamp=NOW_MS))
+        append(later, plain(timestamp=NOW_MS + number))
+    assert len(segments(later)) > len(segments(same)) > 1
+
+
+def test_the_youngest_record_is_found_in_any_segment(tmp_path: Path) -> None:
+    log = LogHome(tmp_path).open()
+    for timestamp in (NOW_MS, NOW_MS + 500, NOW_MS + 100):
+        append(log, plain(timestamp=timestamp))
+        log.roll(NOW_MS)
+    assert log.offset_for_timestamp(-3) == TimestampAndOffset(NOW_MS + 500, 1, 0)
+
+
+def test_jitter_brings_rolls_forward(tmp_path: Path) -> None:
+    config = LogConfig(segment_ms=1000, segment_jitter_ms=500)
+    rolls: list[bool] = []
+    for name in "abcdefghijklmnop":
+        (tmp_path / name).mkdir()
+        log = LogHome(tmp_path / name, config).open()
+        append(log, plain(timestamp=NOW_MS))
+        rolls.append(log.maybe_roll(NOW_MS + 750))
+    assert set(rolls) == {True, False}
 
 
 def test_jitter_spreads_rolls_and_never_delays_them(tmp_path: Path) -> None:
