@@ -25,14 +25,17 @@ from .consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer, check_reques
 from .group_actions import (
     NO_MEMBER_ID,
     Action,
+    CancelTimer,
     CompleteJoin,
     CompleteSync,
     JoinRequest,
     JoinResult,
     MemberIdentity,
+    SetTimer,
     SyncRequest,
     SyncResult,
     TimerKey,
+    TimerKind,
     Waiter,
 )
 from .group_config import ConsumerGroupConfig, GroupCoordinatorConfig, consumer_group_config
@@ -44,6 +47,9 @@ from .shard_entries import entry_record
 
 if TYPE_CHECKING:
     from .regex_lookup import RegexLookup
+
+# How soon a member is put out that could not be, as in Kafka's CoordinatorTimer.
+_RETRY_BACKOFF_MS = 500
 
 _log = logging.getLogger(__name__)
 
@@ -221,9 +227,16 @@ class ConsumerProtocol:
     # Timers.
 
     def expired(self, shard: GroupShard, key: TimerKey) -> None:
-        """A timer of a member has run out."""
+        """A timer of a member has run out; where that cannot be written now it is tried again."""
         change = shard.consumer_groups.expired(key, self._world(key.group_id))
-        self.write(shard, key.group_id, change, _unheard)
+
+        def written(error: ErrorCode) -> None:
+            group = shard.consumer_groups.get(key.group_id)
+            is_there = group is not None and key.member_id in group.members
+            if error and is_there and self._partitions.is_led(shard):
+                self._carry_out(shard, [SetTimer(key, _RETRY_BACKOFF_MS, unless_set=True)])
+
+        self.write(shard, key.group_id, change, written)
 
     def _drawn_member_id(self) -> str:
         return uuid_to_string(self._environment.random_uuid())
@@ -258,6 +271,8 @@ class ConsumerProtocol:
                 _log.warning(
                     "Group %s: a change could not be written: %s.", group_id, outcome.error.name
                 )
+                # Who was heard of is alive, even if what it wanted cannot be had now.
+                self._carry_out(shard, [each for each in change.timers if _is_session(each)])
             then(append_error_to_client(outcome.error))
 
         records = [entry_record(entry) for entry in change.entries]
@@ -294,6 +309,10 @@ class ConsumerProtocol:
 
     def _now_ms(self) -> int:
         return self._environment.wall_clock_ms()
+
+
+def _is_session(timer: SetTimer | CancelTimer) -> bool:
+    return isinstance(timer, SetTimer) and timer.key.kind is TimerKind.SESSION
 
 
 def _unheard(_: ErrorCode) -> None:

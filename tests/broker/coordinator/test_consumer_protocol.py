@@ -175,6 +175,53 @@ def test_a_group_goes_on_at_the_next_leader() -> None:
     simulate(story)
 
 
+def test_who_cannot_be_put_out_now_is_put_out_soon() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = Broker(loop)
+        await broker.elect()
+        await broker.told(joining("anna"))
+        broker.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+        await asyncio.sleep(60)
+        assert broker.state() == "Stable", "it could not be written that it is out"
+        broker.log.refuse = ErrorCode.NONE
+        await asyncio.sleep(1)
+        assert broker.state() == "Empty"
+
+    simulate(story)
+
+
+def test_who_is_heard_of_again_before_it_could_be_put_out_stays() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = Broker(loop)
+        await broker.elect()
+        await broker.told(joining("anna"))
+        broker.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+        await asyncio.sleep(45.2)
+        assert (await broker.told(living("anna", 2))).member_epoch == 2
+        broker.log.refuse = ErrorCode.NONE
+        await asyncio.sleep(44)
+        assert broker.state() == "Stable"
+
+    simulate(story)
+
+
+def test_who_asks_in_vain_is_alive_all_the_same() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = Broker(loop)
+        await broker.elect()
+        await broker.told(joining("anna"))
+        broker.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+        for _ in range(10):
+            await asyncio.sleep(10)
+            changed = living("anna", 2)._replace(subscribed_topic_names=("red", "blue"))
+            assert await broker.refused(changed) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        broker.log.refuse = ErrorCode.NONE
+        await asyncio.sleep(10)
+        assert (await broker.told(living("anna", 2))).member_epoch == 2
+
+    simulate(story)
+
+
 def test_who_has_resigned_expels_nobody() -> None:
     async def story(loop: SimulatedLoop) -> None:
         broker = Broker(loop)
