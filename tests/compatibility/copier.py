@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TypedDict, cast
 
-BATCH = 250
 SESSION_MS = 6_000
 TRANSACTION_MS = 10_000
 
@@ -26,6 +25,7 @@ class Options(TypedDict):
     source: str
     target: str
     group: str
+    batch: int
 
 
 def confluent(options: Options) -> None:
@@ -51,7 +51,9 @@ def confluent(options: Options) -> None:
     producer.init_transactions(60)
     consumer.subscribe([options["source"]])
     while True:
-        messages = [each for each in consumer.consume(BATCH, 0.2) if each.error() is None]
+        messages = [
+            each for each in consumer.consume(options["batch"], 0.2) if each.error() is None
+        ]
         if not messages:
             continue
         producer.begin_transaction()
@@ -85,7 +87,7 @@ async def _aiokafka(options: Options) -> None:
     await producer.start()
     await consumer.start()
     while True:
-        found = await consumer.getmany(timeout_ms=200, max_records=BATCH)
+        found = await consumer.getmany(timeout_ms=200, max_records=options["batch"])
         if not found:
             continue
         async with producer.transaction():

@@ -40,9 +40,9 @@ def java_member(
     return [*_program("Member"), topic, *(f"{name}={value}" for name, value in stated.items())]
 
 
-def java_copier(bootstrap: str, source: str, target: str, name: str) -> list[str]:
+def java_copier(bootstrap: str, source: str, target: str, name: str, batch: int) -> list[str]:
     """The command that copies a topic in transactions, and prints a line for each."""
-    return [*_program("Copier"), bootstrap, source, target, name]
+    return [*_program("Copier"), bootstrap, source, target, name, str(batch)]
 
 
 def _program(main_class: str) -> list[str]:

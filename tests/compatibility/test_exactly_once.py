@@ -96,9 +96,8 @@ def copying(options: Options, log: Path) -> Generator[subprocess.Popen[bytes]]:
     """A copier, killed at the end."""
     command = [sys.executable, "-m", "tierlog.tests.compatibility.copier", json.dumps(options)]
     if options["client"] == JAVA:
-        command = java_copier(
-            options["bootstrap"], options["source"], options["target"], options["group"]
-        )
+        places = (options["bootstrap"], options["source"], options["target"])
+        command = java_copier(*places, options["group"], options["batch"])
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root / ".namespace")}
     with log.open("ab") as file:
@@ -125,6 +124,7 @@ def test_a_copy_is_exact_however_often_the_copier_is_killed(
         source="source",
         target="target",
         group=f"copier-{client}",
+        batch=250,
     )
     reader = Reader(broker.bootstrap, "target")
     log = tmp_path / "copier.log"

@@ -1,6 +1,6 @@
 // Copies one topic to another, exactly once, with Kafka's own Java clients, until it is killed.
 //
-//   java -cp ... Copier <bootstrap> <source> <target> <group and transactional id>
+//   java -cp ... Copier <bootstrap> <source> <target> <group and transactional id> <records>
 //
 // Each round reads some records, writes them and commits the positions in one transaction. It prints
 // a line for each commit. What it cannot go on after ends it; whoever runs it starts another.
@@ -31,7 +31,7 @@ public class Copier {
             "auto.offset.reset", "earliest",
             "enable.auto.commit", false,
             "isolation.level", "read_committed",
-            "max.poll.records", 250));
+            "max.poll.records", Integer.parseInt(arguments[4])));
         Map<String, Object> writing = new HashMap<>(Map.of(
             "bootstrap.servers", bootstrap,
             "transactional.id", name,
