@@ -30,6 +30,7 @@ from .group_actions import (
     CompleteSync,
     JoinRequest,
     JoinResult,
+    Left,
     MemberIdentity,
     SetTimer,
     SyncRequest,
@@ -216,13 +217,19 @@ class ConsumerProtocol:
 
     def leave(
         self, shard: GroupShard, group_id: str, identities: Sequence[MemberIdentity]
-    ) -> list[ErrorCode]:
-        """A LeaveGroup: one error code a member."""
+    ) -> Left | asyncio.Future[Left]:
+        """A LeaveGroup: one error code a member, when the log has it."""
         group = shard.consumer_groups.get(group_id)
         assert group is not None
         change, errors = classic_members.leave(group, identities, self._world(group_id))
-        self.write(shard, group_id, change, _unheard)
-        return errors
+        future: asyncio.Future[Left] = asyncio.get_running_loop().create_future()
+
+        def written(error: ErrorCode) -> None:
+            if not future.done():
+                future.set_result((error, [] if error else errors))
+
+        self.write(shard, group_id, change, written)
+        return future.result() if future.done() else future
 
     # Timers.
 

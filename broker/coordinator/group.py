@@ -31,6 +31,7 @@ from .group_actions import (
     CompleteSync,
     JoinRequest,
     JoinResult,
+    Left,
     MemberIdentity,
     SetTimer,
     StoreGroup,
@@ -185,16 +186,14 @@ class GroupCoordinator:
         self._carry_out(shard, actions)
         return error
 
-    def leave_group(
-        self, group_id: str, identities: Sequence[MemberIdentity]
-    ) -> tuple[ErrorCode, list[ErrorCode]]:
+    def leave_group(self, group_id: str, identities: Sequence[MemberIdentity]) -> Answer[Left]:
         """An error for all of it, or one a member."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
         if error or shard is None:
             return error, []
         if self._consumers.takes(shard, group_id):
-            return ErrorCode.NONE, self._consumers.leave(shard, group_id, identities)
+            return self._consumers.leave(shard, group_id, identities)
         errors, actions = shard.leave(group_id, identities, self._now_ms())
         self._carry_out(shard, actions)
         return ErrorCode.NONE, errors

@@ -6,7 +6,7 @@ it. A write to the log carries a *sequel*, which the coordinator hands back with
 """
 
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ...clients.errors import ErrorCode
 
@@ -92,6 +92,10 @@ class MemberIdentity(NamedTuple):
 
     member_id: str
     instance_id: str | None
+
+
+Left: TypeAlias = tuple[ErrorCode, list[ErrorCode]]
+"""The answer to a LeaveGroup: an error for all of it, or one a member."""
 
 
 class TimerKind(Enum):

@@ -131,6 +131,27 @@ def test_an_answer_waits_until_the_log_has_what_it_rests_on() -> None:
     simulate(story)
 
 
+def test_a_classic_member_has_left_when_the_log_has_it() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = Broker(loop)
+        await broker.elect()
+        await broker.told(joining("anna"))
+        identities = [MemberIdentity("anna", None), MemberIdentity("bert", None)]
+        leave = broker.coordinator.leave_group
+        broker.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+        refused = await later(leave(GROUP, identities))
+        assert refused == (ErrorCode.COORDINATOR_NOT_AVAILABLE, [])
+        broker.log.refuse = ErrorCode.NONE
+        broker.log.delay_s = 1.0
+        answer = leave(GROUP, identities)
+        assert isinstance(answer, asyncio.Future)
+        errors = [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+        assert await answer == (ErrorCode.NONE, errors)
+        assert broker.state() == "Empty"
+
+    simulate(story)
+
+
 def test_what_the_log_refuses_has_not_happened() -> None:
     async def story(loop: SimulatedLoop) -> None:
         broker = Broker(loop)
