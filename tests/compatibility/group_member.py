@@ -193,11 +193,10 @@ class KafkaPython:
             group_instance_id=options["instance"],
             partition_assignment_strategy=(getattr(assignors, assignor),),
         )
-        # kafka-python 3.0.12 that joins before it knows the topic is assigned nothing, rejoins at
-        # once, and may then take its share from SyncGroup without ever telling its listener or
-        # fetching.
-        self._consumer.partitions_for_topic(options["topic"])
         self._consumer.subscribe([options["topic"]], listener=Listener())
+        # kafka-python 3.0.12 that joins before it has heard of the topic joins again as soon as it
+        # has; and if that outlasts the time of a poll(), it never takes its share or tells anyone.
+        self._consumer.topics()
 
     def poll(self) -> list[Read]:
         try:
