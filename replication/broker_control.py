@@ -32,6 +32,7 @@ from .metadata_records import (
 )
 
 _FENCED, _UNFENCED = 1, -1
+_IN_SHUTDOWN = 1
 
 PRODUCER_ID_BLOCK_SIZE = 1_000
 """Producer ids that are handed out at once (`ProducerIdsBlock`)."""
@@ -127,6 +128,33 @@ def _in_this_life(
     record = PartitionChangeRecord()
     elect(record, partition, broker_id)
     return record if record.leader == broker_id else None
+
+
+def controlled_shutdown(image: ClusterImage, broker_id: int) -> list[Message]:
+    """A broker goes down, and says so: it leads nothing and is fenced until it registers again.
+
+    A controller that finds it gone without a word waits for its session to end before it lets
+    another life of the broker register.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        return []
+    going = BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=_IN_SHUTDOWN
+    )
+    records: list[Message] = [going]
+    for topic in image.topics_by_name.values():
+        for number, partition in topic.partitions.items():
+            record = without_replica(image, partition, broker_id)
+            if record is not None:
+                record.partition_id, record.topic_id = number, topic.topic_id
+                records.append(record)
+    records.append(
+        BrokerRegistrationChangeRecord(
+            broker_id=broker_id, broker_epoch=broker.epoch, fenced=_FENCED
+        )
+    )
+    return records
 
 
 def allocate_producer_ids(

@@ -22,7 +22,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
@@ -34,12 +34,14 @@ from .broker_control import (
     BrokerRegistration,
     allocate_producer_ids,
     bootstrap_records,
+    controlled_shutdown,
     register_broker,
     unregister_broker,
 )
 from .cluster_image import ClusterDelta, ClusterImage
 from .controller_config import ControllerConfig, Decision, PartitionCharge, no_charge
 from .metadata_log import MetadataLog
+from .pending_write import DecidedWrite, PendingWrite
 
 if TYPE_CHECKING:
     from ..clients.protocol.messages.alter_partition_reassignments import (
@@ -111,53 +113,6 @@ TRANSITIONS: Mapping[tuple[ControllerState, ControllerEvent], ControllerState] =
 """A failed controller decides nothing more; a restart replays what the disk really holds."""
 
 
-class _Write(Generic[AnswerT]):
-    """A request in the queue: how to decide on it, by when, and where its answer goes."""
-
-    __slots__ = ("_answer", "_decide", "_decision", "deadline")
-
-    def __init__(
-        self,
-        decide: Callable[[ClusterImage], Decision[AnswerT]],
-        answer: "asyncio.Future[AnswerT]",
-        deadline: float,
-    ) -> None:
-        self._decide = decide
-        self._answer = answer
-        self._decision: Decision[AnswerT] | None = None
-        self.deadline = deadline
-
-    @property
-    def is_given_up(self) -> bool:
-        return self._answer.done()
-
-    def decide(self, image: ClusterImage) -> Decision[AnswerT]:
-        self._decision = self._decide(image)
-        return self._decision
-
-    def respond(self) -> None:
-        assert self._decision is not None
-        if not self._answer.done():
-            self._answer.set_result(self._decision.answer)
-
-    def fail(self, error: BaseException) -> None:
-        if not self._answer.done():
-            self._answer.set_exception(error)
-
-
-class _Decided:
-    """A write with its place in the history; no delta where it changes nothing."""
-
-    __slots__ = ("delta", "image", "write")
-
-    def __init__(
-        self, write: "_Write[object]", image: ClusterImage, delta: ClusterDelta | None
-    ) -> None:
-        self.write = write
-        self.image = image
-        self.delta = delta
-
-
 class Controller:
     """Decides on changes of the cluster, keeps them, and tells of them."""
 
@@ -177,9 +132,11 @@ class Controller:
         self._listeners: list[ImageListener] = []
         self._state = ControllerState.STARTING
         # None wakes the worker so that it sees that it is to stop.
-        self._queue: asyncio.Queue[_Write[object] | None] = asyncio.Queue(_WRITES_MAX)
+        self._queue: asyncio.Queue[PendingWrite[object] | None] = asyncio.Queue(_WRITES_MAX)
         self._tasks = TaskOwner(1)
         self._worker: asyncio.Task[None] | None = None
+        # Whether the image is what the disk holds.
+        self._is_in_step = False
         self.image = ClusterImage(cluster_id=cluster_id, controller_id=config.node_id)
 
     @property
@@ -225,17 +182,31 @@ class Controller:
         log.flush()
         self._publish(image, ClusterDelta.between(self.image, image))
         self._apply(ControllerEvent.ELECTED)
+        self._is_in_step = True
         self._worker = self._tasks.start(self._work(), "controller")
 
     async def stop(self) -> None:
-        """Finish what is being written; what waits is answered NOT_CONTROLLER. Closes the log."""
+        """Finish what is being written; what waits is answered NOT_CONTROLLER. Closes the log.
+
+        The last records say that the node's broker goes. No listener is told: it goes itself.
+        """
         self._apply(ControllerEvent.STOP)
         self._fail_queued()
         if self._worker is not None:
             self._queue.put_nowait(None)
             await asyncio.wait([self._worker])
         await self._tasks.stop()
+        if self._is_in_step:
+            self._leave()
         self._metadata_log.close(self._environment.wall_clock_ms())
+
+    def _leave(self) -> None:
+        records = controlled_shutdown(self.image, self._config.node_id)
+        try:
+            if records:
+                self._metadata_log.append(records, self._environment.wall_clock_ms())
+        except KafkaError as error:
+            _log.warning("It is not written down that the broker goes: %s", error)
 
     def _apply(self, event: ControllerEvent) -> None:
         self._state = TRANSITIONS[self._state, event]
@@ -270,7 +241,7 @@ class Controller:
             raise _not_controller()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[AnswerT] = loop.create_future()
-        write = _Write(decide, answer, loop.time() + timeout_ms / 1000)
+        write = PendingWrite(decide, answer, loop.time() + timeout_ms / 1000)
         try:
             self._queue.put_nowait(write)  # type: ignore[arg-type]  # the queue is of all answers
         except asyncio.QueueFull:
@@ -286,7 +257,7 @@ class Controller:
                 writes.append(self._queue.get_nowait())
             await self._commit([write for write in writes if write is not None])
 
-    async def _commit(self, writes: list[_Write[object]]) -> None:
+    async def _commit(self, writes: list[PendingWrite[object]]) -> None:
         """Decide on the writes in turn, then let them count and be answered together."""
         try:
             decided = self._decide(writes)
@@ -297,6 +268,7 @@ class Controller:
                 one.write.respond()
         except BaseException as error:
             # Our image may be behind the disk now, or ahead of it: decide nothing more.
+            self._is_in_step = False
             self._apply(ControllerEvent.DISK_FAILED)
             for write in writes:
                 write.fail(_not_controller())
@@ -306,9 +278,9 @@ class Controller:
             if not is_disk:
                 raise
 
-    def _decide(self, writes: list[_Write[object]]) -> list[_Decided]:
+    def _decide(self, writes: list[PendingWrite[object]]) -> list[DecidedWrite]:
         """Write what is decided. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
-        decided: list[_Decided] = []
+        decided: list[DecidedWrite] = []
         image = self.image
         now = asyncio.get_running_loop().time()
         for write in writes:
@@ -326,11 +298,11 @@ class Controller:
                 write.fail(error)
                 continue
             if not records:
-                decided.append(_Decided(write, image, None))
+                decided.append(DecidedWrite(write, image, None))
                 continue
             offset = self._metadata_log.append(records, self._environment.wall_clock_ms())
             image = delta.apply(offset, self._metadata_log.epoch)
-            decided.append(_Decided(write, image, delta))
+            decided.append(DecidedWrite(write, image, delta))
         return decided
 
     async def _flush(self) -> None:

@@ -8,7 +8,7 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.replication.broker_control import register_broker
+from tierlog.replication.broker_control import controlled_shutdown, register_broker
 from tierlog.replication.cluster_image import ClusterDelta, ClusterImage, PartitionImage
 from tierlog.replication.directory_control import assign_replicas, directories_failed, is_online
 from tierlog.replication.metadata_records import (
@@ -169,3 +169,21 @@ def test_what_nobody_has_told_counts_as_there() -> None:
     assert not is_online(B, [A])
     lost = Uuid(bytes(15) + b"\x02")
     assert not is_online(lost, [A])
+
+
+@pytest.mark.parametrize("knows_elr", [False, True])
+def test_a_broker_that_goes_says_so_and_leads_nothing(knows_elr: bool) -> None:
+    image = cluster(alone(A), knows_elr=knows_elr)
+    going = after(image, controlled_shutdown(image, NODE_ID))
+    broker = going.brokers[NODE_ID]
+    assert (broker.fenced, broker.in_controlled_shutdown) == (True, True)
+    partition = found(going)
+    expected = (NO_LEADER, (), (NODE_ID,)) if knows_elr else (NO_LEADER, (NODE_ID,), ())
+    assert (partition.leader, partition.isr, partition.elr) == expected
+    back = after(going, register_broker(going, registration(2, [A, B]), going.offset + 1).records)
+    assert (found(back).leader, found(back).isr) == (NODE_ID, (NODE_ID,))
+    assert back.brokers[NODE_ID].is_active
+
+
+def test_who_was_never_registered_needs_no_farewell() -> None:
+    assert controlled_shutdown(cluster(alone()), OTHER) == []

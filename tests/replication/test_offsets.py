@@ -65,19 +65,19 @@ def test_the_end_of_an_epoch_is_the_start_of_the_next() -> None:
         assert node.replicas.offset_for_leader_epoch(partition, 0, 1) == EpochEndOffset(-1, -1)
 
     async def second(node: BrokerNode) -> None:
-        # Nothing is written in epoch 1 yet: it begins and ends at the log end.
-        assert node.replicas.offset_for_leader_epoch(partition, 1, 0) == EpochEndOffset(0, 2)
-        assert node.replicas.offset_for_leader_epoch(partition, 1, 1) == EpochEndOffset(1, 2)
+        # Nothing is written in epoch 2 yet: it begins and ends at the log end.
+        assert node.replicas.offset_for_leader_epoch(partition, 2, 0) == EpochEndOffset(0, 2)
+        assert node.replicas.offset_for_leader_epoch(partition, 2, 2) == EpochEndOffset(2, 2)
         with pytest.raises(KafkaError) as refused:
             node.replicas.offset_for_leader_epoch(partition, 0, 0)
         assert refused.value.code is ErrorCode.FENCED_LEADER_EPOCH
 
     async def third(node: BrokerNode) -> None:
-        # Epoch 1 left no trace, so 0 is the largest known below it, and ends where 2 will begin.
-        assert node.replicas.offset_for_leader_epoch(partition, 2, 1) == EpochEndOffset(0, 2)
+        # Epoch 2 left no trace, so 0 is the largest known below it, and ends where 4 will begin.
+        assert node.replicas.offset_for_leader_epoch(partition, 4, 2) == EpochEndOffset(0, 2)
         node.append("t", b"c")
-        assert node.replicas.offset_for_leader_epoch(partition, 2, 1) == EpochEndOffset(0, 2)
-        assert node.replicas.offset_for_leader_epoch(partition, 2, 2) == EpochEndOffset(2, 3)
+        assert node.replicas.offset_for_leader_epoch(partition, 4, 2) == EpochEndOffset(0, 2)
+        assert node.replicas.offset_for_leader_epoch(partition, 4, 4) == EpochEndOffset(4, 3)
 
     for life in (first, second, third):
         with_broker(life, disk)

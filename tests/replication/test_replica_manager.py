@@ -237,7 +237,7 @@ def test_a_client_of_an_older_epoch_is_fenced_and_told_who_leads() -> None:
         asked.current_leader_epoch = 0
         (result,) = node.fetch_now(asked)
         assert result.error is ErrorCode.FENCED_LEADER_EPOCH
-        assert result.current_leader == CurrentLeader(1, 1)
+        assert result.current_leader == CurrentLeader(1, 2)
         (result,) = node.fetch_now(node.asked("t", 0))
         assert values_in(result) == [b"old"]
 
@@ -255,10 +255,10 @@ def test_a_fetcher_whose_log_diverges_is_told_where() -> None:
     async def second(node: BrokerNode) -> None:
         node.append("t", b"c")
         for offset, epoch, diverging in (
-            (3, 1, None),
+            (3, 2, None),
             (2, 0, None),
             (3, 0, EpochEndOffset(0, 2)),
-            (4, 1, EpochEndOffset(1, 3)),
+            (4, 2, EpochEndOffset(2, 3)),
         ):
             asked = node.asked("t", offset)
             asked.last_fetched_epoch = epoch
