@@ -173,6 +173,7 @@ class Broker:
         def obey(values: ConfigValues) -> None:
             log_manager.default_config = topic_defaults.log_config()
             controller.use_topic_defaults(log_manager.default_config)
+            log_manager.producer_expiration_ms = values.integer("producer.id.expiration.ms")
             replica_manager.wait_for_remote(values.integer("remote.fetch.max.wait.ms"))
             replica_manager.limit_moves(move_rate(values))
             server.limit(connection_limits(values))

@@ -81,9 +81,11 @@ def format_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
     return content.encode("utf-8")
 
 
-def write_epoch_checkpoint(files: Files, path: str, epochs: Iterable[tuple[int, int]]) -> None:
-    """Replace the (epoch, start offset) list of a log, durably."""
-    files.atomic_replace(path, format_epochs(epochs))
+def write_epoch_checkpoint(
+    files: Files, path: str, epochs: Iterable[tuple[int, int]], *, durable: bool = True
+) -> None:
+    """Replace the (epoch, start offset) list of a log."""
+    files.atomic_replace(path, format_epochs(epochs), durable=durable)
 
 
 def read_epoch_checkpoint(files: Files, path: str) -> list[tuple[int, int]]:

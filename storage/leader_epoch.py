@@ -15,7 +15,7 @@ truncation is harmless: loading a log cuts the history to the log's own bounds a
 from bisect import bisect_right
 from typing import NamedTuple
 
-from .checkpoint import format_epochs, read_epoch_checkpoint
+from .checkpoint import read_epoch_checkpoint, write_epoch_checkpoint
 from .files import Files
 
 UNDEFINED_EPOCH = -1
@@ -136,8 +136,7 @@ class LeaderEpochCache:
             self._write()
 
     def _write(self, *, durable: bool = True) -> None:
-        content = format_epochs(self._entries)
-        self._files.atomic_replace(self._path, content, durable=durable)
+        write_epoch_checkpoint(self._files, self._path, self._entries, durable=durable)
         self.is_synced = durable
 
     def sync(self) -> None:

@@ -58,7 +58,8 @@ class LogManager:
         self.files = files
         self.default_config = default_config
         self.log_dirs = [LogDir(files, path) for path in log_dirs]
-        self._producer_expiration_ms = producer_expiration_ms
+        self.producer_expiration_ms = producer_expiration_ms
+        """`producer.id.expiration.ms`; may be changed at any time."""
         self._logs: dict[TopicPartition, UnifiedLog] = {}
         self._last_flush_ms: dict[UnifiedLog, int] = {}
         self._checkpoints = {each: OffsetCheckpoints(each) for each in self.log_dirs}
@@ -203,7 +204,7 @@ class LogManager:
             checkpoints.log_starts.get(topic_partition, 0),
             recovery_point,
             was_clean,
-            self._producer_expiration_ms,
+            self.producer_expiration_ms,
         )
 
     def _add(self, log: UnifiedLog, now_ms: int, *, is_future: bool = False) -> None:
@@ -265,7 +266,7 @@ class LogManager:
             topic_id,
             f"{log_dir.path}/{name}",
             config,
-            producer_expiration_ms=self._producer_expiration_ms,
+            producer_expiration_ms=self.producer_expiration_ms,
         )
         log_dir.check()
         try:
@@ -351,7 +352,7 @@ class LogManager:
             future.config,
             future.log_start_offset,
             future.recovery_point,
-            producer_expiration_ms=self._producer_expiration_ms,
+            producer_expiration_ms=self.producer_expiration_ms,
         )
         log = load_log(future.log_dir, request, now_ms)
         if current is not None:
@@ -396,6 +397,7 @@ class LogManager:
     def remove_expired_producers(self, now_ms: int) -> None:
         """Forget idle producers (producer.id.expiration.check.interval.ms)."""
         for log in self._both():
+            log.producers.expiration_ms = self.producer_expiration_ms
             log.producers.remove_expired(now_ms)
 
     def delete_pending(self, now_ms: int) -> None:
@@ -419,16 +421,6 @@ class LogManager:
             if task is not None:
                 tasks.append((log, task))
         return tasks
-
-    def flush_dirty_logs(self, now_ms: int) -> None:
-        """Run `flush_tasks` here and now."""
-        for log, task in self.flush_tasks(now_ms):
-            try:
-                task.run()
-            except OSError as error:
-                log.log_dir.fail(error)
-            else:
-                log.complete_flush(task)
 
     def checkpoint_recovery_points(self) -> None:
         """Write how far each log is durable: the next start reads only what lies above."""

@@ -28,7 +28,7 @@ class ProducerStateManager:
     def __init__(self, files: Files, directory: str, expiration_ms: int = 86_400_000) -> None:
         self._files = files
         self._directory = directory
-        self._expiration_ms = expiration_ms
+        self.expiration_ms = expiration_ms
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing_txns: dict[int, int] = {}
         """First offset to producer id, in order of offsets: transactions without a marker."""
@@ -146,7 +146,7 @@ class ProducerStateManager:
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return (
             entry.current_txn_first_offset is None
-            and now_ms - entry.last_timestamp >= self._expiration_ms
+            and now_ms - entry.last_timestamp >= self.expiration_ms
         )
 
     # -- Snapshots ----------------------------------------------------------------------------

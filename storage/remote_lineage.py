@@ -169,21 +169,3 @@ def epoch_of_offset(history: EpochHistory, offset: int) -> int:
             break
         found = epoch
     return found
-
-
-def epochs_in_range(
-    history: EpochHistory, start_offset: int, end_offset: int
-) -> tuple[tuple[int, int], ...]:
-    """The epochs of the offsets from `start_offset` to before `end_offset`.
-
-    The first is clamped to the start offset (`LeaderEpochFileCache.epochEntriesInRange`).
-    """
-    entries: list[tuple[int, int]] = []
-    for epoch, start in history:
-        if start >= end_offset:
-            break
-        if start <= start_offset:
-            entries = [(epoch, start_offset)]
-        else:
-            entries.append((epoch, start))
-    return tuple(entries)

@@ -358,15 +358,6 @@ class UnifiedLog:
         self.producers.take_snapshot()
 
     @on_disk
-    def maybe_roll(self, now_ms: int) -> bool:
-        """Close the active segment if it is too old, even though nothing is appended."""
-        self._now_ms = now_ms
-        if not self.local.should_roll(0, self.local.log_end_offset, now_ms, now_ms):
-            return False
-        self._roll(now_ms, 0)
-        return True
-
-    @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
         """Obey retention; answers how many segments left the disk. See `log_retention`."""
         self._now_ms = now_ms

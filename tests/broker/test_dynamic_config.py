@@ -2,10 +2,16 @@
 
 from pathlib import Path
 
+from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from tierlog.clients.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
 )
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -86,6 +92,31 @@ def test_the_cleaner_hears_of_its_new_pause(tmp_path: Path) -> None:
         wait_until(lambda: dict(metrics.read())[SINCE_LOOKED] > 300, 10, "it looks again and again")
         assert alter(client, "log.cleaner.backoff.ms", "50") == 0
         wait_until(lambda: dict(metrics.read())[SINCE_LOOKED] < 300, 10, "it does not look again")
+
+
+def test_idle_producers_are_forgotten_when_they_are_to_be(tmp_path: Path) -> None:
+    often = {"producer.id.expiration.check.interval.ms": "100"}
+    topic = TopicRequest(name="t", partition_indexes=[0])
+    with BrokerThread(tmp_path, often) as broker, RawClient(broker.port) as client:
+        create(client)
+        now_ms = SystemEnvironment().wall_clock_ms()
+        record = Record(0, now_ms, None, b"v", ())
+        batch = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0)
+        data = PartitionProduceData(index=0, records=memoryview(batch))
+        produced = TopicProduceData(name="t", partition_data=[data])
+        request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[produced])
+        answer = client.ask(request, 9, ProduceResponse)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+        def known() -> int:
+            found = client.ask(
+                DescribeProducersRequest(topics=[topic]), 0, DescribeProducersResponse
+            )
+            return len(found.topics[0].partitions[0].active_producers)
+
+        assert known() == 1
+        assert alter(client, "producer.id.expiration.ms", "1") == 0
+        wait_until(lambda: known() == 0, 10, "it is remembered")
 
 
 def test_threads_that_there_are_not_are_taken_and_refused_as_in_kafka(tmp_path: Path) -> None:

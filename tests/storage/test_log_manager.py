@@ -17,7 +17,15 @@ from tierlog.storage.log_file import deleted_directory_name, parse_partition_dir
 from tierlog.storage.log_manager import LogManager
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk, Survival
 from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.storage.log_home import NOW_MS, SMALL, TIERED, append, everything, plain
+from tierlog.tests.storage.log_home import (
+    NOW_MS,
+    SMALL,
+    TIERED,
+    append,
+    everything,
+    idempotent,
+    plain,
+)
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 3)
 ID, OTHER_ID = Uuid(bytes(range(16))), Uuid(bytes(range(1, 17)))
@@ -32,6 +40,13 @@ def started(*paths: Path, config: LogConfig = SMALL) -> LogManager:
     logs.open_directories("cluster", 1, lambda: ID)
     logs.start(NOW_MS)
     return logs
+
+
+def flush(logs: LogManager, now_ms: int) -> None:
+    """Do what is due, as housekeeping does."""
+    for log, task in logs.flush_tasks(now_ms):
+        task.run()
+        log.complete_flush(task)
 
 
 def test_logs_are_found_again_after_a_clean_stop(tmp_path: Path) -> None:
@@ -241,13 +256,13 @@ def test_housekeeping_flushes_what_rolled_and_what_is_due(tmp_path: Path) -> Non
     logs = started(tmp_path)
     log = logs.get_or_create_log(ORDERS, ID, replace(SMALL, flush_ms=100), NOW_MS)
     append(log, plain(2))
-    logs.flush_dirty_logs(NOW_MS)
+    flush(logs, NOW_MS)
     assert log.recovery_point == 0
     log.roll(NOW_MS)
     append(log, plain(2))
-    logs.flush_dirty_logs(NOW_MS)
+    flush(logs, NOW_MS)
     assert log.recovery_point == 2
-    logs.flush_dirty_logs(NOW_MS + 100)
+    flush(logs, NOW_MS + 100)
     assert log.recovery_point == 4
     assert logs.flush_tasks(NOW_MS + 100) == []
 
@@ -255,8 +270,11 @@ def test_housekeeping_flushes_what_rolled_and_what_is_due(tmp_path: Path) -> Non
 def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
     logs = started(tmp_path)
     log = logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS)
-    append(log, plain())
-    logs.remove_expired_producers(NOW_MS + 10**9)
+    append(log, idempotent(0, 1))
+    logs.remove_expired_producers(NOW_MS + 86_399_999)
+    assert len(log.producers.entries) == 1
+    logs.producer_expiration_ms = 1_000
+    logs.remove_expired_producers(NOW_MS + 1_000)
     assert log.producers.entries == {}
 
 
@@ -372,7 +390,7 @@ def test_one_failed_disk_leaves_the_other_working() -> None:
     assert append(bills, plain()).first_offset == 1
     logs.cleanup_logs(NOW_MS)
     logs.delete_pending(NOW_MS)
-    logs.flush_dirty_logs(NOW_MS)
+    flush(logs, NOW_MS)
     fresh = logs.get_or_create_log(TopicPartition("new", 0), ID, SMALL, NOW_MS)
     assert fresh.log_dir is bills.log_dir
     with pytest.raises(KafkaError):

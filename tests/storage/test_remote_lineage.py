@@ -11,7 +11,6 @@ from tierlog.storage.remote_lineage import (
     OffsetAndEpoch,
     copied_up_to,
     epoch_of_offset,
-    epochs_in_range,
     highest_remote_offset,
     is_within_leader_epochs,
     remote_log_start_offset,
@@ -136,14 +135,6 @@ def test_the_log_begins_with_the_oldest_epoch_that_has_a_copy(
 ) -> None:
     history = [(0, 0), (1, 250), (2, 550)]
     assert remote_log_start_offset(remote_log(*remote), history, 250) == expected
-
-
-def test_the_epoch_map_of_a_segment_is_clamped_to_its_range() -> None:
-    history = [(0, 0), (1, 3), (2, 5), (3, 7)]
-    assert epochs_in_range(history, 6, 9) == ((2, 6), (3, 7))
-    assert epochs_in_range(history, 0, 3) == ((0, 0),)
-    assert epochs_in_range(history, 3, 6) == ((1, 3), (2, 5))
-    assert epochs_in_range([(3, 50)], 0, 9) == ()
 
 
 def test_epoch_of_an_offset() -> None:

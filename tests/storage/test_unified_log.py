@@ -32,6 +32,14 @@ from tierlog.tests.storage.log_home import (
 LOG_END = FetchIsolation.LOG_END
 
 
+def rolls(log: UnifiedLog, now_ms: int) -> bool:
+    """Roll the log if a record of this moment would; whether it did."""
+    if not log.local.should_roll(0, log.log_end_offset, now_ms, now_ms):
+        return False
+    log.roll(now_ms)
+    return True
+
+
 def code_of(error: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
     return error.value.code
 
@@ -160,15 +168,15 @@ def test_a_full_index_rolls_the_segment(tmp_path: Path) -> None:
 def test_records_without_timestamps_age_with_their_file(tmp_path: Path) -> None:
     log = LogHome(tmp_path, LogConfig(segment_ms=1000)).open()
     append(log, plain(timestamp=-1))
-    assert not log.maybe_roll(NOW_MS + 1000)
-    assert log.maybe_roll(NOW_MS + 1001)
+    assert not rolls(log, NOW_MS + 1000)
+    assert rolls(log, NOW_MS + 1001)
     assert segments(log) == [0, 1]
 
 
 def test_an_empty_segment_is_never_rolled(tmp_path: Path) -> None:
     log = LogHome(tmp_path).open()
     log.roll(NOW_MS)
-    assert not log.maybe_roll(NOW_MS + 10**12)
+    assert not rolls(log, NOW_MS + 10**12)
     assert segments(log) == [0]
 
 
@@ -208,20 +216,20 @@ def test_the_youngest_record_is_found_in_any_segment(tmp_path: Path) -> None:
 
 def test_jitter_brings_rolls_forward(tmp_path: Path) -> None:
     config = LogConfig(segment_ms=1000, segment_jitter_ms=500)
-    rolls: list[bool] = []
+    rolled: list[bool] = []
     for name in "abcdefghijklmnop":
         (tmp_path / name).mkdir()
         log = LogHome(tmp_path / name, config).open()
         append(log, plain(timestamp=NOW_MS))
-        rolls.append(log.maybe_roll(NOW_MS + 750))
-    assert set(rolls) == {True, False}
+        rolled.append(rolls(log, NOW_MS + 750))
+    assert set(rolled) == {True, False}
 
 
 def test_jitter_spreads_rolls_and_never_delays_them(tmp_path: Path) -> None:
     log = LogHome(tmp_path, LogConfig(segment_ms=1000, segment_jitter_ms=500)).open()
     append(log, plain(timestamp=NOW_MS))
-    assert not log.maybe_roll(NOW_MS + 500)
-    assert log.maybe_roll(NOW_MS + 1001)
+    assert not rolls(log, NOW_MS + 500)
+    assert rolls(log, NOW_MS + 1001)
 
 
 # -- Reading (F1) ------------------------------------------------------------------------------
