@@ -50,7 +50,7 @@ from tierlog.clients.record.builder import RecordBatchBuilder
 
 from ..broker_process import RawClient
 from .side_by_side import Plain, SideBySide, at, both_brokers
-from .test_answers_against_kafka import creation, wait_for_leader
+from .topic_requests import creation, wait_for_leader
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
