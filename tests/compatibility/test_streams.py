@@ -25,13 +25,16 @@ LINES = 200
 TIMEOUT_S = 90
 
 
-def word_count(bootstrap: str, directory: Path) -> list[str]:
+AT_LEAST_ONCE = "at_least_once"
+
+
+def word_count(bootstrap: str, directory: Path, guarantee: str) -> list[str]:
     fetch = f"mvn -q -B -Dkafka.version={KAFKA_VERSION} dependency:copy-dependencies"
     make = f"{fetch} -DoutputDirectory=jars && javac -cp 'jars/*' WordCount.java"
     folder = ready("streams", ("sh", "-c", make))
     return [
         *("java", *FLAGS, "-cp", f"{folder}:{folder / 'jars'}/*"),
-        *("WordCount", bootstrap, str(directory)),
+        *("WordCount", bootstrap, str(directory), guarantee),
     ]
 
 
@@ -40,7 +43,7 @@ def counting(bootstrap: str, directory: Path) -> Generator[None, None, None]:
     """The application runs, and ends in an orderly way."""
     directory.mkdir()
     with (directory / "words.log").open("wb") as log:
-        process = subprocess.Popen(word_count(bootstrap, directory), stderr=log)
+        process = subprocess.Popen(word_count(bootstrap, directory, AT_LEAST_ONCE), stderr=log)
     try:
         yield
     except BaseException as error:

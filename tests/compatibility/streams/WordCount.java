@@ -1,7 +1,7 @@
-// Counts words with Kafka Streams, at least once: lines of the topic "lines" become counts in the topic
+// Counts words with Kafka Streams, at least once or exactly once: lines of the topic "lines" become counts in the topic
 // "counts", by way of a repartition topic and of the changelog of a store that is in memory only.
 //
-//   java -cp ... WordCount 127.0.0.1:9092 <directory>
+//   java -cp ... WordCount 127.0.0.1:9092 <directory> at_least_once|exactly_once_v2
 //
 // SIGTERM makes it commit and leave its group in an orderly way.
 
@@ -21,7 +21,9 @@ public class WordCount {
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, "words");
         properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments[0]);
         properties.put(StreamsConfig.STATE_DIR_CONFIG, arguments[1]);
-        properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.AT_LEAST_ONCE);
+        properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, arguments[2]);
+        // What a killed one leaves open holds nobody up for long.
+        properties.put(StreamsConfig.producerPrefix("transaction.timeout.ms"), "3000");
         properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, "200");
         properties.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, "2");
         properties.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
