@@ -175,6 +175,11 @@ def test_producers_and_consumers_above_their_quota_are_told_and_not_read_meanwhi
         assert answers[-1].throttle_time_ms > 0
         assert not answers[-1].responses
         assert answers[0].responses
+        # What was not sent counts nothing, so nobody waits longer for having asked.
+        with RawClient(broker.port) as other:
+            again = fetch(other)
+            assert not again.responses
+            assert 0 < again.throttle_time_ms <= answers[-1].throttle_time_ms
 
 
 def test_a_name_that_is_asked_for_is_still_served_under_a_request_quota(tmp_path: Path) -> None:

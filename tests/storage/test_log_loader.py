@@ -215,6 +215,18 @@ def test_a_batch_of_offsets_that_were_there_already_ends_the_log(tmp_path: Path)
     assert home.open(clean=False).log_end_offset == first.next_offset
 
 
+def test_a_segment_that_runs_into_the_next_ends_the_log_between_them(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = home.open()
+    for _ in range(2):
+        append(log, plain(2))
+        log.roll(NOW_MS)
+    log.release()
+    first, second, *_ = (home.path / name for name in home.names(".log"))
+    first.write_bytes(first.read_bytes() + second.read_bytes())
+    assert home.open(clean=False).log_end_offset == 2
+
+
 def test_a_lost_segment_end_is_a_gap_and_ends_the_log(tmp_path: Path) -> None:
     home = LogHome(tmp_path)
     log = home.open()

@@ -137,6 +137,12 @@ def test_the_log_begins_with_the_oldest_epoch_that_has_a_copy(
     assert remote_log_start_offset(remote_log(*remote), history, 250) == expected
 
 
+def test_a_copy_that_is_not_finished_is_no_beginning() -> None:
+    log = RemoteLog(PARTITION)
+    log.apply_copy_started(segment(1, 100, 200, [(0, 100)]))
+    assert remote_log_start_offset(log, [(0, 0), (1, 250)], 250) == 250
+
+
 def test_epoch_of_an_offset() -> None:
     history = [(0, 0), (1, 3), (4, 5)]
     assert [epoch_of_offset(history, offset) for offset in (0, 2, 3, 5, 99)] == [0, 0, 1, 4, 4]
