@@ -8,7 +8,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypedDict
+from typing import NamedTuple, Self, TypedDict
 
 from ..waiting import wait_until
 from .foreign_members import FOREIGN_CLIENTS, foreign_command
@@ -30,6 +30,14 @@ class Options(TypedDict):
     session_ms: int
     """In the classic protocol; the `consumer` protocol leaves it to the broker."""
     instance: str | None
+
+
+class Way(NamedTuple):
+    """How a member takes part in its group; no client: the group's."""
+
+    protocol: str
+    strategy: str
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +197,13 @@ class GroupOfProcesses:
         self.members: list[MemberProcess] = []
 
     def start(
-        self, name: str, *, instance: str | None = None, by: tuple[str, str] | None = None
+        self, name: str, *, instance: str | None = None, by: Way | None = None
     ) -> MemberProcess:
-        """Start a member; `by`: with another protocol and assignor than the group's others."""
+        """Start a member; `by`: it takes part in another way than the group's others."""
         options: Options = {**self._options, "instance": instance}
         if by is not None:
-            options["protocol"], options["strategy"] = by
+            options["protocol"], options["strategy"] = by.protocol, by.strategy
+            options["client"] = by.client or options["client"]
         member = MemberProcess(name, options, self._directory)
         self.members.append(member)
         return member

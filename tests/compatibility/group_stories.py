@@ -1,6 +1,7 @@
 """What groups of every client live through, told once for both group protocols."""
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from _pytest.mark import ParameterSet
 
 from ..waiting import wait_until
 from .foreign_members import FOREIGN_CLIENTS, foreign_command
-from .group_of_processes import TIMEOUT_S, GroupOfProcesses, MemberProcess
+from .group_of_processes import TIMEOUT_S, GroupOfProcesses, MemberProcess, Way
 from .topics import PARTITIONS, create_topic, partitions_of, produce, records
 
 _TOOLCHAINS = {"java": ("java", "mvn"), "kafkajs": ("node",), "franz-go": ("go",)}
@@ -178,19 +179,19 @@ def topics_are_found_by_pattern(scene: Scene) -> None:
         assert group.read == records(names, range(10))
 
 
-def members_are_rolled(scene: Scene, by: tuple[str, str], back: tuple[str, str]) -> None:
+def members_are_rolled(scene: Scene, by: Way, back: Way) -> None:
     """One after another is replaced by one of the other protocol, and then back again."""
     scene.create()
     with scene.group() as group:
         members = [group.start(name) for name in ("anna", "lena", "mona")]
         group.wait_for_shares(2, 2, 2)
         produced = 0
-        for generation, protocol in enumerate((by, back)):
+        for generation, way in enumerate((by, back)):
             for number, old in enumerate(members):
                 scene.produce(10)
                 produced += 10
                 old.leave()
-                members[number] = group.start(f"{old.name} {generation}", by=protocol)
+                members[number] = group.start(f"{old.name} {generation}", by=way)
                 group.wait_for_shares(2, 2, 2)
                 group.wait_until_read(6 * produced)
         group.check_ownership()
@@ -198,3 +199,26 @@ def members_are_rolled(scene: Scene, by: tuple[str, str], back: tuple[str, str])
         for member in members:
             member.leave()
     goes_on(scene, produced)
+
+
+def clients_share_a_group(scene: Scene, others: Sequence[Way]) -> None:
+    """Two members of other kinds join; one dies, one leaves, and the first has it all again."""
+    scene.create()
+    scene.produce(10)
+    with scene.group() as group:
+        anna = group.start("anna")
+        group.wait_for_shares(6)
+        lena, mona = (group.start(way.client, by=way) for way in others)
+        group.wait_for_shares(2, 2, 2)
+        scene.produce(10)
+        group.wait_until_read(120)
+        lena.leave()
+        group.wait_for_shares(3, 3)
+        mona.kill()
+        group.wait_for_shares(6)
+        scene.produce(10)
+        group.wait_until_read(180)
+        anna.leave()
+        group.check_ownership()
+        assert group.read == scene.records(30)
+    goes_on(scene, 30)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tierlog.bench.kafka_peer import run_tool
+
 from ..broker_process import BrokerProcess
 from .group_stories import (
     Scene,
@@ -16,6 +18,7 @@ from .group_stories import (
     three_members_come_and_go,
     topics_are_found_by_pattern,
 )
+from .topics import create_topic, produce
 
 LIBRDKAFKA_AND_JAVA = [
     run_of("confluent", "uniform"),
@@ -52,3 +55,20 @@ def test_three_members_share_the_topics_that_match_a_pattern(
     topic = f"pattern-{client}"
     scene = Scene(shared_broker.bootstrap, topic, client, "uniform", tmp_path, "consumer")
     topics_are_found_by_pattern(scene)
+
+
+@pytest.mark.requires("java", "mvn")
+def test_the_console_consumer_goes_on_in_its_group(shared_broker: BrokerProcess) -> None:
+    bootstrap, topic = shared_broker.bootstrap, "console"
+    create_topic(bootstrap, topic)
+    for per_partition in (10, 1):
+        produce(bootstrap, per_partition, topic)
+        read = run_tool(
+            "kafka-console-consumer",
+            *("--bootstrap-server", bootstrap, "--topic", topic, "--group", topic),
+            *("--consumer-property", "group.protocol=consumer", "--from-beginning"),
+            *("--max-messages", str(6 * per_partition), "--timeout-ms", "60000"),
+        )
+        values = [line for line in read.stdout.splitlines() if line.isdigit()]
+        assert values.count("0") == 6
+        assert len(values) == 6 * per_partition
