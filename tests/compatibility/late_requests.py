@@ -9,7 +9,6 @@ import random
 import socket
 import struct
 import threading
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
@@ -31,6 +30,7 @@ class LateRequests:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._senders = ThreadPoolExecutor(_SENDERS)
         self._sent: list[Future[None]] = []
+        self._closed = threading.Event()
         self.port: int = self._listener.getsockname()[1]
 
     def __enter__(self) -> Self:
@@ -38,6 +38,7 @@ class LateRequests:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closed.set()
         self._listener.close()
         self._senders.shutdown(cancel_futures=True)
 
@@ -74,13 +75,13 @@ class LateRequests:
                 side.close()
 
     def _disturb(self, frame: bytes) -> None:
-        time.sleep(self._chance.random() * LONGEST_DELAY_S)
+        self._closed.wait(self._chance.random() * LONGEST_DELAY_S)
         for _ in range(self._chance.choice((1, 1, 2))):
             later_s = self._chance.random() * LATEST_COPY_S
             self._sent.append(self._senders.submit(self._copy, frame, later_s))
 
     def _copy(self, frame: bytes, later_s: float) -> None:
-        time.sleep(later_s)
+        self._closed.wait(later_s)
         with socket.create_connection(self._target, timeout=30) as connection:
             connection.sendall(frame)
             assert connection.recv(4), "The broker has closed the connection."

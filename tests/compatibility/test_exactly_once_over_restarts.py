@@ -6,14 +6,14 @@ because it cannot tell what became of its transaction; then another takes over.
 """
 
 import random
-import time
+import subprocess
 from functools import partial
 from pathlib import Path
 
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until
 from .copier import Options
-from .test_exactly_once import PARTITIONS, Reader, Writer, copying
+from .test_exactly_once import PARTITIONS, Reader, Writer, copying, let_run
 
 RECORDS = 12_000
 KILLS = 6
@@ -39,18 +39,16 @@ def test_a_copy_is_exact_however_often_the_broker_is_killed(tmp_path: Path) -> N
     log = tmp_path / "copier.log"
     known = 0
 
-    def has_come(number: int) -> bool:
-        return reader.read(0.05, tolerant=True) > number
+    def has_come(number: int, copier: "subprocess.Popen[bytes] | None" = None) -> bool:
+        has_ended = copier is not None and copier.poll() is not None
+        return reader.read(0.05, tolerant=True) > number or has_ended
 
     for kill in range(KILLS):
         with BrokerProcess.on(tmp_path, settings) as broker:
             writer.write(RECORDS * (kill + 1) // (KILLS + 1))
             with copying(options, log) as copier:
-                come = partial(has_come, known)
-                wait_until(
-                    lambda come=come, copier=copier: come() or copier.poll() is not None, 60, ""
-                )
-                time.sleep(chance.random() * 0.5)
+                wait_until(partial(has_come, known, copier), 60, "nothing is copied")
+                let_run(copier, chance.random() * 0.5)
                 broker.process.kill()
                 broker.process.wait()
         known = reader.read(0.05, tolerant=True)

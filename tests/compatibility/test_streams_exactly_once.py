@@ -6,7 +6,6 @@ record that was counted twice, or a count that was lost with its transaction, wo
 
 import random
 import subprocess
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +15,7 @@ import pytest
 
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until
+from .test_exactly_once import let_run
 from .test_streams import Counts, word_count, write_lines
 from .topics import create_topic
 
@@ -36,15 +36,15 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @contextmanager
-def counting(bootstrap: str, directory: Path) -> Generator[Path]:
-    """The application runs, and is killed at the end; what it logs."""
+def counting(bootstrap: str, directory: Path) -> Generator["subprocess.Popen[bytes]"]:
+    """The application runs, and is killed at the end."""
     directory.mkdir()
     path = directory / "words.log"
     with path.open("wb") as log:
         command = word_count(bootstrap, directory, "exactly_once_v2")
         process = subprocess.Popen(command, stderr=log)
         try:
-            yield path
+            yield process
         finally:
             process.kill()
             process.wait()
@@ -66,15 +66,15 @@ def test_counts_are_exact_however_often_the_application_is_killed(
     for run in range(KILLS):
         known = counts.latest.total()
         expected += write_lines(broker.bootstrap, LINES_A_RUN * (run + 1), LINES_A_RUN * (run + 2))
-        with counting(broker.bootstrap, tmp_path / f"run-{run}") as log:
+        with counting(broker.bootstrap, tmp_path / f"run-{run}") as process:
             try:
                 wait_until(partial(has_moved, known), TIMEOUT_S, counts.describe)
             except AssertionError as error:
-                error.add_note(log.read_text()[-5_000:])
+                error.add_note((tmp_path / f"run-{run}" / "words.log").read_text()[-5_000:])
                 raise
-            time.sleep(chance.random() * 0.3)
-    with counting(broker.bootstrap, tmp_path / "last"):
+            let_run(process, chance.random() * 0.3)
+    with counting(broker.bootstrap, tmp_path / "last") as process:
         wait_until(partial(counts.become, expected), TIMEOUT_S, counts.describe)
-        time.sleep(1)
+        let_run(process, 1)
         assert counts.become(expected)
     counts.close()

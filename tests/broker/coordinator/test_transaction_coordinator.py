@@ -52,8 +52,8 @@ class Broker:
     """A coordinator that leads the id's partition."""
 
     def __init__(self, loop: SimulatedLoop, earlier: "Broker | None" = None) -> None:
-        self.log = MemoryOffsetsLog() if earlier is None else earlier.log
-        self.partitions = Partitions() if earlier is None else earlier.partitions
+        self.log: MemoryOffsetsLog = MemoryOffsetsLog() if earlier is None else earlier.log
+        self.partitions: Partitions = Partitions() if earlier is None else earlier.partitions
         self.ids = count(1_000)
         config = TransactionConfig(
             load_buffer_size=150, transactional_id_expiration_ms=8 * HOUR_S * 1_000
@@ -91,7 +91,6 @@ class Broker:
         assert answer is not None
         return await later(answer)
 
-    @property
     def state(self) -> TransactionState:
         found = self.coordinator.describe(ID)
         assert isinstance(found, Transaction), found
@@ -161,9 +160,9 @@ def test_answers_wait_for_the_log() -> None:
         assert (await broker.initialize()).error is E.CONCURRENT_TRANSACTIONS
         assert await adding is E.NONE
         assert (await broker.end(who, commit=False)).error is E.NONE
-        assert broker.state is TransactionState.PREPARE_ABORT
+        assert broker.state() is TransactionState.PREPARE_ABORT
         await asyncio.sleep(2)
-        assert broker.state is TransactionState.COMPLETE_ABORT
+        assert broker.state() is TransactionState.COMPLETE_ABORT
         broker.coordinator.stop()
 
     simulate(story)
@@ -184,7 +183,7 @@ def test_what_the_log_refuses_has_not_happened_and_may_be_tried_again() -> None:
         assert await broker.add(who, P0) is E.NONE
         broker.log.refuse = E.REQUEST_TIMED_OUT
         assert (await broker.end(who, commit=True)).error is E.COORDINATOR_NOT_AVAILABLE
-        assert broker.state is TransactionState.ONGOING
+        assert broker.state() is TransactionState.ONGOING
         broker.log.refuse = E.NONE
         assert (await broker.end(who, commit=True)).error is E.NONE
         broker.coordinator.stop()
@@ -205,7 +204,7 @@ def test_markers_are_sent_until_every_partition_has_one() -> None:
         }
         await broker.end(who, commit=True)
         await asyncio.sleep(10)
-        assert broker.state is TransactionState.PREPARE_COMMIT
+        assert broker.state() is TransactionState.PREPARE_COMMIT
         found = broker.coordinator.describe(ID)
         assert isinstance(found, Transaction)
         assert found.partitions == {P1}
@@ -214,10 +213,10 @@ def test_markers_are_sent_until_every_partition_has_one() -> None:
         # The last record of the transaction is repeated until the log has it.
         broker.log.refuse = E.NOT_ENOUGH_REPLICAS
         await asyncio.sleep(1)
-        assert broker.state is TransactionState.PREPARE_COMMIT
+        assert broker.state() is TransactionState.PREPARE_COMMIT
         broker.log.refuse = E.NONE
         await asyncio.sleep(1)
-        assert broker.state is TransactionState.COMPLETE_COMMIT
+        assert broker.state() is TransactionState.COMPLETE_COMMIT
         assert [each for _, each in broker.partitions.markers] == [P0, P1]
         broker.coordinator.stop()
 
@@ -238,7 +237,7 @@ def test_what_was_decided_is_carried_out_by_whoever_leads_next() -> None:
         following = Broker(loop, broker)
         await following.elect(4)
         await asyncio.sleep(1)
-        assert following.state is TransactionState.COMPLETE_COMMIT
+        assert following.state() is TransactionState.COMPLETE_COMMIT
         epochs = {
             (marker.coordinator_epoch, marker.is_commit)
             for marker, _ in following.partitions.markers
@@ -263,9 +262,9 @@ def test_a_transaction_that_is_left_open_is_aborted_also_after_a_restart() -> No
         broker.coordinator.stop()
         following = Broker(loop, broker)
         await following.elect(1)
-        assert following.state is TransactionState.ONGOING
+        assert following.state() is TransactionState.ONGOING
         await asyncio.sleep(30)
-        assert following.state is TransactionState.COMPLETE_ABORT
+        assert following.state() is TransactionState.COMPLETE_ABORT
         marker = Marker(1_000, 1, 1, is_commit=False, version=2)
         assert following.partitions.markers == [(marker, P0)]
         assert await following.add(who, P1) is E.PRODUCER_FENCED
@@ -283,7 +282,7 @@ def test_ids_that_nobody_uses_are_forgotten() -> None:
         await asyncio.sleep(4 * HOUR_S)
         await broker.initialize()
         await asyncio.sleep(7 * HOUR_S)
-        assert broker.state is TransactionState.EMPTY
+        assert broker.state() is TransactionState.EMPTY
         await asyncio.sleep(3 * HOUR_S)
         assert broker.coordinator.describe(ID) is E.TRANSACTIONAL_ID_NOT_FOUND
         assert broker.states[-1] is None
