@@ -1,6 +1,7 @@
 """Features are finalised, and resources with a configuration listed, as Apache Kafka does it."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from tierlog.clients.protocol.messages.update_features import (
 )
 
 from ..broker_process import BrokerProcess
-from .side_by_side import SideBySide, both_brokers
+from ..waiting import wait_until
+from .side_by_side import SideBySide, both_brokers, plain
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -56,6 +58,11 @@ def test_group_version_is_lowered_and_raised_as_by_kafka(both: SideBySide) -> No
             both.same(request, 2)
 
 
+def lists_are_alike(both: SideBySide) -> bool:
+    kafka, ours = both.ask(ListConfigResourcesRequest(), 1)
+    return plain(kafka) == plain(ours)
+
+
 def test_resources_are_listed_as_by_kafka(both: SideBySide) -> None:
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     both.same(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
@@ -66,6 +73,8 @@ def test_resources_are_listed_as_by_kafka(both: SideBySide) -> None:
         config = AlterableConfig(name=key, config_operation=0, value=value)
         resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
         both.same(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    # Kafka's broker hears of them a little later than its controller answers.
+    wait_until(partial(lists_are_alike, both), 30, "Kafka's broker does not list what was made")
     both.same(ListConfigResourcesRequest(), 0)
     for kinds in ([], [32, 2], [16], [4], [3], [0]):
         both.same(ListConfigResourcesRequest(resource_types=kinds), 1)
