@@ -128,7 +128,22 @@ def validate_group_config(name: str, values: Mapping[str, str], file: Mapping[st
         value = parse_value(GROUP_CONFIGS[each], text)
         if isinstance(value, int) and each in _GROUP_BOUNDS:
             _check_bounds(each, value, file)
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if _in_effect(session, values, file) <= _in_effect(heartbeat, values, file):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"{session} must be greater than {heartbeat}"
+            )
     _check_offset_reset(values.get("share.auto.offset.reset", "latest"))
+
+
+def _in_effect(name: str, values: Mapping[str, str], file: Mapping[str, str]) -> int:
+    """The group's own value, else that of the broker's file, else the default."""
+    definition = GROUP_CONFIGS[name]
+    inherited = file.get(f"group.{name}", definition.default)
+    value = parse_value(definition, values.get(name, inherited))
+    assert isinstance(value, int), "Sessions and heartbeats have defaults."
+    return value
 
 
 def _check_bounds(name: str, value: int, file: Mapping[str, str]) -> None:
