@@ -263,6 +263,9 @@ class HostedPartitions:
                 continue
             was_tiered = partition.log.config.remote_storage_enable
             partition.log.update_config(config)
+            future = self._log_manager.future_logs.get(partition.topic_partition)
+            if future is not None:
+                future.update_config(config)
             partition.update_min_isr()
             if config.remote_storage_enable and not was_tiered and partition.is_leader:
                 changes.leaders.append(partition)

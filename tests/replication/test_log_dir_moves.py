@@ -229,6 +229,16 @@ def test_records_that_are_deleted_meanwhile_are_gone_afterwards() -> None:
     told(story)
 
 
+def test_a_configuration_that_changes_meanwhile_holds_afterwards() -> None:
+    async def story(node: BrokerNode) -> None:
+        await slow_move(node)
+        await node.controller.alter_topic_config("t", {"retention.ms": "-1"})
+        await settled(node, SECOND)
+        assert log_of(node).config.retention_ms == -1
+
+    told(story)
+
+
 def test_a_move_goes_on_after_a_restart() -> None:
     async def next_life(node: BrokerNode) -> None:
         assert len(node.log_manager.future_logs.all()) == 1
