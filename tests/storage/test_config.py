@@ -1,5 +1,7 @@
 """Topic configuration: Kafka's names, defaults, refusals."""
 
+from dataclasses import replace
+
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
@@ -131,3 +133,10 @@ def test_local_retention_follows_the_total_unless_it_is_set() -> None:
     assert config.effective_local_retention_bytes == 20
     own = LogConfig(retention_ms=10, local_retention_ms=3, local_retention_bytes=-1)
     assert (own.effective_local_retention_ms, own.effective_local_retention_bytes) == (3, -1)
+
+
+def test_segments_of_compacted_topics_are_closed_in_time_for_their_compaction() -> None:
+    config = LogConfig(cleanup_policy=("compact",), segment_ms=10_000, max_compaction_lag_ms=500)
+    assert config.max_segment_ms == 500
+    assert replace(config, cleanup_policy=("delete",)).max_segment_ms == 10_000
+    assert replace(config, max_compaction_lag_ms=20_000).max_segment_ms == 10_000
