@@ -62,7 +62,8 @@ async function consume() {
     if (owned.length > 0) say("revoked", owned);
     owned = [];
   };
-  consumer.on(consumer.events.REBALANCING, revoke);
+  // It reads nothing more until it has joined again, be it told to or be its connection lost.
+  for (const event of ["REBALANCING", "CRASH", "STOP"]) consumer.on(consumer.events[event], revoke);
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     revoke();
     owned = payload.memberAssignment[topic] ?? [];
