@@ -100,8 +100,9 @@ def _tool(tool: str, arguments: Sequence[str]) -> list[Ran]:
         is_address = option in {"--bootstrap-server", "--bootstrap-controller"}
         if is_address and _ports(value) & _ports_of_kafka:
             return []
-    # A tool's command, which comes first; a path would be of this run only.
-    commands = [word for word in arguments[:1] if not word.startswith("-") and "/" not in word]
+    # A tool's command comes first, or behind the address; a path would be of this run only.
+    first = arguments[2:3] if list(arguments[:1]) == ["--bootstrap-server"] else arguments[:1]
+    commands = [word for word in first if word[:1].isalpha() and "/" not in word]
     did = [*commands, *(option.partition("=")[0] for option in options)]
     uses = [Ran(tool, kafka_version(), did=" ".join(did))]
     if tool in _JAVA_CONSUMERS and {"--group", "--group-id"} & set(options):

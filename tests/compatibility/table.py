@@ -130,12 +130,13 @@ def _is_client(row: Row) -> bool:
     return row.name in _CLIENTS or bool(row.protocols)
 
 
+def _did(said: set[tuple[str, str]], protocol: str) -> str:
+    return ", ".join(sorted({did for spoken, did in said if spoken == protocol and did}))
+
+
 def _line(row: Row, said: set[tuple[str, str]]) -> str:
     if _is_client(row):
-        groups = [
-            f"{protocol}: {', '.join(sorted({did for spoken, did in said if spoken == protocol}))}"
-            for protocol in row.protocols
-        ]
+        groups = [f"{protocol}: {_did(said, protocol)}" for protocol in row.protocols]
         modes = sorted({did for spoken, did in said if not spoken and did})
         words = "; ".join([*filter(None, [_CLIENTS.get(row.name)]), *groups, *modes])
     else:
