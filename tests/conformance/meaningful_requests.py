@@ -117,11 +117,13 @@ def _has_leaders(side: Side, name: str, partitions: int) -> bool:
     return error_codes(listed) == {0}
 
 
-def production(name: str, records: int, topic_id: Uuid | None = None) -> dict[str, object]:
+def production(
+    name: str, records: int, topic_id: Uuid | None = None, timestamp: int = 1_700_000_000_000
+) -> dict[str, object]:
     """The values of a Produce request."""
     builder = RecordBatchBuilder(producer_id=5, producer_epoch=3, base_sequence=0)
     for offset in range(records):
-        builder.append(1_700_000_000_000 + offset, b"key", b"value")
+        builder.append(timestamp + offset, b"key", b"value")
     where: dict[str, object] = {"name": name, "topic_id": topic_id}
     if topic_id is None:
         del where["topic_id"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.messages.join_group import JoinGroupRequestProtocol
 from tierlog.clients.protocol.schema import Message
@@ -10,6 +11,7 @@ from .meaningful_requests import (
     KNOWN,
     Ask,
     always,
+    ask,
     by_id,
     end_of,
     group_of,
@@ -75,9 +77,16 @@ def delete_records(twins: Twins, version: int) -> Ask:
     return always(ApiKey.DELETE_RECORDS, version, topics=topics, timeout_ms=10_000)
 
 
+NOW_MS = SystemEnvironment().wall_clock_ms()
+"""A producer that has been silent since 2023 would be forgotten, by one side sooner."""
+
+
 @story(ApiKey.DESCRIBE_PRODUCERS)
-def describe_producers(_: Twins, version: int) -> Ask:
-    topics = [{"name": KNOWN, "partition_indexes": [0, 1]}]
+def describe_producers(twins: Twins, version: int) -> Ask:
+    topic(twins, "produced-lately")
+    for side in twins.sides:
+        ask(side, ApiKey.PRODUCE, 9, **production("produced-lately", 3, timestamp=NOW_MS))
+    topics = [{"name": "produced-lately", "partition_indexes": [0]}]
     return always(ApiKey.DESCRIBE_PRODUCERS, version, topics=topics)
 
 

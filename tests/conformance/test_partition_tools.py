@@ -188,7 +188,7 @@ def test_producers_are_described(node: Asked) -> None:
 def test_the_cluster_and_its_versions_are_told(node: Asked) -> None:
     versions = tool(node, "kafka-broker-api-versions").out
     assert "DescribeTopicPartitions(75): 0 [usable: 0]" in versions
-    assert "AddPartitionsToTxn(24): UNSUPPORTED" in versions
+    assert "ShareFetch(78): UNSUPPORTED" in versions
     told = tool(node, "kafka-cluster", "cluster-id").out
     assert re.fullmatch(r"Cluster ID: \S{22}\n", told)
     listed = tool(node, "kafka-cluster", "list-endpoints").out
