@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from tierlog.broker.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
 from tierlog.broker.coordinator.consumer_records import by_topic
@@ -172,17 +172,25 @@ class Walk:
             self.groups.leave(name, -2)
             self.groups.join_static(instance_id, name)
 
+    def _all_of_it(self, name: str) -> dict[str, object]:
+        """What a client adds when the answer before was lost: only then is it told all again."""
+        member = self.groups.group.members[name].metadata
+        return {
+            "rebalance_timeout_ms": member.rebalance_timeout_ms,
+            "subscribed_topic_names": member.subscribed_topic_names,
+        }
+
     def end(self) -> None:
         """Everyone speaks until nothing moves: all of the topics is shared, and once."""
         groups = self.groups
         group = groups.shard.consumer_groups.get(GROUP)
         if group is None:
             return
-        for _ in range(12):
+        for turn in range(12):
             groups.pass_time(1_000)
             for name in list(group.members):
                 try:
-                    groups.beat(name)
+                    groups.beat(name, **({} if turn else self._all_of_it(name)))
                 except KafkaError:
                     groups.owned.pop(name, None)
                     groups.epochs.pop(name, None)
@@ -199,8 +207,18 @@ class Walk:
             assert set(groups.holders()) == wanted, by_topic(wanted)
 
 
+LOST_REVOCATION = [
+    Deed("join", "bert", 0),
+    Deed("join", "anna", 0),
+    Deed("time", "anna", 0),
+    Deed("time", "anna", 0),
+    Deed("lost", "bert", 0),
+]
+
+
 @settings(max_examples=250, deadline=None)
 @given(st.lists(deeds, max_size=40))
+@example(LOST_REVOCATION)
 def test_a_walk_keeps_the_invariants_and_its_log_tells_all_of_it(walk: list[Deed]) -> None:
     world = Walk()
     for deed in walk:

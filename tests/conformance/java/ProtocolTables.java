@@ -18,7 +18,8 @@ public class ProtocolTables {
             if (range == null) {
                 continue;
             }
-            short flexible = 0;
+            // Below the first version that is served the generated classes say nothing true.
+            short flexible = range.minVersion();
             while (flexible <= range.maxVersion() && key.requestHeaderVersion(flexible) < 2) {
                 flexible++;
             }
