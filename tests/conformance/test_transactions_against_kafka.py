@@ -12,10 +12,11 @@ from tierlog.clients.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from tierlog.clients.protocol.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
+from tierlog.clients.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
 )
+from tierlog.clients.protocol.messages.list_transactions import ListTransactionsRequest
 from tierlog.clients.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -63,8 +64,8 @@ def is_coordinated(client: RawClient) -> bool:
     answer = client.ask(request, 4, FindCoordinatorResponse)
     if answer.coordinators[0].error_code:
         return False
-    listed = client.ask(ListTransactionsRequest(), 0, ListTransactionsResponse)
-    return not listed.error_code
+    probe = InitProducerIdRequest(transactional_id="probe", transaction_timeout_ms=60_000)
+    return not client.ask(probe, 3, InitProducerIdResponse).error_code
 
 
 def always(request: Message) -> Ask:
