@@ -170,8 +170,8 @@ class CompareTable:
             session.config.cache.set(CACHE_KEY, sorted(self._ran.passed))
         self._said = differences(self._readme.read_text(), self._ran.passed)
         if self._said:
+            # Told and not failed: a table that falls behind is no fault of the broker.
             self._said.append(f"the README's table of clients and tools is mended by: {COMMAND}")
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(

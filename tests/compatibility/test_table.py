@@ -140,17 +140,17 @@ def run_tests(directory: Path, readme: str, *arguments: str) -> subprocess.Compl
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "with workers"])
-def test_a_whole_run_fails_where_the_readme_says_something_else(
+def test_a_whole_run_says_where_the_readme_says_something_else(
     tmp_path: Path, workers: tuple[str, ...]
 ) -> None:
     (tmp_path / "test_story.py").write_text(STORY)
     done = run_tests(tmp_path, MARKS, *workers)
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("ran, and the README does not say so: ") == 3, done.stdout
     assert "is mended by: make table" in done.stdout
     ran = [line.split(": ")[1].split() for line in done.stdout.splitlines() if "ran, and" in line]
     stated = with_table(MARKS, [Ran(*each) for each in ran])
-    assert run_tests(tmp_path, stated, *workers).returncode == 0
+    assert "README" not in run_tests(tmp_path, stated, *workers).stdout
 
 
 def test_a_run_with_failures_is_not_compared(tmp_path: Path) -> None:
