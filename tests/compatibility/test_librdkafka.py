@@ -14,7 +14,9 @@ TIMEOUT_S = 30
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess.on(tmp_path_factory.mktemp("broker")) as started:
+    # One record says that it is of 2023: retention by time would take it.
+    settings = {"log.retention.ms": "-1"}
+    with BrokerProcess.on(tmp_path_factory.mktemp("broker"), settings) as started:
         yield started
     assert "Traceback" not in started.log.read_text()
 
