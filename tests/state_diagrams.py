@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tierlog.broker.connection import TRANSITIONS as CONNECTION, ConnectionState
-from tierlog.broker.coordinator.group_shard import TRANSITIONS as SHARD, ShardState
 from tierlog.broker.coordinator.group_state import NEXT_STATES, REACTIONS, GroupEvent, GroupState
+from tierlog.broker.coordinator.led_shards import TRANSITIONS as SHARD, ShardState
 from tierlog.broker.coordinator.reconciliation import (
     REACTIONS as MEMBER_REACTIONS,
     MemberEvent,
@@ -112,7 +112,7 @@ MACHINES = [
     ),
     Machine(
         "The groups of one partition of __consumer_offsets",
-        "broker/coordinator/group_shard.py",
+        "broker/coordinator/led_shards.py",
         "TRANSITIONS",
         moves_by_event(ShardState.LOADING, SHARD.items()),
     ),

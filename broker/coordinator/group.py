@@ -52,8 +52,9 @@ from .group_admin import (
 from .group_config import ConsumerGroupConfig, GroupCoordinatorConfig
 from .group_partitions import GroupPartitions, shard_error
 from .group_records import OffsetKey, group_record, offset_record
-from .group_shard import SHARD_ERRORS, Forgotten, GroupShard, PreparedCommit, ShardState
+from .group_shard import Forgotten, GroupShard, PreparedCommit
 from .group_timers import GroupTimers
+from .led_shards import SHARD_ERRORS, ShardState
 from .offsets import NOBODY, CommitRequest, FetchTopic, MemberClaim
 from .offsets_log import MAY_SURVIVE, Appended, OffsetsLog, append_error_to_client
 from .offsets_topic import OFFSETS_TOPIC, creatable_internal_topic

@@ -6,23 +6,20 @@ decision, and the outcomes of a partition come in the order of its writes.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 
-from ...clients.errors import ErrorCode, KafkaError
-from ...clients.record.batch import batches
+from ...clients.errors import ErrorCode
 from ...clients.record.builder import RecordBatchBuilder
 from .group_config import GroupCoordinatorConfig
 from .group_records import GroupRecord
-from .group_shard import SHARD_ERRORS, GroupShard, ShardEvent, ShardState
+from .group_shard import GroupShard
+from .led_shards import SHARD_ERRORS, LedShards, ShardLog
 from .offsets import OffsetsProducer
 from .offsets_log import Appended, OffsetsLog
-from .offsets_topic import partition_for
-
-_log = logging.getLogger(__name__)
+from .offsets_topic import OFFSETS_TOPIC, partition_for
 
 
-class GroupPartitions:
+class GroupPartitions(LedShards[GroupShard]):
     """The shards by partition. `on_loaded` and `on_lost` are told of them."""
 
     def __init__(
@@ -32,76 +29,15 @@ class GroupPartitions:
         on_loaded: Callable[[GroupShard], None],
         on_lost: Callable[[GroupShard], None],
     ) -> None:
+        def new_shard(partition: int, leader_epoch: int) -> GroupShard:
+            return GroupShard(partition, leader_epoch, config)
+
+        source = ShardLog(log, OFFSETS_TOPIC, "groups", config.offsets_load_buffer_size)
+        super().__init__(source, new_shard, on_loaded, on_lost)
         self.count = config.offsets_topic_num_partitions
-        self._config = config
         self._log = log
-        self._on_loaded = on_loaded
-        self._on_lost = on_lost
-        self._shards: dict[int, GroupShard] = {}
-        self._loading: dict[int, asyncio.Handle] = {}
         # The write of each partition that was begun last and is still under way.
         self._last_writes: dict[int, asyncio.Future[Appended]] = {}
-
-    # Leading.
-
-    def on_elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition now: read its log, then serve its groups."""
-        known = self._shards.get(partition)
-        if known is not None and known.leader_epoch == leader_epoch:
-            return
-        self.on_resigned(partition)
-        shard = GroupShard(partition, leader_epoch, self._config)
-        self._shards[partition] = shard
-        try:
-            position, end = self._log.offsets(partition)
-        except KafkaError as error:
-            self._load_failed(shard, error)
-            return
-        self._load(shard, position, end)
-
-    def on_resigned(self, partition: int) -> None:
-        """Another broker leads the partition now, or none."""
-        handle = self._loading.pop(partition, None)
-        if handle is not None:
-            handle.cancel()
-        shard = self._shards.pop(partition, None)
-        if shard is not None:
-            self._on_lost(shard)
-
-    def close(self) -> None:
-        """Let go of all of them."""
-        for partition in list(self._shards):
-            self.on_resigned(partition)
-
-    def _load(self, shard: GroupShard, position: int, end: int) -> None:
-        """Read one stretch of the log, then let others run before the next."""
-        self._loading.pop(shard.partition, None)
-        try:
-            if position < end:
-                stretch = self._log.read(
-                    shard.partition, position, self._config.offsets_load_buffer_size
-                )
-                next_position = position
-                for batch in batches(stretch):
-                    shard.replay(batch)
-                    next_position = batch.next_offset
-                # No whole batch: compaction has taken what was left.
-                position = next_position if next_position > position else end
-        except KafkaError as error:
-            self._load_failed(shard, error)
-            return
-        if position < end:
-            loop = asyncio.get_running_loop()
-            self._loading[shard.partition] = loop.call_soon(self._load, shard, position, end)
-            return
-        shard.happened(ShardEvent.LOADED)
-        self._on_loaded(shard)
-
-    def _load_failed(self, shard: GroupShard, error: KafkaError) -> None:
-        shard.happened(ShardEvent.LOAD_FAILED)
-        _log.error(
-            "The groups of __consumer_offsets-%d could not be loaded: %s.", shard.partition, error
-        )
 
     # Finding one's way.
 
@@ -110,21 +46,7 @@ class GroupPartitions:
         return partition_for(group_id, self.count)
 
     def shard_of(self, group_id: str) -> GroupShard | None:
-        return self._shards.get(self.partition_of(group_id))
-
-    def get(self, partition: int) -> GroupShard | None:
-        """The partition's shard, if this broker leads it."""
-        return self._shards.get(partition)
-
-    def all(self) -> list[GroupShard]:
-        return list(self._shards.values())
-
-    def active(self) -> list[GroupShard]:
-        return [shard for shard in self._shards.values() if shard.state is ShardState.ACTIVE]
-
-    def is_led(self, shard: GroupShard) -> bool:
-        """Whether the shard is still this broker's, and not one that has been led since."""
-        return self._shards.get(shard.partition) is shard
+        return self.get(self.partition_of(group_id))
 
     # Writing.
 

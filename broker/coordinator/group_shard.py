@@ -9,7 +9,6 @@ that founds the one ends the other.
 """
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -47,6 +46,7 @@ from .group_records import (
     offset_tombstone,
 )
 from .group_state import GroupState
+from .led_shards import CoordinatorShard
 from .offset_expiry import consumer_expiry_rule, expiry_rule
 from .offsets import (
     CommitRequest,
@@ -57,34 +57,6 @@ from .offsets import (
 )
 from .pending_offsets import PendingOffsets
 from .shard_entries import ShardEntry, read_entry
-
-
-class ShardState(Enum):
-    """Whether a partition's groups can be served. A partition that is not here is not led."""
-
-    LOADING = "its log is being read"
-    ACTIVE = "served"
-    FAILED = "its log could not be read"
-
-
-class ShardEvent(Enum):
-    """What may happen to a partition while it is led."""
-
-    LOADED = "its log was read to the end"
-    LOAD_FAILED = "its log could not be read on"
-
-
-# What cannot happen in a state is a mistake of ours.
-TRANSITIONS: dict[tuple[ShardState, ShardEvent], ShardState] = {
-    (ShardState.LOADING, ShardEvent.LOADED): ShardState.ACTIVE,
-    (ShardState.LOADING, ShardEvent.LOAD_FAILED): ShardState.FAILED,
-}
-
-SHARD_ERRORS: dict[ShardState, ErrorCode] = {
-    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ShardState.ACTIVE: ErrorCode.NONE,
-    ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
-}
 
 
 class PreparedCommit(NamedTuple):
@@ -105,23 +77,17 @@ class Forgotten(NamedTuple):
     consumer_group_ids: Sequence[str] = ()
 
 
-class GroupShard:
+class GroupShard(CoordinatorShard):
     """One partition's groups and offsets."""
 
     def __init__(self, partition: int, leader_epoch: int, config: GroupCoordinatorConfig) -> None:
-        self.partition = partition
-        self.leader_epoch = leader_epoch
-        self.state = ShardState.LOADING
+        super().__init__(partition, leader_epoch)
         self.groups: dict[str, ClassicGroup] = {}
         self.consumer_groups = ConsumerGroups()
         self.offsets = OffsetStore()
         self._config = config
         # Offsets committed in transactions that the log has not ended yet.
         self.pending = PendingOffsets()
-
-    def happened(self, event: ShardEvent) -> None:
-        """Move on in `TRANSITIONS`."""
-        self.state = TRANSITIONS[self.state, event]
 
     # Requests.
 

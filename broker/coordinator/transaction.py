@@ -16,12 +16,12 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ...clients.environment import Environment
-from ...clients.errors import ErrorCode, KafkaError
-from ...clients.record.batch import batches
+from ...clients.errors import ErrorCode
 from ...clients.record.builder import RecordBatchBuilder
 from ...clients.topic_partition import TopicPartition
 from ...replication.cluster_image import ClusterDelta, ClusterImage
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
+from .led_shards import SHARD_ERRORS, LedShards, ShardLog, ShardState
 from .offsets_log import Appended, OffsetsLog, append_error_to_client
 from .offsets_topic import partition_for
 from .transaction_config import TransactionConfig
@@ -33,7 +33,6 @@ from .transaction_shard import (
     Ending,
     Initialization,
     SendMarkers,
-    ShardState,
     Step,
     TakeProducerId,
     TransactionShard,
@@ -49,11 +48,6 @@ FEATURE = "transaction.version"
 _TOMBSTONES_PER_BATCH = 1_000
 _MARKER_RETRY_S = 0.1
 
-_SHARD_ERRORS: dict[ShardState, ErrorCode] = {
-    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ShardState.ACTIVE: ErrorCode.NONE,
-    ShardState.FAILED: ErrorCode.NOT_COORDINATOR,
-}
 _GONE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _FINAL = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 """Somebody newer has ended the producer's transaction there: our marker is not wanted."""
@@ -83,8 +77,8 @@ class TransactionCoordinator:
         self._environment = environment
         self._log = log
         self._markers = markers
-        self._shards: dict[int, TransactionShard] = {}
-        self._loading: dict[int, asyncio.Handle] = {}
+        source = ShardLog(log, TRANSACTION_STATE_TOPIC, "transactions", config.load_buffer_size)
+        self._shards = LedShards(source, self._new_shard, self._go_on, _let_go)
         self._retries: set[asyncio.TimerHandle] = set()
         self._sweeps: dict[str, asyncio.TimerHandle] = {}
 
@@ -105,15 +99,15 @@ class TransactionCoordinator:
 
     def stop(self) -> None:
         """Cancel every timer; what is decided is in the log, and goes on with the next start."""
-        for handle in (*self._sweeps.values(), *self._retries, *self._loading.values()):
+        for handle in (*self._sweeps.values(), *self._retries):
             handle.cancel()
         self._retries.clear()
-        self._shards.clear()
+        self._shards.close()
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """A listener of the controller: how many partitions there are, and which protocol."""
         self.transaction_version = image.features.get(FEATURE, 0)
-        for shard in self._shards.values():
+        for shard in self._shards.all():
             shard.transaction_version = self.transaction_version
         topic = image.topics_by_name.get(TRANSACTION_STATE_TOPIC)
         if topic is not None:
@@ -122,26 +116,23 @@ class TransactionCoordinator:
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now: read its log, then go on with its transactions."""
-        known = self._shards.get(partition)
-        if known is not None and known.leader_epoch == leader_epoch:
-            return
-        self.on_resigned(partition)
-        shard = TransactionShard(partition, leader_epoch)
-        shard.transaction_version = self.transaction_version
-        self._shards[partition] = shard
-        try:
-            position, end = self._log.offsets(partition)
-        except KafkaError as error:
-            self._load_failed(shard, error)
-            return
-        self._load(shard, position, end)
+        self._shards.on_elected(partition, leader_epoch)
 
     def on_resigned(self, partition: int) -> None:
         """Another broker leads the partition now, or none."""
-        handle = self._loading.pop(partition, None)
-        if handle is not None:
-            handle.cancel()
-        self._shards.pop(partition, None)
+        self._shards.on_resigned(partition)
+
+    def _new_shard(self, partition: int, leader_epoch: int) -> TransactionShard:
+        shard = TransactionShard(partition, leader_epoch)
+        shard.transaction_version = self.transaction_version
+        return shard
+
+    def _go_on(self, shard: TransactionShard) -> None:
+        """The log has been read: what was decided is carried out."""
+        loop = asyncio.get_running_loop()
+        for send in shard.resume(self._now_ms()):
+            # The other partitions may not be led yet in the moment in which this one is.
+            loop.call_soon(self._send_markers, shard, send.transaction)
 
     # Requests. Each is refused with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS where this
     # broker does not coordinate the id, or not yet, and with INVALID_REQUEST for an empty id.
@@ -199,9 +190,9 @@ class TransactionCoordinator:
 
     def transactions(self) -> list[Transaction] | ErrorCode:
         """Every id that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS if not all yet."""
-        if any(shard.state is ShardState.LOADING for shard in self._shards.values()):
+        if any(shard.state is ShardState.LOADING for shard in self._shards.all()):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return [each for shard in self._shards.values() for each in shard.transactions]
+        return [each for shard in self._shards.all() for each in shard.transactions]
 
     def partition_of(self, transactional_id: str) -> int:
         """The partition of `__transaction_state` that an id belongs to."""
@@ -236,7 +227,7 @@ class TransactionCoordinator:
     ) -> None:
         def written(error: ErrorCode) -> None:
             sends: Sequence[SendMarkers] = ()
-            if self._shards.get(shard.partition) is shard:
+            if self._shards.is_led(shard):
                 sends = shard.written(target, error, self._now_ms())
             # The answer leaves as soon as the decision counts; the markers take their time.
             if then is not None:
@@ -260,18 +251,22 @@ class TransactionCoordinator:
 
         def settle(result: Appended) -> None:
             # Resigned meanwhile: the log, and so the state, is another broker's to say.
-            lost = self._shards.get(shard.partition) is not shard
+            lost = not self._shards.is_led(shard)
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER if lost else result.error
             written(append_error_to_client(error))
+
+        def done(future: asyncio.Future[Appended]) -> None:
+            gone = Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            settle(gone if future.cancelled() else future.result())
 
         if isinstance(outcome, Appended):
             settle(outcome)
         else:
-            outcome.add_done_callback(lambda done: settle(done.result()))
+            outcome.add_done_callback(done)
 
     def _send_markers(self, shard: TransactionShard, decided: Transaction) -> None:
         """To every partition that has none yet."""
-        if self._shards.get(shard.partition) is not shard:
+        if not self._shards.is_led(shard):
             return
         marker = Marker(
             decided.producer_id,
@@ -289,7 +284,7 @@ class TransactionCoordinator:
             self._marked(shard, decided, outcome)
 
     def _marked(self, shard: TransactionShard, decided: Transaction, errors: MarkerErrors) -> None:
-        if self._shards.get(shard.partition) is not shard:
+        if not self._shards.is_led(shard):
             return
         done = [partition for partition, error in errors.items() if _is_settled(partition, error)]
         target = shard.markers_written(decided.transactional_id, done, self._now_ms())
@@ -300,7 +295,7 @@ class TransactionCoordinator:
 
     def _complete(self, shard: TransactionShard, target: Transaction) -> None:
         def written(error: ErrorCode) -> None:
-            if error and self._shards.get(shard.partition) is shard:
+            if error and self._shards.is_led(shard):
                 self._later(partial(self._complete, shard, target))
 
         self._write(shard, target, written)
@@ -316,7 +311,7 @@ class TransactionCoordinator:
     # Time.
 
     def _abort_timed_out(self) -> None:
-        for shard in self._active_shards():
+        for shard in self._shards.active():
             for target in shard.timed_out(self._now_ms()):
                 _LOG.info(
                     "The transaction of %s has been open for more than %d ms: it is aborted.",
@@ -326,7 +321,7 @@ class TransactionCoordinator:
                 self._write(shard, target)
 
     def _delete_expired(self) -> None:
-        for shard in self._active_shards():
+        for shard in self._shards.active():
             unused_ms = self.config.transactional_id_expiration_ms
             gone = shard.expired(unused_ms, self._now_ms())
             for start in range(0, len(gone), _TOMBSTONES_PER_BATCH):
@@ -337,42 +332,8 @@ class TransactionCoordinator:
     def _forget(
         self, shard: TransactionShard, transactional_ids: Collection[str], error: ErrorCode
     ) -> None:
-        if self._shards.get(shard.partition) is shard:
+        if self._shards.is_led(shard):
             shard.forget(transactional_ids, error)
-
-    # Loading.
-
-    def _load(self, shard: TransactionShard, position: int, end: int) -> None:
-        """Read one stretch of the log, then let others run before the next."""
-        self._loading.pop(shard.partition, None)
-        try:
-            if position < end:
-                size = self.config.load_buffer_size
-                following = position
-                for batch in batches(self._log.read(shard.partition, position, size)):
-                    shard.replay(batch)
-                    following = batch.next_offset
-                # No whole batch: compaction has taken what was left.
-                position = following if following > position else end
-        except KafkaError as error:
-            self._load_failed(shard, error)
-            return
-        loop = asyncio.get_running_loop()
-        if position < end:
-            self._loading[shard.partition] = loop.call_soon(self._load, shard, position, end)
-            return
-        for send in shard.resume(self._now_ms()):
-            # The other partitions may not be led yet in the moment in which this one is.
-            loop.call_soon(self._send_markers, shard, send.transaction)
-
-    def _load_failed(self, shard: TransactionShard, error: KafkaError) -> None:
-        shard.state = ShardState.FAILED
-        _LOG.error(
-            "The transactions of %s-%d could not be loaded: %s.",
-            TRANSACTION_STATE_TOPIC,
-            shard.partition,
-            error,
-        )
 
     # Finding one's way.
 
@@ -382,13 +343,14 @@ class TransactionCoordinator:
         shard = self._shards.get(self.partition_of(transactional_id))
         if shard is None:
             return ErrorCode.NOT_COORDINATOR
-        return _SHARD_ERRORS[shard.state] or shard
-
-    def _active_shards(self) -> list[TransactionShard]:
-        return [shard for shard in self._shards.values() if shard.state is ShardState.ACTIVE]
+        return SHARD_ERRORS[shard.state] or shard
 
     def _now_ms(self) -> int:
         return self._environment.wall_clock_ms()
+
+
+def _let_go(_: TransactionShard) -> None:
+    """Nobody waits for a shard: who waits for its appends hears of it from them."""
 
 
 def _identity(error: ErrorCode, target: Transaction | None) -> ProducerIdentity:

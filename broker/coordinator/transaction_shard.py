@@ -12,12 +12,12 @@ The identity that a request claims is checked here, before the tables are asked 
 """
 
 from collections.abc import Callable, Iterable
-from enum import Enum
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode
 from ...clients.record.batch import RecordBatch
 from ...clients.topic_partition import TopicPartition
+from .led_shards import CoordinatorShard
 from .transaction_metadata import (
     EPOCH_BUMP_VERSION,
     EPOCH_MAX,
@@ -29,14 +29,6 @@ from .transaction_metadata import (
 )
 from .transaction_records import read_transaction
 from .transaction_state import REACTIONS, TransactionEvent, TransactionReaction, TransactionState
-
-
-class ShardState(Enum):
-    """Whether a partition's ids can be served. A partition that is not here is not led."""
-
-    LOADING = "its log is being read"
-    ACTIVE = "served"
-    FAILED = "its log could not be read"
 
 
 class Initialization(NamedTuple):
@@ -118,13 +110,11 @@ class _Entry:
         return REACTIONS[TransactionState.DEAD if is_dying else self.current.state, event]
 
 
-class TransactionShard:
+class TransactionShard(CoordinatorShard):
     """One partition's transactional ids."""
 
     def __init__(self, partition: int, leader_epoch: int) -> None:
-        self.partition = partition
-        self.leader_epoch = leader_epoch
-        self.state = ShardState.LOADING
+        super().__init__(partition, leader_epoch)
         self.transaction_version = EPOCH_BUMP_VERSION
         """What the cluster has agreed on: the broker's own decisions are made by it."""
         self._entries: dict[str, _Entry] = {}
@@ -362,7 +352,6 @@ class TransactionShard:
 
     def resume(self, now_ms: int) -> list[SendMarkers]:
         """The log has been read: what was decided is carried out."""
-        self.state = ShardState.ACTIVE
         return [send for entry in self._entries.values() for send in self._marked(entry, now_ms)]
 
 

@@ -19,14 +19,16 @@ from tierlog.broker.coordinator.group_records import (
     offset_record,
 )
 from tierlog.broker.coordinator.group_shard import (
-    SHARD_ERRORS,
-    TRANSITIONS,
     GroupShard,
     PreparedCommit,
+)
+from tierlog.broker.coordinator.group_state import GroupState
+from tierlog.broker.coordinator.led_shards import (
+    SHARD_ERRORS,
+    TRANSITIONS,
     ShardEvent,
     ShardState,
 )
-from tierlog.broker.coordinator.group_state import GroupState
 from tierlog.broker.coordinator.offsets import CommitRequest, FetchTopic, OffsetToCommit
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid

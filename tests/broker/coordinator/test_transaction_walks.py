@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hypothesis import given, settings, strategies as st
 
+from tierlog.broker.coordinator.led_shards import ShardEvent, ShardState
 from tierlog.broker.coordinator.transaction_metadata import EPOCH_MAX, Transaction
 from tierlog.broker.coordinator.transaction_records import transaction_record
 from tierlog.broker.coordinator.transaction_shard import (
@@ -18,7 +19,6 @@ from tierlog.broker.coordinator.transaction_shard import (
     Ending,
     Initialization,
     SendMarkers,
-    ShardState,
     Step,
     TransactionShard,
 )
@@ -93,6 +93,7 @@ class World:
             key, value = transaction_record(transaction, self.version)
             builder.append(0, key, value)
             self.shard.replay(RecordBatch(memoryview(builder.build())))
+        self.shard.happened(ShardEvent.LOADED)
         self.send(self.shard.resume(self.now_ms))
         assert self.shard.state is ShardState.ACTIVE
 
