@@ -130,6 +130,11 @@ class RemoteLog:
         """Log bytes of all COPY_SEGMENT_FINISHED segments, whatever their lineage (KIP-852)."""
         return self._finished_bytes
 
+    @property
+    def is_unheard_of(self) -> bool:
+        """Whether no event has ever told of this partition."""
+        return not self._epochs and self._partition_delete_state is None
+
     def __len__(self) -> int:
         """The number of segments that metadata is kept of, in all states."""
         return len(self._segments)

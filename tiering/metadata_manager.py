@@ -63,6 +63,18 @@ class RemoteLogMetadataManager(Protocol):
         """What is known of a user partition; it goes on changing as events arrive."""
         ...
 
+    def remote_logs(self) -> Iterable[RemoteLog]:
+        """Every user partition that events have told of so far, assigned or not."""
+        ...
+
+    def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """These need not be known any more: they left, or are not tiered here any longer."""
+        ...
+
+    def watch_all(self) -> None:
+        """Learn the metadata of every user partition, whoever leads it."""
+        ...
+
     async def publish(self, event: RemoteLogMetadata) -> None:
         """Write an event, and wait until it has come back. Raises KafkaError.
 
@@ -123,6 +135,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._tasks = TaskOwner(1, self._died)
         self._is_started = False
         self._wanted: set[TopicIdPartition] = set()
+        self._wants_all = False
         self._remote_logs: dict[TopicIdPartition, RemoteLog] = {}
         self._partitions = 0
         """How many metadata partitions there are; 0 until the topic is open."""
@@ -170,6 +183,27 @@ class TopicBasedRemoteLogMetadataManager:
             known = self._remote_logs[partition] = RemoteLog(partition)
         return known
 
+    def remote_logs(self) -> list[RemoteLog]:
+        return [known for known in self._remote_logs.values() if not known.is_unheard_of]
+
+    def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """Stop waiting for these at the next start.
+
+        What is known of them stays, and stays current, for as long as their metadata partition is
+        read: a partition that comes back must find its past (KAFKA-16105), and whoever removes a
+        deleted one its segments.
+        """
+        for partition in partitions:
+            self._wanted.discard(partition)
+            known = self._remote_logs.get(partition)
+            if known is not None and known.is_unheard_of:
+                del self._remote_logs[partition]
+
+    def watch_all(self) -> None:
+        self._wants_all = True
+        self._begin()
+        self._update_assignment()
+
     async def publish(self, event: RemoteLogMetadata) -> None:
         self.assign([event.topic_id_partition])
         try:
@@ -189,7 +223,8 @@ class TopicBasedRemoteLogMetadataManager:
     # -- In the background --------------------------------------------------------------------
 
     def _begin(self) -> None:
-        if self._is_started and self._wanted and not len(self._tasks):
+        is_needed = self._wants_all or self._wanted
+        if self._is_started and is_needed and not len(self._tasks):
             self._tasks.start(self._run(), "remote log metadata")
 
     async def _run(self) -> None:
@@ -221,7 +256,10 @@ class TopicBasedRemoteLogMetadataManager:
     def _update_assignment(self) -> None:
         if not self._opened.is_set():
             return
-        needed = {metadata_partition(each, self._partitions) for each in self._wanted}
+        if self._wants_all:
+            needed = set(range(self._partitions))
+        else:
+            needed = {metadata_partition(each, self._partitions) for each in self._wanted}
         if not needed <= self._assigned:
             # Nothing is ever given up: what was learnt of a partition must stay current.
             self._assigned |= needed

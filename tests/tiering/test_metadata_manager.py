@@ -221,3 +221,53 @@ def test_a_topic_whose_beginning_was_deleted_becomes_ready() -> None:
         await metadata.stop()
 
     simulate(story)
+
+
+def test_whoever_watches_all_learns_of_partitions_that_nobody_assigned() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        everywhere = [in_partition(number)[0] for number in range(PARTITIONS)]
+        for number, partition in enumerate(everywhere):
+            topic.write_event(number, started(partition))
+        metadata = manager(loop, topic)
+        await metadata.start()
+        assert list(metadata.remote_logs()) == []
+        metadata.watch_all()
+        await until(lambda: all(map(metadata.is_ready, everywhere)))
+        known = {remote.topic_id_partition: len(remote) for remote in metadata.remote_logs()}
+        assert known == dict.fromkeys(everywhere, 1)
+        await metadata.stop()
+
+    simulate(story)
+
+
+def test_a_partition_that_was_only_asked_for_is_not_told_of() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        metadata = manager(loop, SharedTopic(PARTITIONS))
+        metadata.remote_log(FIRST)
+        assert list(metadata.remote_logs()) == []
+        await metadata.start()
+        await metadata.publish(started(FIRST))
+        assert [remote.topic_id_partition for remote in metadata.remote_logs()] == [FIRST]
+        await metadata.stop()
+
+    simulate(story)
+
+
+@pytest.mark.scenario("4.9")
+def test_a_forgotten_partition_that_comes_back_finds_its_past() -> None:
+    """(KAFKA-16105)"""
+
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        metadata = manager(loop, topic)
+        await metadata.start()
+        await metadata.publish(started(FIRST))
+        metadata.forget([FIRST])
+        topic.write_event(metadata_partition(FIRST, PARTITIONS), finished(FIRST))
+        await until(lambda: metadata.remote_log(FIRST).segment_for(0, 50) is not None)
+        metadata.assign([FIRST])
+        assert metadata.is_ready(FIRST)
+        await metadata.stop()
+
+    simulate(story)
