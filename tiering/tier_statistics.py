@@ -1,21 +1,153 @@
-"""Counts of what goes to and comes from the tier, for the metrics of KIP-405 and KIP-963.
+"""Counts of what goes to and comes from the tier, and what has yet to go or to be deleted.
 
-Each count is kept per topic; the sum over topics is Kafka's broker-wide metric of the same name.
+These are the figures behind the metrics of KIP-405, 956, 963 and 1018. Counters only grow, one
+number a topic. Gauges are told by whoever leads a partition and are kept per partition: a topic's
+gauge is the sum over the partitions that this broker leads, and a partition that it leads no more
+counts no more, so that no partition's lag is reported by two brokers. The sum over topics is
+Kafka's metric of the same name without a topic.
 """
 
+import asyncio
 from collections import Counter
+from collections.abc import Callable, Mapping
+from math import nan
+from typing import NamedTuple
+
+from ..clients.topic_partition import TopicPartition
+
+_WINDOW_SECONDS = 30.0
+
+
+def _elapsed_seconds() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class PartitionGauge:
+    """One number a partition, told anew from time to time."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, dict[int, float]] = {}
+
+    def set(self, partition: TopicPartition, value: float) -> None:
+        self._topics.setdefault(partition.topic, {})[partition.partition] = value
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Its number counts no more; its topic's gauge stays, with what is left."""
+        self._topics.get(partition.topic, {}).pop(partition.partition, None)
+
+    def forget_topic(self, topic: str) -> None:
+        self._topics.pop(topic, None)
+
+    def by_topic(self) -> dict[str, float]:
+        """The sum over the partitions of each topic."""
+        return {topic: sum(values.values()) for topic, values in self._topics.items()}
+
+
+class _Window(NamedTuple):
+    """Times of one half minute: how many, their sum, the longest."""
+
+    times: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+
+
+class RecentTimes:
+    """How many times were measured and their sum, ever; average and maximum, of late.
+
+    Of late is, as with Kafka's sensors, this half minute and the one before. When neither has a
+    time, average and maximum are NaN, which is Kafka's word for it. All times in milliseconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = _elapsed_seconds) -> None:
+        self.count = 0
+        self.total = 0.0
+        self._clock = clock
+        self._number = 0
+        self._current = self._previous = _Window()
+
+    def record(self, milliseconds: float) -> None:
+        self.count += 1
+        self.total += milliseconds
+        self._turn()
+        count, total, longest = self._current
+        self._current = _Window(count + 1, total + milliseconds, max(longest, milliseconds))
+
+    @property
+    def average(self) -> float:
+        self._turn()
+        count = self._current.times + self._previous.times
+        return (self._current.total + self._previous.total) / count if count else nan
+
+    @property
+    def maximum(self) -> float:
+        self._turn()
+        if not self._current.times and not self._previous.times:
+            return nan
+        return max(self._current.longest, self._previous.longest)
+
+    def _turn(self) -> None:
+        """Begin a new window if it is time."""
+        number = int(self._clock() / _WINDOW_SECONDS)
+        if number != self._number:
+            self._previous = self._current if number == self._number + 1 else _Window()
+            self._current = _Window()
+            self._number = number
 
 
 class TierStatistics:
-    """Monotonic counters by topic, under Kafka's metric names without their rate suffix."""
+    """Counters by topic and gauges by partition, under Kafka's names without their rate suffix."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = _elapsed_seconds) -> None:
         self.remote_copy_requests: Counter[str] = Counter()
         self.remote_copy_bytes: Counter[str] = Counter()
         self.remote_copy_errors: Counter[str] = Counter()
         self.remote_fetch_requests: Counter[str] = Counter()
         self.remote_fetch_bytes: Counter[str] = Counter()
         self.remote_fetch_errors: Counter[str] = Counter()
+        self.remote_delete_requests: Counter[str] = Counter()
+        self.remote_delete_errors: Counter[str] = Counter()
+        self.build_aux_requests: Counter[str] = Counter()
+        self.build_aux_errors: Counter[str] = Counter()
+        self.remote_copy_lag_bytes = PartitionGauge()
+        self.remote_copy_lag_segments = PartitionGauge()
+        self.remote_delete_lag_bytes = PartitionGauge()
+        self.remote_delete_lag_segments = PartitionGauge()
+        self.remote_log_metadata_count = PartitionGauge()
+        self.remote_log_size_bytes = PartitionGauge()
+        self.remote_log_size_computation_ms = PartitionGauge()
+        self.copy_throttle_times = RecentTimes(clock)
+        self.fetch_throttle_times = RecentTimes(clock)
+        self.fetch_times = RecentTimes(clock)
+        self.remote_fetches_expired = 0
+
+    @property
+    def counters(self) -> Mapping[str, Counter[str]]:
+        """Every counter under the name of its metric in `BrokerTopicMetrics`."""
+        return {
+            "RemoteCopyRequestsPerSec": self.remote_copy_requests,
+            "RemoteCopyBytesPerSec": self.remote_copy_bytes,
+            "RemoteCopyErrorsPerSec": self.remote_copy_errors,
+            "RemoteFetchRequestsPerSec": self.remote_fetch_requests,
+            "RemoteFetchBytesPerSec": self.remote_fetch_bytes,
+            "RemoteFetchErrorsPerSec": self.remote_fetch_errors,
+            "RemoteDeleteRequestsPerSec": self.remote_delete_requests,
+            "RemoteDeleteErrorsPerSec": self.remote_delete_errors,
+            "BuildRemoteLogAuxStateRequestsPerSec": self.build_aux_requests,
+            "BuildRemoteLogAuxStateErrorsPerSec": self.build_aux_errors,
+        }
+
+    @property
+    def gauges(self) -> Mapping[str, PartitionGauge]:
+        """Every gauge under the name of its metric in `BrokerTopicMetrics`."""
+        return {
+            "RemoteCopyLagBytes": self.remote_copy_lag_bytes,
+            "RemoteCopyLagSegments": self.remote_copy_lag_segments,
+            "RemoteDeleteLagBytes": self.remote_delete_lag_bytes,
+            "RemoteDeleteLagSegments": self.remote_delete_lag_segments,
+            "RemoteLogMetadataCount": self.remote_log_metadata_count,
+            "RemoteLogSizeBytes": self.remote_log_size_bytes,
+            "RemoteLogSizeComputationTime": self.remote_log_size_computation_ms,
+        }
 
     def copy_began(self, topic: str) -> None:
         """A segment is about to be copied."""
@@ -29,6 +161,10 @@ class TierStatistics:
         """A step of a copy has failed."""
         self.remote_copy_errors[topic] += 1
 
+    def copy_throttled(self, seconds: float) -> None:
+        """A copy waited so long for the quota of the broker."""
+        self.copy_throttle_times.record(seconds * 1000)
+
     def fetch_began(self, topic: str) -> None:
         """A reader wants remote data."""
         self.remote_fetch_requests[topic] += 1
@@ -40,3 +176,65 @@ class TierStatistics:
     def fetch_failed(self, topic: str) -> None:
         """A reader got an error."""
         self.remote_fetch_errors[topic] += 1
+
+    def fetch_took(self, seconds: float) -> None:
+        """A reader had its answer, or its error, after so long."""
+        self.fetch_times.record(seconds * 1000)
+
+    def fetch_throttled(self, seconds: float) -> None:
+        """A remote fetch was put off because the quota is used up, for so long."""
+        self.fetch_throttle_times.record(seconds * 1000)
+
+    def remote_fetch_expired(self) -> None:
+        """A fetch waited for the tier as long as it may, in vain."""
+        self.remote_fetches_expired += 1
+
+    def delete_began(self, topic: str) -> None:
+        """A segment is about to be deleted from the tier."""
+        self.remote_delete_requests[topic] += 1
+
+    def deleted(self, topic: str) -> None:
+        """A segment is gone from the tier. Kafka has no metric of it: requests less errors."""
+
+    def delete_failed(self, topic: str) -> None:
+        """The deletion of a segment has failed, and will be tried again."""
+        self.remote_delete_errors[topic] += 1
+
+    def build_aux_began(self, topic: str) -> None:
+        """A follower is about to build its state from the tier, to start from there."""
+        self.build_aux_requests[topic] += 1
+
+    def build_aux_failed(self, topic: str) -> None:
+        """A follower could not build its state from the tier."""
+        self.build_aux_errors[topic] += 1
+
+    def set_copy_lag(self, partition: TopicPartition, nbytes: int, segments: int) -> None:
+        """So much of what may be copied is not in the tier yet; the active segment is not lag."""
+        self.remote_copy_lag_bytes.set(partition, nbytes)
+        self.remote_copy_lag_segments.set(partition, segments)
+
+    def set_delete_lag(self, partition: TopicPartition, nbytes: int, segments: int) -> None:
+        """So much in the tier is past retention and not deleted yet."""
+        self.remote_delete_lag_bytes.set(partition, nbytes)
+        self.remote_delete_lag_segments.set(partition, segments)
+
+    def set_log_size(self, partition: TopicPartition, nbytes: int, computation_ms: float) -> None:
+        """The partition takes so much of the tier; to find that out took so long."""
+        self.remote_log_size_bytes.set(partition, nbytes)
+        self.remote_log_size_computation_ms.set(partition, computation_ms)
+
+    def set_metadata_count(self, partition: TopicPartition, count: int) -> None:
+        """So many segments of the partition are known to the metadata."""
+        self.remote_log_metadata_count.set(partition, count)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The partition is not led here any more: its gauges are the new leader's to tell."""
+        for gauge in self.gauges.values():
+            gauge.forget(partition)
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic is gone, and so are its metrics."""
+        for counter in self.counters.values():
+            counter.pop(topic, None)
+        for gauge in self.gauges.values():
+            gauge.forget_topic(topic)
