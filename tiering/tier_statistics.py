@@ -62,7 +62,7 @@ class RecentTimes:
         self.count = 0
         self.total = 0.0
         self._clock = clock
-        self._number = 0
+        self._number: int = 0
         self._current = self._previous = _Window()
 
     def record(self, milliseconds: float) -> None:
