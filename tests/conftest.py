@@ -10,6 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tierlog.tests import toolchain
 from tierlog.tests.compatibility.ran import RanPlugin
@@ -20,6 +21,10 @@ SLOW_FOLDERS = frozenset({"compatibility", "conformance", "end_to_end", "fuzz"})
 SKIP_PREFIX = "toolchain missing: "
 SKIP_REASON = re.compile(SKIP_PREFIX + r"([^'\")]+)")
 TESTS = Path(__file__).parent
+
+# No test asserts how long something takes: it would fail on a busy machine.
+settings.register_profile("tierlog", deadline=None)
+settings.load_profile("tierlog")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
