@@ -9,8 +9,9 @@ from ..tiering.blocking_pool import BlockingPool
 from ..tiering.fsspec_storage import FsspecStorage
 from ..tiering.metadata_manager import TopicBasedRemoteLogMetadataManager
 from ..tiering.metadata_topic import ClusterMetadataTopic
-from ..tiering.remote_log_manager import RemoteLogManager, TierAccess
+from ..tiering.remote_log_manager import RemoteLogManager
 from ..tiering.remote_url import RemoteUrl
+from ..tiering.tier_access import TierAccess
 from .config import BrokerConfig
 from .listeners import EVERY_INTERFACE, Endpoint
 

@@ -3,7 +3,7 @@
     leadership changes --> one copy loop per partition that is led here   (copy_task.py)
                       \\-> one look now and then at partitions that are followed: what is in the
                            tier decides what they may delete locally
-    remote reads ------> reader pool -> reader -> index cache, chunk cache -> storage
+    remote reads, by offset and by time                             (remote_reads.py)
 
 Nothing here fails because the tier is unreachable. It is said once, in plain words; copying backs
 off and goes on; local data is served; a read of remote data is a retriable error of its partition.
@@ -14,39 +14,31 @@ who may try is not.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..clients.environment import Environment
-from ..clients.errors import ErrorCode, KafkaError
+from ..clients.errors import KafkaError
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup, TimestampAndOffset
-from ..storage.files import Files
 from ..storage.index import CorruptIndexError
 from ..storage.remote_lineage import copied_up_to
 from ..storage.remote_segment import RemotePartitionDeleteMetadata, RemotePartitionDeleteState
 from ..storage.unified_log import UnifiedLog
-from .blocking_pool import BlockingPool
-from .chunk_cache import ChunkCache
 from .config import RemoteLogManagerConfig
 from .copy_task import CopyCancelledError, CopyTask, CopyTools, bounds_of
-from .metadata_manager import RemoteLogMetadataManager
 from .permits import Permits
 from .quota import ByteRateQuota
-from .reader_pool import ReaderPool
-from .remote_index_cache import RemoteIndexCache
-from .remote_log_reader import RemoteFetchResult, RemoteLogReader
-from .remote_storage import RemoteStorageError, RemoteStorageManager
-from .remote_timestamp_reader import RemoteTimestampReader
+from .remote_log_reader import RemoteFetchResult
+from .remote_reads import RemoteReads
+from .remote_storage import RemoteStorageError
+from .tier_access import TierAccess
 from .tier_statistics import TierStatistics
 
 _log = logging.getLogger(__name__)
 
 _PARTITIONS_MAX = 100_000
 _QUOTA_STEP_SECONDS = 1.0
-_READ_TROUBLE_SECONDS = 600.0
-"""How long a partition that cannot be read from the tier is told of no second time."""
 _DOUBLINGS_MAX = 32
 
 
@@ -55,17 +47,6 @@ class LeaderPartition(NamedTuple):
 
     topic_id_partition: TopicIdPartition
     leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class TierAccess:
-    """Where a remote log manager reads and writes."""
-
-    storage: RemoteStorageManager
-    metadata: RemoteLogMetadataManager
-    files: Files
-    pool: BlockingPool
-    """For reading and writing local files off the event loop."""
 
 
 class _Term:
@@ -118,23 +99,7 @@ class RemoteLogManager:
             config.copy_quota_samples,
             config.copy_quota_sample_seconds,
         )
-        self.fetch_quota = ByteRateQuota(
-            config.fetch_max_bytes_per_second,
-            config.fetch_quota_samples,
-            config.fetch_quota_sample_seconds,
-        )
-        self._indexes = RemoteIndexCache(
-            access.storage,
-            access.files,
-            config.log_directory,
-            config.index_cache_bytes,
-            access.pool,
-        )
-        self._chunks = ChunkCache(access.storage, config.chunk_cache_bytes, config.chunk_bytes)
-        self._reader = RemoteLogReader(self._indexes, self._chunks)
-        self._timestamps = RemoteTimestampReader(self._indexes, self._chunks)
-        self._index_cache_bytes = config.index_cache_bytes
-        self._reader_pool = ReaderPool(config.reader_threads, config.reader_max_pending)
+        self.reads = RemoteReads(config, access, self.statistics, log_of)
         self._copiers = Permits(config.copier_threads)
         self._copy_tools = CopyTools(
             broker_id=config.broker_id,
@@ -152,7 +117,6 @@ class RemoteLogManager:
         self._followed: set[TopicIdPartition] = set()
         self._is_started = False
         self._tier_trouble = ""
-        self._read_trouble_told: dict[TopicIdPartition, float] = {}
 
     @property
     def tier_trouble(self) -> str:
@@ -165,28 +129,18 @@ class RemoteLogManager:
         Whatever else these settings say takes a restart, as in Kafka.
         """
         self.copy_quota.bytes_per_second = limits.copy_max_bytes_per_second
-        self.fetch_quota.bytes_per_second = limits.fetch_max_bytes_per_second
-        if limits.threads != self._copiers.limit + self._reader_pool.threads:
+        if limits.threads != self._copiers.limit + self.reads.threads:
             self._access.pool.resize(limits.threads)
         self._copiers.limit = limits.copier_threads
-        self._reader_pool.threads = limits.reader_threads
-        if limits.index_cache_bytes != self._index_cache_bytes:
-            self._index_cache_bytes = limits.index_cache_bytes
-            self._tasks.start(self._indexes.resize(limits.index_cache_bytes), "index cache size")
-
-    @property
-    def _read_bytes_max(self) -> int:
-        """What one read may take, so that what all readers hold at once is bounded.
-
-        Whatever clients ask for: a read may always be answered with less.
-        """
-        return max(self._config.chunk_cache_bytes // self._reader_pool.threads, 1)
+        self.reads.limit(limits)
+        resized = self.reads.resize_index_cache(limits.index_cache_bytes)
+        self._tasks.start(resized, "index cache size")
 
     async def start(self) -> None:
         """Begin to work. Never fails, and never waits for the tier."""
         self._is_started = True
         await self._access.metadata.start()
-        await self._indexes.start()
+        await self.reads.start()
         self._tasks.start(self._follow(), "follower partitions")
         for partition, term in self._terms.items():
             self._begin(partition, term)
@@ -198,8 +152,7 @@ class RemoteLogManager:
             term.end()
         self._terms.clear()
         await self._tasks.stop()
-        await self._chunks.stop()
-        await self._indexes.stop()
+        await self.reads.stop()
         await self._access.metadata.stop()
         await self._access.storage.close()
         self._access.pool.stop()
@@ -240,12 +193,11 @@ class RemoteLogManager:
                 continue
             self._end_term(partition)
             self._followed.discard(partition)
-            self._read_trouble_told.pop(partition, None)
             log = self._log_of(partition.topic_partition)
             if log is not None and log.topic_id == partition.topic_id:
                 log.remote = None
-            for segment in self._access.metadata.remote_log(partition).segments():
-                self._chunks.forget(segment.id)
+            segments = self._access.metadata.remote_log(partition).segments()
+            self.reads.forget(partition, [segment.id for segment in segments])
             if delete and led and self._is_started:
                 # A leader that goes down between here and the event leaves the objects to a scrub.
                 self._tasks.start(self._mark_deleted(partition), f"delete {partition}")
@@ -364,70 +316,13 @@ class RemoteLogManager:
 
     async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
         """The batches that a fetch wants from the tier. Raises KafkaError."""
-        partition = remote_read.topic_id_partition
-        loop = asyncio.get_running_loop()
-        if self.fetch_quota.throttle_seconds(loop.time()) > 0:
-            # Throttled, not failed (KIP-956): the client asks again after its fetch wait.
-            return RemoteFetchResult(b"", [])
-        self.statistics.fetch_began(partition.topic)
-        try:
-            log = self._readable_log(partition)
-            remote = self._access.metadata.remote_log(partition)
-            result = await self._reader_pool.run(
-                lambda: self._reader.read(remote_read, remote, log)
-            )
-        except KafkaError as error:
-            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-                self.statistics.fetch_failed(partition.topic)
-                self._read_failed(partition, error)
-            raise
-        self.fetch_quota.record(len(result.records), loop.time())
-        self.statistics.fetched(partition.topic, len(result.records))
-        return result
+        return await self.reads.read(remote_read)
 
     async def offset_for_timestamp(
         self, lookup: RemoteTimestampLookup
     ) -> TimestampAndOffset | None:
         """The first record of a log that is as young, tier first. Raises KafkaError."""
-        partition = lookup.topic_id_partition
-        log = self._readable_log(partition)
-        remote = self._access.metadata.remote_log(partition)
-        history, end = log.leader_epochs.entries, log.log_end_offset
-        try:
-            found = await self._reader_pool.run(
-                lambda: self._timestamps.find(lookup, remote, history, end)
-            )
-        except (RemoteStorageError, CorruptIndexError, OSError) as error:
-            failure = KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"The remote tier cannot be searched now: {error}",
-            )
-            self._read_failed(partition, failure)
-            raise failure from error
-        return found if found is not None else lookup.local_result
-
-    def _read_failed(self, partition: TopicIdPartition, error: KafkaError) -> None:
-        """Clients try again without a word, so nobody would learn of it; one line tells it here."""
-        now = asyncio.get_running_loop().time()
-        due = self._read_trouble_told.get(partition, now) <= now
-        # That its metadata is not read yet is how every start begins.
-        if due and self._access.metadata.is_ready(partition):
-            self._read_trouble_told[partition] = now + _READ_TROUBLE_SECONDS
-            _log.warning("%s. Its consumers try again; others are not affected.", error.message)
-
-    def _readable_log(self, partition: TopicIdPartition) -> UnifiedLog:
-        """The local side of a partition. Raises KafkaError while its metadata is not known."""
-        log = self._log_of(partition.topic_partition)
-        if log is None or log.topic_id != partition.topic_id:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.topic_partition} is not here"
-            )
-        if not self._access.metadata.is_ready(partition):
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"The remote log metadata of {partition.topic_partition} is not read yet",
-            )
-        return log
+        return await self.reads.offset_for_timestamp(lookup)
 
 
 def _is_at_work(term: _Term) -> bool:

@@ -307,10 +307,12 @@ def test_a_throttled_read_is_empty_and_no_error() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.append(3)
         await until(lambda: broker.log.local_log_start_offset == 2)
-        broker.manager.fetch_quota.bytes_per_second = 1
+        broker.manager.reads.fetch_quota.bytes_per_second = 1
         assert (await broker.read(0))[0] == [0]
         assert (await broker.manager.read(broker.remote_read(0))).records == b""
-        await until(lambda: broker.manager.fetch_quota.throttle_seconds(broker.loop.time()) <= 0)
+        await until(
+            lambda: broker.manager.reads.fetch_quota.throttle_seconds(broker.loop.time()) <= 0
+        )
         assert (await broker.read(0))[0] == [0]
 
     on_a_leader(story)

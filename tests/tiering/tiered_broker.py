@@ -24,7 +24,8 @@ from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.config import MetadataManagerConfig, RemoteLogManagerConfig
 from tierlog.tiering.metadata_manager import TopicBasedRemoteLogMetadataManager
 from tierlog.tiering.quota import UNLIMITED
-from tierlog.tiering.remote_log_manager import LeaderPartition, RemoteLogManager, TierAccess
+from tierlog.tiering.remote_log_manager import LeaderPartition, RemoteLogManager
+from tierlog.tiering.tier_access import TierAccess
 
 PARTITION = TopicIdPartition(Uuid(b"topic id, 16 by."), "orders", 0)
 LOG_CONFIG = LogConfig(

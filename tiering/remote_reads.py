@@ -1,0 +1,172 @@
+"""Reads of what only the tier has: by offset for fetches, by time for ListOffsets.
+
+    remote reads ------> reader pool -> reader -> index cache, chunk cache -> storage
+
+A read of a tier that cannot be reached is a retriable error of its partition and of no other. It
+is said once, in plain words, because clients try again without any. How many reads are under way,
+how many wait and how much one of them holds is bounded.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.kafka_uuid import Uuid
+from ..clients.topic_partition import TopicIdPartition, TopicPartition
+from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup, TimestampAndOffset
+from ..storage.index import CorruptIndexError
+from ..storage.unified_log import UnifiedLog
+from .chunk_cache import ChunkCache
+from .config import RemoteLogManagerConfig
+from .quota import ByteRateQuota
+from .reader_pool import ReaderPool
+from .remote_index_cache import RemoteIndexCache
+from .remote_log_reader import RemoteFetchResult, RemoteLogReader
+from .remote_storage import RemoteStorageError
+from .remote_timestamp_reader import RemoteTimestampReader
+from .tier_access import TierAccess
+from .tier_statistics import TierStatistics
+
+_log = logging.getLogger(__name__)
+
+_TROUBLE_SECONDS = 600.0
+"""How long a partition that cannot be read from the tier is told of no second time."""
+
+
+class RemoteReads:
+    """See the top of this file."""
+
+    def __init__(
+        self,
+        config: RemoteLogManagerConfig,
+        access: TierAccess,
+        statistics: TierStatistics,
+        log_of: Callable[[TopicPartition], UnifiedLog | None],
+    ) -> None:
+        self._metadata = access.metadata
+        self._statistics = statistics
+        self._log_of = log_of
+        self.fetch_quota = ByteRateQuota(
+            config.fetch_max_bytes_per_second,
+            config.fetch_quota_samples,
+            config.fetch_quota_sample_seconds,
+        )
+        self._indexes = RemoteIndexCache(
+            access.storage,
+            access.files,
+            config.log_directory,
+            config.index_cache_bytes,
+            access.pool,
+        )
+        self._chunks = ChunkCache(access.storage, config.chunk_cache_bytes, config.chunk_bytes)
+        self._reader = RemoteLogReader(self._indexes, self._chunks)
+        self._timestamps = RemoteTimestampReader(self._indexes, self._chunks)
+        self._index_cache_bytes = config.index_cache_bytes
+        self._chunk_cache_bytes = config.chunk_cache_bytes
+        self._pool = ReaderPool(config.reader_threads, config.reader_max_pending)
+        self._trouble_told: dict[TopicIdPartition, float] = {}
+
+    @property
+    def threads(self) -> int:
+        """Reads that run at a time."""
+        return self._pool.threads
+
+    @property
+    def read_bytes_max(self) -> int:
+        """What one read may take, so that what all readers hold at once is bounded.
+
+        Whatever clients ask for: a read may always be answered with less.
+        """
+        return max(self._chunk_cache_bytes // self._pool.threads, 1)
+
+    async def start(self) -> None:
+        """Find what the index cache has kept. Never waits for the tier."""
+        await self._indexes.start()
+
+    async def stop(self) -> None:
+        """End what runs in the background. Idempotent."""
+        await self._chunks.stop()
+        await self._indexes.stop()
+
+    def limit(self, limits: RemoteLogManagerConfig) -> None:
+        """Let the rate and the number of readers hold from now on."""
+        self.fetch_quota.bytes_per_second = limits.fetch_max_bytes_per_second
+        self._pool.threads = limits.reader_threads
+
+    async def resize_index_cache(self, max_bytes: int) -> None:
+        """Let the index cache be of this size, which may take the removal of files."""
+        if max_bytes != self._index_cache_bytes:
+            self._index_cache_bytes = max_bytes
+            await self._indexes.resize(max_bytes)
+
+    def forget(self, partition: TopicIdPartition, segment_ids: Iterable[Uuid]) -> None:
+        """A partition is not here any more, and nothing need be kept of its segments."""
+        self._trouble_told.pop(partition, None)
+        for segment_id in segment_ids:
+            self._chunks.forget(segment_id)
+
+    async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
+        """The batches that a fetch wants from the tier. Raises KafkaError."""
+        partition = remote_read.topic_id_partition
+        loop = asyncio.get_running_loop()
+        if self.fetch_quota.throttle_seconds(loop.time()) > 0:
+            # Throttled, not failed (KIP-956): the client asks again after its fetch wait.
+            return RemoteFetchResult(b"", [])
+        self._statistics.fetch_began(partition.topic)
+        try:
+            log = self._readable_log(partition)
+            remote = self._metadata.remote_log(partition)
+            result = await self._pool.run(lambda: self._reader.read(remote_read, remote, log))
+        except KafkaError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._statistics.fetch_failed(partition.topic)
+                self._failed(partition, error)
+            raise
+        self.fetch_quota.record(len(result.records), loop.time())
+        self._statistics.fetched(partition.topic, len(result.records))
+        return result
+
+    async def offset_for_timestamp(
+        self, lookup: RemoteTimestampLookup
+    ) -> TimestampAndOffset | None:
+        """The first record of a log that is as young, tier first. Raises KafkaError."""
+        partition = lookup.topic_id_partition
+        log = self._readable_log(partition)
+        remote = self._metadata.remote_log(partition)
+        history, end = log.leader_epochs.entries, log.log_end_offset
+        try:
+            found = await self._pool.run(
+                lambda: self._timestamps.find(lookup, remote, history, end)
+            )
+        except (RemoteStorageError, CorruptIndexError, OSError) as error:
+            failure = KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The remote tier cannot be searched now: {error}",
+            )
+            self._failed(partition, failure)
+            raise failure from error
+        return found if found is not None else lookup.local_result
+
+    def _failed(self, partition: TopicIdPartition, error: KafkaError) -> None:
+        """Clients try again without a word, so nobody would learn of it; one line tells it here."""
+        now = asyncio.get_running_loop().time()
+        due = self._trouble_told.get(partition, now) <= now
+        # That its metadata is not read yet is how every start begins.
+        if due and self._metadata.is_ready(partition):
+            self._trouble_told[partition] = now + _TROUBLE_SECONDS
+            _log.warning("%s. Its consumers try again; others are not affected.", error.message)
+
+    def _readable_log(self, partition: TopicIdPartition) -> UnifiedLog:
+        """The local side of a partition. Raises KafkaError while its metadata is not known."""
+        log = self._log_of(partition.topic_partition)
+        if log is None or log.topic_id != partition.topic_id:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.topic_partition} is not here"
+            )
+        if not self._metadata.is_ready(partition):
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The remote log metadata of {partition.topic_partition} is not read yet",
+            )
+        return log
