@@ -13,6 +13,7 @@ from ...clients.topic_partition import TopicPartition
 from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.transaction_shard import Addition
+from ..producer_identity import fenced_as_known
 
 _FIRST_KNOWING_PRODUCER_FENCED = 2
 
@@ -21,10 +22,8 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | Later[ErrorCode]:
     def respond(error: ErrorCode) -> AddOffsetsToTxnResponse:
-        is_old = context.api_version < _FIRST_KNOWING_PRODUCER_FENCED
-        if error is ErrorCode.PRODUCER_FENCED and is_old:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
-        return AddOffsetsToTxnResponse(error_code=error)
+        known = fenced_as_known(error, context.api_version, _FIRST_KNOWING_PRODUCER_FENCED)
+        return AddOffsetsToTxnResponse(error_code=known)
 
     partition = broker.group_coordinator.partition_of(request.group_id)
     answer = broker.transaction_coordinator.add_partitions(

@@ -23,6 +23,7 @@ from ...replication.cluster_image import ClusterImage
 from ..context import BrokerContext, RequestContext
 from ..coordinator.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction_shard import Addition
+from ..producer_identity import fenced_as_known
 
 _FIRST_BATCHED = 4
 _FIRST_KNOWING_PRODUCER_FENCED = 2
@@ -95,9 +96,7 @@ def _unknown(image: ClusterImage, partitions: Sequence[TopicPartition]) -> list[
 
 
 def _known_to(version: int, error: ErrorCode) -> ErrorCode:
-    if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_KNOWING_PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return error
+    return fenced_as_known(error, version, _FIRST_KNOWING_PRODUCER_FENCED)
 
 
 def _response(version: int, results: Sequence[_Result]) -> AddPartitionsToTxnResponse:

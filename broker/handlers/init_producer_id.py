@@ -6,7 +6,6 @@ its epoch is the next, and a transaction that was left open is aborted first, fo
 is to come again. Before v4 a producer that is fenced is told of its epoch.
 """
 
-import asyncio
 from collections.abc import Coroutine
 from functools import partial
 
@@ -19,6 +18,7 @@ from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.producer_ids import ProducerIds
 from ..coordinator.transaction import ProducerIdentity
 from ..coordinator.transaction_shard import Initialization
+from ..producer_identity import fenced_as_known, identity_of
 
 _NONE = -1
 _FIRST_KNOWING_PRODUCER_FENCED = 4
@@ -61,31 +61,16 @@ def _transactional(
         request.transaction_timeout_ms,
         None if request.producer_id == _NONE else known,
     )
-    coordinator = broker.transaction_coordinator
-    answer = coordinator.initialize(initialization, broker.producer_ids.next_if_there)
-    if answer is None:
-        return _with_new_producer_id(broker, version, initialization)
-    if isinstance(answer, asyncio.Future):
-        return Later(answer, partial(_response, version))
-    return _response(version, answer)
-
-
-async def _with_new_producer_id(
-    broker: BrokerContext, version: int, initialization: Initialization
-) -> InitProducerIdResponse:
-    try:
-        producer_id = await broker.producer_ids.next_id()
-    except KafkaError:
-        return _failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    answer = broker.transaction_coordinator.initialize(initialization, lambda: producer_id)
-    assert answer is not None, "A producer id is there."
-    return _response(version, await answer if isinstance(answer, asyncio.Future) else answer)
+    attempt = partial(broker.transaction_coordinator.initialize, initialization)
+    answer = identity_of(broker.producer_ids, attempt)
+    if isinstance(answer, ProducerIdentity):
+        return _response(version, answer)
+    return Later(answer, partial(_response, version))
 
 
 def _response(version: int, identity: ProducerIdentity) -> InitProducerIdResponse:
     error, producer_id, producer_epoch = identity
-    if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_KNOWING_PRODUCER_FENCED:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    error = fenced_as_known(error, version, _FIRST_KNOWING_PRODUCER_FENCED)
     return InitProducerIdResponse(
         error_code=error, producer_id=producer_id, producer_epoch=producer_epoch
     )
