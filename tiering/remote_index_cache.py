@@ -9,10 +9,13 @@ gives corrupt is an error and is not kept. A segment without aborted transaction
 transaction index, whether the tier knows of one or not.
 
 Look-ups run on the event loop and end before anything else can run, so nothing is ever dropped
-while it is read.
+while it is read. Nor is it dropped between its load and the reader that waits for it: an index
+whose file is gone would pass for an empty one, and with it the aborted transactions (KAFKA-15481).
+The bound may be exceeded by what is waited for at the moment. Files are removed in the same breath
+as their entry, so that a load that follows at once does not find half of them.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
 from ..clients.kafka_uuid import Uuid, uuid_to_string
@@ -74,6 +77,9 @@ class RemoteIndexCache:
         """What an earlier run left, by stem, with its bytes: used or dropped as room is needed."""
         self._bytes = 0
         self._flights: SingleFlight[str, RemoteIndexes] = SingleFlight(_LOADS_MAX)
+        self._awaited: Counter[str] = Counter()
+        """By stem, how many readers wait for a load; what they wait for is not dropped."""
+        self._is_closed = False
 
     @property
     def nbytes(self) -> int:
@@ -86,10 +92,11 @@ class RemoteIndexCache:
     async def start(self) -> None:
         """Learn what an earlier run left, and remove what it did not finish."""
         await self._pool.run(self._scan)
-        await self._make_room()
+        self._make_room()
 
     async def stop(self) -> None:
         """Let go of the files; they stay for the next run. Idempotent."""
+        self._is_closed = True
         await self._flights.stop()
         for entry in self._entries.values():
             entry.close()
@@ -98,29 +105,38 @@ class RemoteIndexCache:
     async def indexes(self, segment: RemoteLogSegmentMetadata) -> RemoteIndexes:
         """The indexes of a segment, fetched if need be.
 
-        Raises RemoteStorageError, also where the tier holds a corrupt index.
+        Raises RemoteStorageError, also where the tier holds a corrupt index and after `stop`.
         """
         stem = _stem(segment.start_offset, segment.id)
-        entry = self._entries.get(stem)
-        if entry is not None:
-            self._entries.move_to_end(stem)
-            return entry
-        return await self._flights.load(stem, lambda: self._load(stem, segment))
+        while (entry := self._entries.get(stem)) is None:
+            if self._is_closed:
+                raise RemoteStorageError("The cache of remote indexes is closed")
+            self._awaited[stem] += 1
+            try:
+                await self._flights.load(stem, lambda: self._load(stem, segment))
+            finally:
+                self._awaited[stem] -= 1
+                if not self._awaited[stem]:
+                    del self._awaited[stem]
+        self._entries.move_to_end(stem)
+        return entry
 
     def prefetch(self, segment: RemoteLogSegmentMetadata) -> None:
         """Begin to load indexes that will be wanted soon."""
         stem = _stem(segment.start_offset, segment.id)
-        if stem not in self._entries and len(self._flights) < _PREFETCHES_MAX:
+        if stem in self._entries or self._is_closed:
+            return
+        if len(self._flights) < _PREFETCHES_MAX:
             self._flights.begin(stem, lambda: self._load(stem, segment))
 
     async def resize(self, max_bytes: int) -> None:
         """Change the bound, dropping what no longer fits."""
         self._max_bytes = max_bytes
-        await self._make_room()
+        self._make_room()
 
     async def forget(self, segment: RemoteLogSegmentMetadata) -> None:
         """Drop what is held of a segment that is gone."""
-        await self._drop(_stem(segment.start_offset, segment.id))
+        self._drop(_stem(segment.start_offset, segment.id))
 
     # -- Loading ------------------------------------------------------------------------------
 
@@ -136,7 +152,7 @@ class RemoteIndexCache:
         entry = self._open(stem, segment)
         self._entries[stem] = entry
         self._bytes += entry.nbytes
-        await self._make_room()
+        self._make_room()
         return entry
 
     async def _ensure(
@@ -188,13 +204,16 @@ class RemoteIndexCache:
 
     # -- Room ---------------------------------------------------------------------------------
 
-    async def _make_room(self) -> None:
-        while self._bytes > self._max_bytes and self._found_on_disk:
-            await self._drop(next(iter(self._found_on_disk)))
-        while self._bytes > self._max_bytes and self._entries:
-            await self._drop(next(iter(self._entries)))
+    def _make_room(self) -> None:
+        if self._bytes <= self._max_bytes:
+            return
+        for stem in [*self._found_on_disk, *self._entries]:
+            if stem not in self._awaited:
+                self._drop(stem)
+            if self._bytes <= self._max_bytes:
+                return
 
-    async def _drop(self, stem: str) -> None:
+    def _drop(self, stem: str) -> None:
         entry = self._entries.pop(stem, None)
         found = self._found_on_disk.pop(stem, None)
         if entry is None and found is None:
@@ -202,7 +221,8 @@ class RemoteIndexCache:
         if entry is not None:
             entry.close()
         self._bytes -= entry.nbytes if entry is not None else found or 0
-        await self._pool.run(lambda: self._remove(stem))
+        for index_type in _TYPES:
+            self._files.remove(self._path(stem, index_type))
 
     # -- Blocking: in the pool ----------------------------------------------------------------
 
@@ -252,10 +272,6 @@ class RemoteIndexCache:
         finally:
             handle.close()
         self._files.rename(temporary, path)
-
-    def _remove(self, stem: str) -> None:
-        for index_type in _TYPES:
-            self._files.remove(self._path(stem, index_type))
 
 
 def _fits(index: OffsetIndex, segment: RemoteLogSegmentMetadata) -> bool:

@@ -1,5 +1,6 @@
 """The index cache on disk (scenarios 8.3)."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -13,6 +14,8 @@ from tierlog.tests.tiering.remote_partition import RemotePartition
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.remote_index_cache import RemoteIndexCache
 from tierlog.tiering.remote_storage import IndexType, RemoteStorageError
+
+pytestmark = pytest.mark.scenario("8.3")
 
 FOLDER = "/data/remote-log-index-cache"
 ABORTED = [AbortedTxn(1, 2, 6, 5)]
@@ -183,5 +186,114 @@ def test_forgetting_a_segment_removes_its_files() -> None:
         await partition.indexes.forget(segments[1])
         assert len(partition.files.listdir(FOLDER)) == 6
         assert len(partition.indexes) == 2
+
+    told(story)
+
+
+def test_resizing_down_and_up_keeps_the_last_used_without_a_fetch() -> None:
+    async def story(partition: RemotePartition) -> None:
+        segments = three(partition)
+        await partition.indexes.indexes(segments[0])
+        one = partition.indexes.nbytes
+        for bound in (2 * one, one, one, 2 * one):
+            await partition.indexes.resize(bound)
+            for each in segments[:2]:
+                if bound == 2 * one:
+                    await partition.indexes.indexes(each)
+            assert (len(partition.indexes), partition.indexes.nbytes) == (bound // one, bound)
+            asked = len(partition.tier.asked(INDEX))
+            await partition.indexes.indexes(segments[1])
+            assert len(partition.tier.asked(INDEX)) == asked
+
+    told(story)
+
+
+def test_what_kafka_marked_for_deletion_is_removed_at_the_start() -> None:
+    async def story(partition: RemotePartition) -> None:
+        segment = partition.add([(0, 4, 0)])
+        await partition.indexes.indexes(segment)
+        for name in ("0_AAAAAAAAAAAAAAAAAAAAAQ.index.deleted", "1_x.txnindex.deleted"):
+            partition.files.open(f"{FOLDER}/{name}", create=True).close()
+        await partition.indexes.stop()
+        cache = reopened(partition)
+        await cache.start()
+        assert not [name for name in partition.files.listdir(FOLDER) if "deleted" in name]
+        await cache.indexes(segment)
+        assert len(partition.tier.asked(INDEX)) == 2
+        await cache.stop()
+
+    told(story)
+
+
+def test_after_its_end_it_refuses_and_ends_again_without_a_word() -> None:
+    async def story(partition: RemotePartition) -> None:
+        segment = partition.add([(0, 4, 0)])
+        await partition.indexes.indexes(segment)
+        await partition.indexes.stop()
+        await partition.indexes.stop()
+        with pytest.raises(RemoteStorageError, match="closed"):
+            await partition.indexes.indexes(segment)
+        partition.indexes.prefetch(segment)
+
+    told(story)
+
+
+def test_indexes_larger_than_the_whole_cache_are_found_all_the_same() -> None:
+    """What a reader waits for is not dropped before it has looked (KAFKA-15481)."""
+
+    async def story(partition: RemotePartition) -> None:
+        segments = [
+            partition.add([(at, at + 4, 0)], aborted=[AbortedTxn(1, at, at + 3, at)])
+            for at in (0, 10, 20)
+        ]
+        await partition.indexes.resize(1)
+
+        async def look_up(segment: RemoteLogSegmentMetadata) -> None:
+            entry = await partition.indexes.indexes(segment)
+            assert [txn.first_offset for txn in entry.txn_index] == [segment.start_offset]
+
+        async with asyncio.TaskGroup() as group:
+            for each in segments * 5:
+                group.create_task(look_up(each))
+        assert len(partition.files.listdir(FOLDER)) <= 3 * 3
+
+    told(story)
+
+
+def test_removal_and_use_of_the_same_entry_at_once() -> None:
+    """Both end without an error, and an entry is there if and only if its files are."""
+
+    async def story(partition: RemotePartition) -> None:
+        segment = partition.add([(0, 4, 0), (5, 9, 0)], aborted=ABORTED)
+
+        async def look_up() -> None:
+            for _ in range(20):
+                assert list((await partition.indexes.indexes(segment)).txn_index) == ABORTED
+                await asyncio.sleep(0)
+
+        async def remove() -> None:
+            for turn in range(20):
+                await partition.indexes.forget(segment)
+                await asyncio.sleep(0.001 * (turn % 3))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(look_up())
+                group.create_task(remove())
+        files = partition.files.listdir(FOLDER)
+        assert len(files) == 3 * len(partition.indexes)
+
+    told(story)
+
+
+def test_many_who_want_the_same_indexes_cause_one_load() -> None:
+    async def story(partition: RemotePartition) -> None:
+        segment = partition.add([(0, 4, 0)], aborted=ABORTED)
+        partition.tier.latency_seconds = 1
+        waiting = [asyncio.ensure_future(partition.indexes.indexes(segment)) for _ in range(9)]
+        await asyncio.sleep(0.5)
+        waiting[0].cancel()
+        await asyncio.gather(*waiting[1:])
+        assert len(partition.tier.asked(INDEX)) == 3
 
     told(story)
