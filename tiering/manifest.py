@@ -4,9 +4,13 @@ It is written last, so a segment with a manifest is whole, and one without is an
 or is still going on. The metadata topic stays the truth about which segments count; the manifests
 are what is left to rebuild it from when the topic is lost, and what a scrub compares objects with.
 
+It also tells what its topic was configured to be when it was copied. Nobody reads that but
+`tierlog tier rebuild`, which has nothing else to learn it from.
+
 The format is msgpack, a map with short text keys and a version, because Kafka has no format for it.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import NamedTuple, Protocol, cast
 
@@ -29,11 +33,21 @@ class Part(NamedTuple):
     crc: int
 
 
+class TopicDescription(NamedTuple):
+    """A topic as it was when a segment of it was copied."""
+
+    partitions: int
+    config: Mapping[str, str]
+    """Its own settings, by Kafka's names."""
+
+
 class Manifest(NamedTuple):
     """A segment's metadata as of COPY_SEGMENT_STARTED, and its parts by the suffix of their key."""
 
     metadata: RemoteLogSegmentMetadata
     parts: dict[str, Part]
+    topic: TopicDescription | None = None
+    """None where the copier did not know."""
 
 
 class _Msgpack(Protocol):
@@ -51,7 +65,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     """The content of the manifest object."""
     metadata = manifest.metadata
     partition = metadata.topic_id_partition
-    content = {
+    content: dict[str, object] = {
         "version": VERSION,
         "topic": partition.topic,
         "topic_id": bytes(partition.topic_id),
@@ -66,6 +80,9 @@ def encode_manifest(manifest: Manifest) -> bytes:
         "txn_index_empty": metadata.txn_index_empty,
         "parts": {suffix: [part.size, part.crc] for suffix, part in manifest.parts.items()},
     }
+    if manifest.topic is not None:
+        content["topic_partitions"] = manifest.topic.partitions
+        content["topic_config"] = dict(manifest.topic.config)
     return _msgpack().packb(content)
 
 
@@ -79,12 +96,22 @@ def decode_manifest(content: bytes) -> Manifest:
             suffix: Part(size, crc)
             for suffix, (size, crc) in cast("dict[str, list[int]]", fields["parts"]).items()
         }
-        return Manifest(_metadata(fields, parts["log"].size), parts)
+        return Manifest(_metadata(fields, parts["log"].size), parts, _topic(fields))
     except RemoteStorageError:
         raise
     except Exception as error:
         # Bytes from a store: whatever is wrong with them is one and the same thing to the caller.
         raise RemoteStorageError(f"A manifest in the tier cannot be read: {error}") from error
+
+
+def _topic(fields: dict[str, object]) -> TopicDescription | None:
+    if "topic_partitions" not in fields:
+        return None
+    config = cast("dict[str, str]", fields["topic_config"])
+    return TopicDescription(
+        int(cast("int", fields["topic_partitions"])),
+        {str(name): str(value) for name, value in config.items()},
+    )
 
 
 def _metadata(fields: dict[str, object], size: int) -> RemoteLogSegmentMetadata:
