@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tierlog.clients.protocol.messages.consumer_group_describe import (
@@ -18,7 +17,6 @@ from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
 from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest
 from tierlog.clients.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -37,18 +35,17 @@ from tierlog.clients.protocol.messages.update_features import (
     UpdateFeaturesRequest,
 )
 
-from ..broker_process import BrokerProcess
 from ..waiting import wait_until
 from .side_by_side import Plain
 from .test_group_administration import (
-    all_is_loaded,
     deleting,
     deleting_offsets,
     describing,
     listing,
 )
 from .test_group_upgrades_against_kafka import classic_group
-from .twins import TOPIC, Ask, Side, Twins, committing, leaving, prepare, topic_ids
+from .twin_brokers import delete_groups, twin_brokers
+from .twins import TOPIC, Ask, Side, Twins, committing, leaving, topic_ids
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -59,18 +56,10 @@ MEMBERS = ("anna", "sam")
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     settings = {
-        "node.id": "1",
-        "auto.create.topics.enable": "false",
-        "offsets.topic.num.partitions": "3",
-        "group.initial.rebalance.delay.ms": "0",
         "group.consumer.assignment.interval.ms": "0",
     }
-    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
-    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
-        for port in (kafka.port, ours.port):
-            prepare(port)
-            wait_until(partial(all_is_loaded, port), 60, "the offsets topic is being loaded")
-        yield kafka.port, ours.port
+    with twin_brokers(tmp_path_factory, settings) as both:
+        yield both
 
 
 @pytest.fixture
@@ -82,8 +71,7 @@ def twins(ports: tuple[int, int]) -> Iterator[Twins]:
         for name in MEMBERS:
             request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=name, member_epoch=-1)
             side.client.receive(side.client.send(request, 1))
-        everything = DeleteGroupsRequest(groups_names=[GROUP, "classic"])
-        side.client.receive(side.client.send(everything, 2))
+    delete_groups(both, GROUP, "classic")
     both.close()
 
 

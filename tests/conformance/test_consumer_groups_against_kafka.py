@@ -10,7 +10,6 @@ from typing import cast
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -29,10 +28,10 @@ from tierlog.clients.protocol.messages.offset_fetch import (
 )
 from tierlog.replication.cluster_image import ConfigResourceType
 
-from ..broker_process import BrokerProcess
 from ..waiting import wait_until
 from .side_by_side import Plain
-from .twins import TOPIC, Ask, Side, Twins, committing, prepare, topic_ids
+from .twin_brokers import twin_brokers
+from .twins import TOPIC, Ask, Side, Twins, committing, topic_ids
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -42,19 +41,12 @@ VERSION = 1
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     settings = {
-        "node.id": "1",
-        "auto.create.topics.enable": "false",
-        "offsets.topic.num.partitions": "3",
-        "group.initial.rebalance.delay.ms": "0",
         "group.consumer.assignment.interval.ms": "0",
         "group.consumer.max.size": "3",
         "group.consumer.min.session.timeout.ms": "1000",
     }
-    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
-    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
-        for port in (kafka.port, ours.port):
-            prepare(port)
-        yield kafka.port, ours.port
+    with twin_brokers(tmp_path_factory, settings) as both:
+        yield both
 
 
 @pytest.fixture

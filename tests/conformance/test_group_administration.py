@@ -1,24 +1,21 @@
 """What administrators ask of groups: the answers of Apache Kafka and ours, and Kafka's tools."""
 
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
 from tierlog.clients.protocol.messages.describe_groups import DescribeGroupsRequest
 from tierlog.clients.protocol.messages.join_group import JoinGroupRequestProtocol
 from tierlog.clients.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tierlog.clients.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tierlog.clients.protocol.messages.list_groups import ListGroupsRequest
 from tierlog.clients.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
 
-from ..broker_process import BrokerProcess, RawClient
-from ..waiting import wait_until
+from .twin_brokers import delete_groups, leave, twin_brokers
 from .twins import (
     TOPIC,
     Ask,
@@ -26,7 +23,6 @@ from .twins import (
     committing,
     fetching_several,
     leaving,
-    prepare,
     syncing,
     topic_ids,
 )
@@ -34,26 +30,10 @@ from .twins import (
 pytestmark = pytest.mark.requires("java", "mvn")
 
 
-def all_is_loaded(port: int) -> bool:
-    """Until then a list of groups is refused."""
-    with RawClient(port) as client:
-        return not client.ask(ListGroupsRequest(), 5, ListGroupsResponse).error_code
-
-
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
-    settings = {
-        "node.id": "1",
-        "auto.create.topics.enable": "false",
-        "offsets.topic.num.partitions": "3",
-        "group.initial.rebalance.delay.ms": "0",
-    }
-    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
-    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
-        for port in (kafka.port, ours.port):
-            prepare(port)
-            wait_until(partial(all_is_loaded, port), 60, "the offsets topic is being loaded")
-        yield kafka.port, ours.port
+    with twin_brokers(tmp_path_factory, {}) as both:
+        yield both
 
 
 @pytest.fixture
@@ -61,13 +41,8 @@ def twins(ports: tuple[int, int]) -> Iterator[Twins]:
     both = Twins(*ports)
     topic_ids(both)
     yield both
-    for side in both.sides:
-        members = [MemberIdentity(member_id=member_id) for member_id in side.ids.values()]
-        members += [MemberIdentity(group_instance_id="sam")]
-        request = LeaveGroupRequest(group_id="group", members=members)
-        side.client.receive(side.client.send(request, 5))
-        everything = DeleteGroupsRequest(groups_names=["group", "simple", "connect"])
-        side.client.receive(side.client.send(everything, 2))
+    leave(both)
+    delete_groups(both, "group", "simple", "connect")
     both.close()
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
 )
@@ -23,7 +22,7 @@ from tierlog.clients.protocol.messages.offset_commit import (
 )
 from tierlog.clients.protocol.schema import Message
 
-from ..broker_process import BrokerProcess
+from .twin_brokers import leave, twin_brokers
 from .twins import (
     UNKNOWN_ID,
     Ask,
@@ -34,7 +33,6 @@ from .twins import (
     fetching_several,
     heartbeat,
     leaving,
-    prepare,
     syncing,
     topic_ids,
 )
@@ -45,17 +43,10 @@ pytestmark = pytest.mark.requires("java", "mvn")
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     settings = {
-        "node.id": "1",
-        "auto.create.topics.enable": "false",
-        "offsets.topic.num.partitions": "3",
-        "group.initial.rebalance.delay.ms": "0",
         "group.max.size": "3",
     }
-    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
-    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
-        for port in (kafka.port, ours.port):
-            prepare(port)
-        yield kafka.port, ours.port
+    with twin_brokers(tmp_path_factory, settings) as both:
+        yield both
 
 
 @pytest.fixture
@@ -63,12 +54,7 @@ def twins(ports: tuple[int, int]) -> Iterator[Twins]:
     both = Twins(*ports)
     topic_ids(both)
     yield both
-    # Whoever is still in the group leaves, so that the next story begins with an empty one.
-    for side in both.sides:
-        members = [MemberIdentity(member_id=member_id) for member_id in side.ids.values()]
-        members += [MemberIdentity(group_instance_id="sam")]
-        request = LeaveGroupRequest(group_id="group", members=members)
-        side.client.receive(side.client.send(request, 5))
+    leave(both)
     both.close()
 
 

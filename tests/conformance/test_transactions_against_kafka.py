@@ -6,7 +6,6 @@ from itertools import count
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -24,10 +23,11 @@ from tierlog.clients.protocol.messages.offset_fetch import (
 )
 from tierlog.clients.protocol.schema import Message
 
-from ..broker_process import BrokerProcess, RawClient
+from ..broker_process import RawClient
 from ..waiting import wait_until
 from .transaction_twins import TransactionTwins, error_of
-from .twins import TOPIC, Ask, prepare, topic_ids
+from .twin_brokers import twin_brokers
+from .twins import TOPIC, Ask, topic_ids
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -38,24 +38,18 @@ _NAMES = count()
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     settings = {
-        "node.id": "1",
-        "auto.create.topics.enable": "false",
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
         "transaction.state.log.min.isr": "1",
-        "group.initial.rebalance.delay.ms": "0",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         # The records are of 2023, and retention must not take them.
         "log.retention.ms": "-1",
     }
-    kafka = KafkaNode(tmp_path_factory.mktemp("kafka"), properties=settings, heap="512m")
-    with kafka, BrokerProcess.on(tmp_path_factory.mktemp("ours"), settings) as ours:
-        for port in (kafka.port, ours.port):
-            prepare(port)
+    with twin_brokers(tmp_path_factory, settings) as both:
+        for port in both:
             with RawClient(port) as client:
                 wait_until(partial(is_coordinated, client), 60, "no transactions")
-        yield kafka.port, ours.port
-        assert "Traceback" not in ours.log.read_text()
+        yield both
 
 
 def is_coordinated(client: RawClient) -> bool:
