@@ -116,6 +116,7 @@ class RemoteLog:
         self._segments: dict[Uuid, RemoteLogSegmentMetadata] = {}
         self._epochs: dict[int, _EpochState] = {}
         self._partition_delete_state: RemotePartitionDeleteState | None = None
+        self._remover_id = -1
         self._finished_bytes = 0
         self._unfinished: dict[Uuid, None] = {}
         """Ids of segments that are being copied or deleted, in the order of their announcement."""
@@ -124,6 +125,14 @@ class RemoteLog:
     def partition_delete_state(self) -> RemotePartitionDeleteState | None:
         """How far the removal of the whole partition has come; None while it lives."""
         return self._partition_delete_state
+
+    @property
+    def remover_id(self) -> int:
+        """The broker whose task the removal is: the first that marked it, or the last to take over.
+
+        All brokers see the same events in the same order, so they agree. -1: nobody's.
+        """
+        return self._remover_id
 
     @property
     def finished_bytes(self) -> int:
@@ -165,10 +174,16 @@ class RemoteLog:
         self._transition(known, known.updated(update))
         return Applied.YES
 
-    def apply_partition_delete(self, state: RemotePartitionDeleteState) -> Applied:
-        """The removal of the partition takes a step."""
+    def apply_partition_delete(
+        self, state: RemotePartitionDeleteState, broker_id: int = -1
+    ) -> Applied:
+        """The removal of the partition takes a step, which a broker tells."""
         if not is_valid_partition_delete_transition(self._partition_delete_state, state):
             return Applied.INVALID_TRANSITION
+        if state is not self._partition_delete_state or (
+            state is RemotePartitionDeleteState.DELETE_PARTITION_STARTED
+        ):
+            self._remover_id = broker_id
         self._partition_delete_state = state
         return Applied.YES
 

@@ -301,7 +301,7 @@ class TopicBasedRemoteLogMetadataManager:
         elif isinstance(event, RemoteLogSegmentMetadataUpdate):
             applied = remote.apply_update(event)
         else:
-            applied = remote.apply_partition_delete(event.state)
+            applied = remote.apply_partition_delete(event.state, event.broker_id)
         if applied is not Applied.YES:
             _log.info("%s: %s", applied.value, event)
 

@@ -14,8 +14,9 @@ unreachable store and does not help against a wrong password.
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from ..clients.topic_partition import TopicIdPartition
 from ..storage.remote_segment import RemoteLogSegmentMetadata
 
 
@@ -130,4 +131,17 @@ class RemoteStorageManager(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and threads. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class PartitionStorage(Protocol):
+    """A store that can also clear a whole partition. Not every one can, or must."""
+
+    async def delete_partition(self, partition: TopicIdPartition) -> None:
+        """Remove whatever is left of a partition of a deleted topic, known to metadata or not.
+
+        It comes after the deletion of all its segments, and finds what uploads that were cut short
+        have left, and folders. Idempotent.
+        """
         ...

@@ -9,6 +9,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tiering.remote_storage import (
     Failure,
@@ -52,6 +53,7 @@ class MemoryTier:
         self.is_down = False
         self.latency_seconds = 0.0
         self.custom_metadata: bytes | None = None
+        self.partitions_cleared: list[TopicIdPartition] = []
         self.copies_held = asyncio.Event()
         self.copies_held.set()
 
@@ -101,6 +103,14 @@ class MemoryTier:
         self.segments.pop(metadata.id, None)
         if fault is not None:
             raise fault
+
+    async def delete_partition(self, partition: TopicIdPartition) -> None:
+        self.partitions_cleared.append(partition)
+        if self.is_down:
+            raise UNREACHABLE
+        for stored in list(self.segments.values()):
+            if stored.metadata.topic_id_partition == partition:
+                del self.segments[stored.metadata.id]
 
     async def close(self) -> None:
         """Memory needs no closing."""
