@@ -1,17 +1,24 @@
 """Kafka's own tools administer groups of the consumer protocol (KIP-848): what they print."""
 
 import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-import confluent_kafka
 import pytest
 
 from ..broker_process import BrokerProcess
 from ..conformance.many_tools import ManyTools
-from .test_group_tools import GROUP, PER_PARTITION, Tool, committed, everywhere
-from .test_groups_of_three import PARTITIONS, TOPIC, create_topic, produce
+from .group_tool import (
+    GROUP,
+    PER_PARTITION,
+    Tool,
+    committed,
+    everywhere,
+    fill,
+    member as any_member,
+)
+from .test_groups_of_three import PARTITIONS, TOPIC, produce
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
@@ -25,8 +32,7 @@ QUICK = {
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess.on(tmp_path, QUICK) as process:
-        create_topic(process.bootstrap)
-        produce(process.bootstrap, PER_PARTITION)
+        fill(process)
         yield process
 
 
@@ -41,27 +47,9 @@ def tool(broker: BrokerProcess, tools: ManyTools) -> Tool:
     return Tool(broker, tools)
 
 
-@contextmanager
-def member(broker: BrokerProcess, **settings: str) -> Generator[None, None, None]:
-    """A consumer that has read and committed everything, and stays."""
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": GROUP,
-            "group.protocol": "consumer",
-            "client.id": "anna",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            **settings,
-        }
-    )
-    consumer.subscribe([TOPIC])
-    read = 0
-    while read < PARTITIONS * PER_PARTITION:
-        read += len(consumer.consume(100, timeout=1.0))
-    consumer.commit(asynchronous=False)
-    yield
-    consumer.close()
+def member(broker: BrokerProcess, **settings: str) -> AbstractContextManager[None]:
+    """A member of the consumer protocol that has read and committed everything, and stays."""
+    return any_member(broker, **{"group.protocol": "consumer"}, **settings)
 
 
 def test_a_live_group_is_listed_described_and_left_alone(broker: BrokerProcess, tool: Tool) -> None:

@@ -1,27 +1,22 @@
 """Kafka's own tools administer groups: what they print, not just how they end."""
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
-import confluent_kafka
 import pytest
 
 from ..broker_process import BrokerProcess
 from ..conformance.many_tools import ManyTools
-from .test_groups_of_three import PARTITIONS, TOPIC, create_topic, produce
+from .group_tool import GROUP, PER_PARTITION, Tool, committed, everywhere, fill, member
+from .test_groups_of_three import PARTITIONS, TOPIC, produce
 
 pytestmark = pytest.mark.requires("java", "mvn")
-
-GROUP = "group"
-PER_PARTITION = 10
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess.on(tmp_path) as process:
-        create_topic(process.bootstrap)
-        produce(process.bootstrap, PER_PARTITION)
+        fill(process)
         yield process
 
 
@@ -32,71 +27,8 @@ def tools() -> Iterator[ManyTools]:
 
 
 @pytest.fixture
-def tool(broker: BrokerProcess, tools: ManyTools) -> "Tool":
+def tool(broker: BrokerProcess, tools: ManyTools) -> Tool:
     return Tool(broker, tools)
-
-
-@contextmanager
-def member(broker: BrokerProcess) -> Generator[None, None, None]:
-    """A consumer that has read and committed everything, and stays."""
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": GROUP,
-            "client.id": "anna",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.subscribe([TOPIC])
-    read = 0
-    while read < PARTITIONS * PER_PARTITION:
-        read += len(consumer.consume(100, timeout=1.0))
-    consumer.commit(asynchronous=False)
-    yield
-    consumer.close()
-
-
-class Tool:
-    """`kafka-consumer-groups` against one broker."""
-
-    def __init__(self, broker: BrokerProcess, tools: ManyTools) -> None:
-        self._server = ("--bootstrap-server", broker.bootstrap)
-        self._tools = tools
-
-    def says(self, *arguments: str, tool: str = "kafka-consumer-groups") -> str:
-        return self._tools.run(tool, *self._server, *arguments).text
-
-    def rows(self, *arguments: str, tool: str = "kafka-consumer-groups") -> list[dict[str, str]]:
-        """The printed table, a dictionary a row."""
-        lines = [line.split() for line in self.says(*arguments, tool=tool).splitlines()]
-        start = next(n for n, words in enumerate(lines) if words and words[0] in {"GROUP", "TOPIC"})
-        header = lines[start]
-        return [
-            dict(zip(header, row, strict=False))
-            for row in lines[start + 1 :]
-            if len(row) >= len(header) and row[0] in {GROUP, TOPIC}
-        ]
-
-    def reset(self, *arguments: str) -> dict[int, int]:
-        """New offsets by partition, as the tool prints them."""
-        rows = self.rows("--reset-offsets", "--group", GROUP, *arguments)
-        assert {row["TOPIC"] for row in rows} <= {TOPIC}
-        return {int(row["PARTITION"]): int(row["NEW-OFFSET"]) for row in rows}
-
-
-def committed(broker: BrokerProcess) -> dict[int, int]:
-    """What is committed for the group, as another client reads it."""
-    settings = {"bootstrap.servers": broker.bootstrap, "group.id": GROUP}
-    consumer = confluent_kafka.Consumer(settings)
-    everything = [confluent_kafka.TopicPartition(TOPIC, part) for part in range(PARTITIONS)]
-    offsets = {each.partition: each.offset for each in consumer.committed(everything, timeout=30)}
-    consumer.close()
-    return {partition: offset for partition, offset in offsets.items() if offset >= 0}
-
-
-def everywhere(offset: int) -> dict[int, int]:
-    return dict.fromkeys(range(PARTITIONS), offset)
 
 
 def test_a_live_group_is_listed_described_and_left_alone(broker: BrokerProcess, tool: Tool) -> None:
