@@ -1,12 +1,21 @@
 """What the broker counts about itself, under the names of Kafka's MBeans.
 
 A counter is an object with a number in it: the hot path keeps the object and adds to it, and the
-name is looked up once. A gauge is a function, asked only when somebody reads. Names are written as
-JMX writes them, ``kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec``; what JMX calls a rate
-is a total here, from which whoever reads twice gets any rate.
+name is looked up once. A gauge is a function, asked only when somebody reads. A family is a
+function that gives many figures at once, where it is known only then which there are, such as one
+for each topic. Names are written as JMX writes them, ``kafka.server:type=BrokerTopicMetrics,
+name=BytesInPerSec``; what JMX calls a rate is a total here, from which whoever reads twice gets any
+rate: of a meter's attributes there is `Count`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+COUNT = "Count"
+"""The attribute of what only grows."""
+
+VALUE = "Value"
+"""The attribute of a gauge."""
 
 
 class Counter:
@@ -21,23 +30,45 @@ class Counter:
         self.value += amount
 
 
+class Sample(NamedTuple):
+    """One figure: an attribute of an MBean, and its value of this moment."""
+
+    name: str
+    attribute: str
+    value: float
+
+
 class Metrics:
     """All counters and gauges of one broker, by name."""
 
     def __init__(self) -> None:
         self._counters: dict[str, Counter] = {}
-        self._gauges: dict[str, Callable[[], float]] = {}
+        self._gauges: dict[tuple[str, str], Callable[[], float]] = {}
+        self._families: list[Callable[[], Iterable[Sample]]] = []
 
     def counter(self, name: str) -> Counter:
         """The counter of that name, made when it is first asked for."""
         return self._counters.setdefault(name, Counter())
 
-    def gauge(self, name: str, read: Callable[[], float]) -> None:
+    def gauge(self, name: str, read: Callable[[], float], attribute: str = VALUE) -> None:
         """Let `read` answer for `name` from now on."""
-        self._gauges[name] = read
+        self._gauges[name, attribute] = read
+
+    def family(self, read: Callable[[], Iterable[Sample]]) -> None:
+        """Let `read` give figures of its own whenever somebody reads."""
+        self._families.append(read)
+
+    def samples(self) -> list[Sample]:
+        """Every figure of this moment, sorted by name."""
+        found = [Sample(name, COUNT, each.value) for name, each in self._counters.items()]
+        found += [Sample(*key, read()) for key, read in self._gauges.items()]
+        for read in self._families:
+            found += read()
+        found.sort()
+        return found
 
     def read(self) -> Iterator[tuple[str, float]]:
-        """Every name with its value of this moment, sorted."""
-        values: dict[str, float] = {name: each.value for name, each in self._counters.items()}
-        values.update((name, read()) for name, read in self._gauges.items())
-        yield from sorted(values.items())
+        """Every name that has a count or a value with it, sorted."""
+        for name, attribute, value in self.samples():
+            if attribute in (COUNT, VALUE):
+                yield name, value

@@ -126,8 +126,13 @@ class Purgatory(Generic[OperationT]):
         self._place = WaitingPlace()
 
     def __len__(self) -> int:
-        """How many operations wait (Kafka's metric PurgatorySize)."""
+        """How many operations wait (Kafka's metric NumDelayedOperations)."""
         return self._place.count
+
+    @property
+    def watched(self) -> int:
+        """How often they are watched: once for each key (Kafka's metric PurgatorySize)."""
+        return sum(map(len, self._place.watchers.values()))
 
     @property
     def expired_total(self) -> int:

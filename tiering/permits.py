@@ -25,6 +25,11 @@ class Permits:
         self._limit = limit
         self._let_in()
 
+    @property
+    def idle_share(self) -> float:
+        """How many of those that may be inside are not, from 0 to 1."""
+        return max(0.0, 1 - self._inside / self._limit)
+
     async def __aenter__(self) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)

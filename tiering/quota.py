@@ -22,9 +22,7 @@ class ByteRateQuota:
         self._total = 0
 
     def record(self, nbytes: int, now: float) -> None:
-        """Count bytes that are about to move."""
-        if self.bytes_per_second >= UNLIMITED:
-            return
+        """Count bytes that are about to move, also while there is no limit."""
         self._expire(now)
         sample = int(now / self._sample_seconds)
         if self._samples and self._samples[-1][0] == sample:
@@ -33,6 +31,11 @@ class ByteRateQuota:
             nbytes_before = 0
         self._samples.append((sample, nbytes_before + nbytes))
         self._total += nbytes
+
+    def rate(self, now: float) -> float:
+        """Bytes a second over the window (`byte-rate` of Kafka's RLMCopy and RLMFetch)."""
+        self._expire(now)
+        return self._total / max(self._window_seconds(now), 1.0)
 
     def throttle_seconds(self, now: float) -> float:
         """How long to wait before the next operation; 0 if it may begin."""

@@ -36,6 +36,11 @@ class ReaderPool:
         """Reads that wait for others to end (`RemoteLogReaderTaskQueueSize`)."""
         return max(0, self._admitted - self.threads)
 
+    @property
+    def idle_share(self) -> float:
+        """How many of the threads have nothing to do, from 0 to 1."""
+        return self._permits.idle_share
+
     async def run(self, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of `read()`, or KafkaError(KAFKA_STORAGE_ERROR) if too many wait already."""
         if self._admitted >= self.threads + self._max_pending:

@@ -80,6 +80,16 @@ class RemoteReads:
         """
         return max(self._chunk_cache_bytes // self._pool.threads, 1)
 
+    @property
+    def waiting(self) -> int:
+        """Reads that wait for one of those under way to end."""
+        return self._pool.queue_size
+
+    @property
+    def idle_share(self) -> float:
+        """How many of the reads that may run at a time do not, from 0 to 1."""
+        return self._pool.idle_share
+
     async def start(self) -> None:
         """Find what the index cache has kept. Never waits for the tier."""
         await self._indexes.start()
@@ -106,12 +116,18 @@ class RemoteReads:
         for segment_id in segment_ids:
             self._chunks.forget(segment_id)
 
+    @property
+    def is_throttled(self) -> bool:
+        """Whether reads have taken more than their quota (KIP-956)."""
+        seconds = self.fetch_quota.throttle_seconds(asyncio.get_running_loop().time())
+        return seconds > 0
+
     async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
         """The batches that a fetch wants from the tier. Raises KafkaError."""
         partition = remote_read.topic_id_partition
         loop = asyncio.get_running_loop()
-        if self.fetch_quota.throttle_seconds(loop.time()) > 0:
-            # Throttled, not failed (KIP-956): the client asks again after its fetch wait.
+        if self.is_throttled:
+            # Throttled, not failed: the client asks again after its fetch wait.
             return RemoteFetchResult(b"", [])
         self._statistics.fetch_began(partition.topic)
         try:

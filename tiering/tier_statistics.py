@@ -38,6 +38,14 @@ class PartitionGauge:
     def forget_topic(self, topic: str) -> None:
         self._topics.pop(topic, None)
 
+    def by_partition(self) -> dict[TopicPartition, float]:
+        """The numbers as they were told."""
+        return {
+            TopicPartition(topic, partition): value
+            for topic, values in self._topics.items()
+            for partition, value in values.items()
+        }
+
     def by_topic(self) -> dict[str, float]:
         """The sum over the partitions of each topic."""
         return {topic: sum(values.values()) for topic, values in self._topics.items()}
