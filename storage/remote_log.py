@@ -97,6 +97,11 @@ class _EpochState:
             del self.starts[position], self.ends[position], self.ids[position]
         self.unreferenced.add(segment_id)
 
+    def serves(self, start_offset: int, segment_id: Uuid) -> bool:
+        """Whether readers of this epoch are sent to the segment."""
+        position = bisect_right(self.starts, start_offset) - 1
+        return position >= 0 and self.ids[position] == segment_id
+
     def find(self, offset: int) -> Uuid | None:
         """The segment with the latest start that holds the offset."""
         if self.highest_offset is None or offset > self.highest_offset:
@@ -120,6 +125,8 @@ class RemoteLog:
         self._finished_bytes = 0
         self._unfinished: dict[Uuid, None] = {}
         """Ids of segments that are being copied or deleted, in the order of their announcement."""
+        self._aborting: dict[Uuid, int] = {}
+        """Finished segments that may hold aborted transactions, with their ends (KIP-1058)."""
 
     @property
     def partition_delete_state(self) -> RemotePartitionDeleteState | None:
@@ -205,6 +212,10 @@ class RemoteLog:
                 self._restore_covered(epoch, state)
             else:
                 state.unreferenced.discard(after.id)
+        if after.state is finished and not after.txn_index_empty:
+            self._aborting[after.id] = after.end_offset
+        else:
+            self._aborting.pop(after.id, None)
         if after.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
             self._unfinished[after.id] = None
         else:
@@ -239,6 +250,13 @@ class RemoteLog:
         segment_id = state.find(offset) if state else None
         return None if segment_id is None else self._segments[segment_id]
 
+    def serves(self, segment: RemoteLogSegmentMetadata) -> bool:
+        """Whether readers are sent to the segment; not if it isn't finished, or others cover it."""
+        return any(
+            self._epochs[epoch].serves(start_offset, segment.id)
+            for epoch, start_offset in segment.segment_leader_epochs
+        )
+
     def next_segment_with_txn_index(
         self, leader_epoch: int, offset: int
     ) -> RemoteLogSegmentMetadata | None:
@@ -248,10 +266,19 @@ class RemoteLog:
             segment = self.segment_for(leader_epoch, segment.end_offset + 1)
         return segment
 
+    @property
+    def aborted_transactions_end(self) -> int:
+        """The last offset of any segment that may hold aborted transactions; -1 if none may."""
+        return max(self._aborting.values(), default=-1)
+
     def highest_offset_for_epoch(self, epoch: int) -> int | None:
         """The highest offset of this epoch that was ever copied whole; None if none was."""
         state = self._epochs.get(epoch)
         return state.highest_offset if state else None
+
+    def epochs(self) -> list[int]:
+        """The leader epochs that any segment was ever announced for, ascending."""
+        return sorted(self._epochs)
 
     def segments(self) -> list[RemoteLogSegmentMetadata]:
         """All segments in all states, in the order in which they were announced."""

@@ -1,0 +1,237 @@
+"""Which remote segments may go, why, and where the log begins without them (KIP-405, KIP-852).
+
+A pure decision over both tiers; `tiering/expiration_task.py` acts on it. A segment goes because
+
+    LOG_START     it ends below the log start offset: DeleteRecords, or an earlier run, moved that
+    TIME          its youngest record is older than retention.ms
+    SIZE          the log is larger than retention.bytes without it
+    DEAD_LINEAGE  all its epochs are older than the log's first: another leader's lost history
+    UNFINISHED    its copy was given up, or its deletion has begun and not ended
+
+Time and size go from the oldest segment on and stop at the first that stays, so that no hole comes
+to be; a record from the future keeps its segment and all that follow. Both speak only of segments
+that belong to this log's history: those of a dead branch neither count nor hold anything up, and
+one whose epochs are newer than ours is another leader's business. These are the rules of Kafka's
+`RLMExpirationTask`. Kept beyond it, since deleting too early cannot be made good:
+
+- the log's size is what readers can reach: a copy that others cover counts for nothing, neither
+  does one below the log start or one whose deletion has begun (Kafka counts these, and deletes
+  others for them), and a local segment counts unless the tier has each of its records, whatever
+  offset copying believes to have reached;
+- a lineage is dead only if the history reaches back to the log start offset. One that begins later
+  has been lost, as with a damaged checkpoint, and proves nothing;
+- the new log start offset is at most the high watermark, and what does not end below it stays.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from ..clients.kafka_uuid import Uuid
+from .remote_lineage import (
+    EpochHistory,
+    epoch_end_offsets,
+    epoch_of_offset,
+    is_within_leader_epochs,
+    without_empty_epochs,
+)
+from .remote_log import RemoteLog
+from .remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+
+_STATE = RemoteLogSegmentState
+
+
+class DeleteReason(Enum):
+    """Why a remote segment goes; its value completes "deleted because"."""
+
+    LOG_START = "it lies below the log start offset"
+    TIME = "it is older than retention.ms"
+    SIZE = "the log is larger than retention.bytes"
+    DEAD_LINEAGE = "its leader epochs are older than the log's first"
+    UNFINISHED = "its copy or its deletion was not finished"
+
+
+class RetentionLimits(NamedTuple):
+    """A topic's limits; negative is none."""
+
+    retention_ms: int
+    retention_bytes: int
+
+
+class LogFacts(NamedTuple):
+    """What the decision needs to know of the log."""
+
+    history: EpochHistory
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    local_only_bytes: int
+    """Bytes of local segments that are not in the tier; see `local_only_bytes`."""
+
+
+class Exempt(NamedTuple):
+    """What must not be touched now."""
+
+    in_hand: Collection[Uuid] = ()
+    """Segments that this broker is copying or deleting at this moment."""
+    copy_cleans_up: bool = False
+    """Whether copying goes on here, and removes what copies at its front left unfinished."""
+
+
+class ExpiredSegment(NamedTuple):
+    """A remote segment that is to go."""
+
+    segment: RemoteLogSegmentMetadata
+    reason: DeleteReason
+
+
+class RetentionDecision(NamedTuple):
+    """The log is to begin at `log_start_offset` first; then the segments may go, in this order."""
+
+    log_start_offset: int
+    expired: list[ExpiredSegment]
+
+
+def local_only_bytes(
+    remote: RemoteLog, history: EpochHistory, segments: Iterable[tuple[int, int, int]]
+) -> int:
+    """The bytes of those (base offset, offset after the end, size) that the tier does not have."""
+    return sum(
+        size
+        for base_offset, end_offset, size in segments
+        if not _is_covered(remote, history, base_offset, end_offset)
+    )
+
+
+def _is_covered(remote: RemoteLog, history: EpochHistory, offset: int, end_offset: int) -> bool:
+    if offset >= end_offset:
+        return False
+    ends = dict(epoch_end_offsets(history, end_offset))
+    while offset < end_offset:
+        epoch = epoch_of_offset(history, offset)
+        segment = remote.segment_for(epoch, offset)
+        if segment is None:
+            return False
+        offset = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
+    return True
+
+
+def lineage_bytes(remote: RemoteLog, facts: LogFacts) -> int:
+    """The bytes in the tier that readers of the log can reach (`remoteLogSize`)."""
+    history = without_empty_epochs(facts.history)
+    return sum(
+        segment.segment_size_bytes
+        for segment in _of_history(remote, history)
+        if segment.state is _STATE.COPY_SEGMENT_FINISHED
+        and segment.end_offset >= facts.log_start_offset
+        and remote.serves(segment)
+        and is_within_leader_epochs(segment, facts.log_end_offset, history)
+    )
+
+
+def decide_retention(
+    remote: RemoteLog,
+    facts: LogFacts,
+    limits: RetentionLimits,
+    now_ms: int,
+    exempt: Exempt = Exempt(),  # noqa: B008  # immutable
+) -> RetentionDecision:
+    """See the top of this file."""
+    if not facts.history:
+        return RetentionDecision(facts.log_start_offset, [])
+    expired = _unfinished(remote, facts, exempt)
+    finished = [
+        each
+        for each in _expired_by_rules(remote, facts, limits, now_ms)
+        if each.segment.id not in exempt.in_hand
+    ]
+    log_start_offset = max(
+        facts.log_start_offset,
+        *(
+            min(each.segment.end_offset + 1, facts.high_watermark)
+            for each in finished
+            if each.reason in (DeleteReason.TIME, DeleteReason.SIZE)
+        ),
+        0,
+    )
+    expired += [each for each in finished if each.segment.end_offset < log_start_offset]
+    return RetentionDecision(log_start_offset, expired + _dead_lineage(remote, facts, exempt))
+
+
+def _unfinished(remote: RemoteLog, facts: LogFacts, exempt: Exempt) -> list[ExpiredSegment]:
+    return [
+        ExpiredSegment(segment, DeleteReason.UNFINISHED)
+        for segment in remote.unfinished_segments()
+        if segment.id not in exempt.in_hand
+        and not (exempt.copy_cleans_up and segment.end_offset >= facts.log_start_offset)
+    ]
+
+
+def _expired_by_rules(
+    remote: RemoteLog, facts: LogFacts, limits: RetentionLimits, now_ms: int
+) -> Iterator[ExpiredSegment]:
+    """Finished segments that log start, time or size let go, oldest first."""
+    history = without_empty_epochs(facts.history)
+    first_epoch = history[0][0]
+    excess = _excess_bytes(remote, facts, limits)
+    oldest_ms = now_ms - limits.retention_ms if limits.retention_ms >= 0 else None
+    for segment in _of_history(remote, history):
+        if segment.state is not _STATE.COPY_SEGMENT_FINISHED:
+            continue
+        if (
+            segment.end_offset < facts.log_start_offset
+            and segment.segment_leader_epochs[-1][0] <= first_epoch
+        ):
+            # Its epochs may be gone from the history, which begins at the log start offset.
+            yield ExpiredSegment(segment, DeleteReason.LOG_START)
+            continue
+        if not is_within_leader_epochs(segment, facts.log_end_offset, history):
+            continue
+        if not remote.serves(segment):
+            # Others cover it; it goes when the log start has passed it.
+            continue
+        if oldest_ms is not None and segment.max_timestamp_ms < oldest_ms:
+            excess -= segment.segment_size_bytes
+            yield ExpiredSegment(segment, DeleteReason.TIME)
+        elif segment.segment_size_bytes <= excess:
+            excess -= segment.segment_size_bytes
+            yield ExpiredSegment(segment, DeleteReason.SIZE)
+        else:
+            return
+
+
+def _excess_bytes(remote: RemoteLog, facts: LogFacts, limits: RetentionLimits) -> int:
+    """By how much the log is larger than it may be; -1 if it is not, or has no limit."""
+    limit = limits.retention_bytes
+    # All finished segments of whatever lineage are an upper bound that costs nothing (KIP-852).
+    if limit < 0 or remote.finished_bytes + facts.local_only_bytes <= limit:
+        return -1
+    excess = lineage_bytes(remote, facts) + facts.local_only_bytes - limit
+    return excess if excess > 0 else -1
+
+
+def _dead_lineage(remote: RemoteLog, facts: LogFacts, exempt: Exempt) -> list[ExpiredSegment]:
+    first_epoch, first_offset = facts.history[0]
+    if first_offset > facts.log_start_offset:
+        return []
+    dead: dict[Uuid, RemoteLogSegmentMetadata] = {}
+    for epoch in remote.epochs():
+        if epoch < first_epoch:
+            for segment in remote.segments_for_epoch(epoch):
+                if segment.segment_leader_epochs[-1][0] < first_epoch:
+                    dead[segment.id] = segment
+    return [
+        ExpiredSegment(segment, DeleteReason.DEAD_LINEAGE)
+        for segment in dead.values()
+        if segment.state is _STATE.COPY_SEGMENT_FINISHED and segment.id not in exempt.in_hand
+    ]
+
+
+def _of_history(remote: RemoteLog, history: EpochHistory) -> Iterator[RemoteLogSegmentMetadata]:
+    """The segments of the history's epochs, each once: by epoch, then by start offset."""
+    seen: set[Uuid] = set()
+    for epoch, _ in history:
+        for segment in remote.segments_for_epoch(epoch):
+            if segment.id not in seen:
+                seen.add(segment.id)
+                yield segment
