@@ -38,19 +38,23 @@ def _write(files: Files, path: str, lines: Sequence[str]) -> None:
 def _read(files: Files, path: str) -> list[list[str]]:
     """The entries of a checkpoint, split into words; none if there is no file or it is empty."""
     try:
-        content = files.read(path).decode("utf-8")
+        content = files.read(path)
     except FileNotFoundError:
         return []
+    return _entries(content, path) if content else []
+
+
+def _entries(content: bytes, name: str) -> list[list[str]]:
+    try:
+        lines = content.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise MalformedCheckpointError(f"{path} is not text.") from error
-    lines = content.splitlines()
-    if not lines:
-        return []
-    if lines[0] != str(_VERSION):
-        raise MalformedCheckpointError(f"{path} has the unknown version {lines[0]!r}.")
+        raise MalformedCheckpointError(f"{name} is not text.") from error
+    if not lines or lines[0] != str(_VERSION):
+        version = lines[0] if lines else ""
+        raise MalformedCheckpointError(f"{name} has the unknown version {version!r}.")
     entries = [line.split() for line in lines[2:]]
     if len(lines) < 2 or lines[1] != str(len(entries)):
-        raise MalformedCheckpointError(f"{path} does not hold as many entries as it announces.")
+        raise MalformedCheckpointError(f"{name} does not hold as many entries as it announces.")
     return entries
 
 
@@ -90,10 +94,20 @@ def write_epoch_checkpoint(
 
 def read_epoch_checkpoint(files: Files, path: str) -> list[tuple[int, int]]:
     """The (epoch, start offset) list; none if the file is missing."""
+    return _epochs(_read(files, path), path)
+
+
+def parse_epochs(content: bytes) -> list[tuple[int, int]]:
+    """The (epoch, start offset) list of a checkpoint that came from the remote tier."""
+    name = "the leader epoch checkpoint"
+    return _epochs(_entries(content, name), name)
+
+
+def _epochs(entries: list[list[str]], name: str) -> list[tuple[int, int]]:
     try:
-        return [(int(epoch), int(start)) for epoch, start in _read(files, path)]
+        return [(int(epoch), int(start)) for epoch, start in entries]
     except ValueError as error:
-        raise MalformedCheckpointError(f"{path} holds a line that is not two numbers.") from error
+        raise MalformedCheckpointError(f"{name} holds a line that is not two numbers.") from error
 
 
 def write_partition_metadata(

@@ -13,11 +13,12 @@ Nothing here waits: `next_read` says what to read, and whoever has read it hands
 from typing import NamedTuple
 
 from ..clients.record.batch import RecordBatch
+from .aux_state import AuxState
 from .fetch_data import FetchDataInfo, FetchIsolation
 from .files import FileRegion, ReadableBuffer
 from .leader_epoch import UNDEFINED_EPOCH
 from .log_dir import LogDir
-from .producer_snapshot import CorruptSnapshotError
+from .producer_snapshot import CorruptSnapshotError, decode_snapshot
 from .unified_log import UnifiedLog
 
 
@@ -134,28 +135,29 @@ class FutureCopy:
         return min(offset, RecordBatch(memoryview(self._content(read))).base_offset)
 
     def _start_again_at(self, offset: int) -> None:
-        """Begin with the local records of the current log, and with what is known there."""
-        current, future = self.current, self.future
-        future.truncate_fully_and_start_at(offset, min(current.log_start_offset, offset))
-        history = current.leader_epochs.entries_up_to(offset)
-        snapshot = self._snapshot_at(offset)
-        try:
-            if current.is_tiered and history:
-                future.leader_epochs.replace(history)
-            if snapshot is not None:
-                future.producers.restore(snapshot, offset)
-        except OSError as error:
-            raise future.log_dir.fail(error) from error
-        except CorruptSnapshotError:
-            # What the batches themselves tell of their producers is what there is then.
-            return
+        """Begin with the local records of the current log, and with what is known there.
+
+        The current log knows all that a follower would fetch from the tier: its epochs below
+        `offset` and, since a segment begins there, its producers (KAFKA-16711, KAFKA-20961).
+        """
+        current = self.current
+        history = current.leader_epochs.entries_up_to(offset) if current.is_tiered else []
+        log_start_offset = min(current.log_start_offset, offset)
+        self.future.start_at(AuxState(offset, log_start_offset, history, self._snapshot_at(offset)))
 
     def _snapshot_at(self, offset: int) -> bytes | None:
         log_dir, path = self.current.log_dir, self.current.producers.snapshot_file(offset)
+        if path is None:
+            return None
         try:
-            return None if path is None else log_dir.files.read(path)
+            content = log_dir.files.read(path)
+            decode_snapshot(content)
         except OSError as error:
             raise log_dir.fail(error) from error
+        except CorruptSnapshotError:
+            # What the batches themselves tell of their producers is what there is then.
+            return None
+        return content
 
     def _follow_bounds(self) -> None:
         current, future = self.current, self.future

@@ -325,6 +325,18 @@ class LocalLog:
         self._truncations += 1
         for segment in self.segments.starting_at_or_above(0)[::-1]:
             self._delete_now(segment)
+        self.begin_at(offset, now_ms)
+
+    def drop_everything(self) -> None:
+        """Delete every segment, durably: what is written next describes another log."""
+        self._truncations += 1
+        for segment in self.segments.starting_at_or_above(0)[::-1]:
+            self._delete_now(segment)
+        self._files.sync_dir(self.directory)
+
+    def begin_at(self, offset: int, now_ms: int) -> None:
+        """Begin anew at `offset`, where there is no segment. See `sync_truncation`."""
+        assert len(self.segments) == 0
         self.segments.add(LogSegment(self._files, self.directory, offset, self.config, now_ms))
         self.log_end_offset = offset
         self.recovery_point = offset

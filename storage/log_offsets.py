@@ -72,6 +72,9 @@ def _named_offset(log: LogBounds, name: int) -> int | None:
     if name == LATEST_TIERED_TIMESTAMP:
         return log.highest_remote_offset if is_copied else None
     if name == EARLIEST_PENDING_UPLOAD_TIMESTAMP and log.is_tiered:
+        if not is_copied and log.log_start_offset < log.local_log_start_offset:
+            # Something is in the tier, and this leader has yet to find out how much.
+            return None
         return max(log.highest_remote_offset + 1, log.log_start_offset)
     return None
 

@@ -23,6 +23,7 @@ from ..clients.kafka_uuid import Uuid
 from ..clients.record.batch import NO_TIMESTAMP, RecordBatch, batches
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from .append_info import LogAppendInfo, appended_info, duplicate_info
+from .aux_state import AuxState, start_log_at
 from .config import LogConfig
 from .fetch_data import (
     FetchDataInfo,
@@ -407,7 +408,12 @@ class UnifiedLog:
         """Drop everything at and above `offset`, because the leader's log differs from there."""
         assert offset >= 0
         if offset < self.local.segments.first.base_offset:
-            self.truncate_fully_and_start_at(offset)
+            if self.is_tiered and self.log_start_offset < offset:
+                # What lies below is in the tier, and the history is the key to it.
+                history = self.leader_epochs.entries_up_to(offset)
+                self.start_at(AuxState(offset, self.log_start_offset, history, None))
+            else:
+                self.truncate_fully_and_start_at(offset)
             return
         if offset >= self.local.log_end_offset:
             self.leader_epochs.truncate_from_end(offset)
@@ -437,6 +443,10 @@ class UnifiedLog:
         self.local_log_start_offset = offset
         self.highest_remote_offset = min(self.highest_remote_offset, offset - 1)
         self.update_high_watermark(offset)
+
+    def start_at(self, state: AuxState) -> None:
+        """Go on where the state says, with nothing local but that. See `aux_state`."""
+        start_log_at(self, state, self._now_ms)
 
     # -- Durability and the end ---------------------------------------------------------------
 
