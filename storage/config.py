@@ -168,6 +168,11 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def copies_to_tier(self) -> bool:
+        """Whether segments go to the remote tier. Those that are there are read in any case."""
+        return self.remote_storage_enable and not self.remote_log_copy_disable
+
+    @property
     def effective_local_retention_ms(self) -> int:
         """local.retention.ms with "as the total" resolved; -1 is no limit."""
         local = self.local_retention_ms

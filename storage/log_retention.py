@@ -5,8 +5,9 @@ when its youngest record is too old. It never goes while it reaches to or above 
 
 A tiered log keeps everything that is not safely in the tier: only segments that end at or below the
 highest offset of a finished copy go, by local.retention.*, and its log start offset stays
-(KIP-405). When copying is disabled there is nothing to wait for (KIP-950). The active segment is
-rolled when it breaches local retention, so that topics of little traffic reach the tier
+(KIP-405). When copying is disabled there is nothing to wait for: the whole of retention.* holds for
+the local segments, and the log starts where they do (KIP-950). The active segment is rolled when it
+breaches local retention, so that topics of little traffic reach the tier
 (KAFKA-15047). A record from the future would keep its segment local for ever; then the age counts
 from when the file was last written (KAFKA-20609).
 """
@@ -28,7 +29,8 @@ class RetentionBounds(NamedTuple):
     local_log_start_offset: int
     high_watermark: int
     highest_remote_offset: int
-    is_tiered: bool
+    is_copied: bool
+    """Whether segments go to the remote tier, so that those which have not yet gone must stay."""
 
 
 class Breached(NamedTuple):
@@ -42,7 +44,7 @@ def breached_segments(local: LocalLog, bounds: RetentionBounds, now_ms: int) -> 
     """What may be deleted now, by the first rule of log start, size and age that finds anything."""
     config = local.config
     rules: list[_Breaches] = [_log_start_rule(local, bounds)]
-    if config.deletes:
+    if config.deletes or (bounds.is_copied and not config.is_compacted):
         rules.append(_size_rule(local, bounds))
         rules.append(_age_rule(config, bounds, now_ms))
     found = Breached([], False)
@@ -65,24 +67,20 @@ def _oldest_breaching(local: LocalLog, bounds: RetentionBounds, breaches: _Breac
         if segment is active:
             if segment.size == 0:
                 break
-            if bounds.is_tiered:
+            if bounds.is_copied:
                 return Breached(found, True)
-        if bounds.is_tiered and not _may_leave_disk(end_offset, bounds, local.config):
+        if bounds.is_copied and not _may_leave_disk(end_offset, bounds):
             break
         found.append(segment)
     return Breached(found, False)
 
 
-def _may_leave_disk(end_offset: int, bounds: RetentionBounds, config: LogConfig) -> bool:
-    return (
-        config.remote_log_copy_disable
-        or end_offset - 1 <= bounds.highest_remote_offset
-        or end_offset <= bounds.log_start_offset
-    )
+def _may_leave_disk(end_offset: int, bounds: RetentionBounds) -> bool:
+    return end_offset - 1 <= bounds.highest_remote_offset or end_offset <= bounds.log_start_offset
 
 
 def _log_start_rule(local: LocalLog, bounds: RetentionBounds) -> _Breaches:
-    start = bounds.local_log_start_offset if bounds.is_tiered else bounds.log_start_offset
+    start = bounds.local_log_start_offset
     active = local.active_segment
 
     def breaches(segment: LogSegment) -> bool:
@@ -93,7 +91,7 @@ def _log_start_rule(local: LocalLog, bounds: RetentionBounds) -> _Breaches:
 
 def _size_rule(local: LocalLog, bounds: RetentionBounds) -> _Breaches:
     config = local.config
-    limit = config.effective_local_retention_bytes if bounds.is_tiered else config.retention_bytes
+    limit = config.effective_local_retention_bytes if bounds.is_copied else config.retention_bytes
     excess = local.segments.size_in_bytes - limit if limit >= 0 else -1
 
     def breaches(segment: LogSegment) -> bool:
@@ -107,13 +105,13 @@ def _size_rule(local: LocalLog, bounds: RetentionBounds) -> _Breaches:
 
 
 def _age_rule(config: LogConfig, bounds: RetentionBounds, now_ms: int) -> _Breaches:
-    limit = config.effective_local_retention_ms if bounds.is_tiered else config.retention_ms
+    limit = config.effective_local_retention_ms if bounds.is_copied else config.retention_ms
 
     def breaches(segment: LogSegment) -> bool:
         if limit < 0:
             return False
         timestamp = segment.largest_timestamp
-        if bounds.is_tiered and timestamp > now_ms:
+        if bounds.is_copied and timestamp > now_ms:
             timestamp = segment.modified_ms
         return now_ms - timestamp > limit
 

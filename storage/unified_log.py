@@ -367,7 +367,7 @@ class UnifiedLog:
             self.local_log_start_offset,
             self.high_watermark,
             self.highest_remote_offset,
-            self.is_tiered,
+            self.config.copies_to_tier,
         )
         segments, rolls_active = breached_segments(self.local, bounds, now_ms)
         if rolls_active or (segments and segments[-1] is self.local.active_segment):
@@ -381,7 +381,7 @@ class UnifiedLog:
         for segment in segments:
             self.producers.delete_snapshot_at(segment.base_offset)
         first = self.local.segments.first.base_offset
-        if self.is_tiered:
+        if self.config.copies_to_tier:
             self.increment_local_log_start_offset(first)
         else:
             self.maybe_increment_log_start_offset(first)
