@@ -21,8 +21,16 @@ T = TypeVar("T")
 LOG = bytes(range(256)) * 4
 
 
-def run(work: Coroutine[None, None, T]) -> T:
-    return asyncio.run(work)
+def run(storage: RemoteStorageManager, work: Coroutine[None, None, T]) -> T:
+    """Run a story in a loop of its own; connections live no longer than their loop."""
+
+    async def story() -> T:
+        try:
+            return await work
+        finally:
+            await storage.close()
+
+    return asyncio.run(story())
 
 
 class StorageConformance:
@@ -39,7 +47,7 @@ class StorageConformance:
             assert await storage.copy_log_segment_data(metadata, segment_data(LOG)) is None
             return await storage.fetch_log_segment(metadata, 0, len(LOG) - 1)
 
-        assert run(story()) == LOG
+        assert run(storage, story()) == LOG
 
     def test_c2_ranges_are_inclusive_and_clamped(self, storage: RemoteStorageManager) -> None:
         metadata = segment_metadata(2, size=len(LOG))
@@ -49,7 +57,7 @@ class StorageConformance:
             ranges = [(0, 0), (10, 19), (1000, 9999), (1023, 1023), (1024, 2000), (5, 4)]
             return [await storage.fetch_log_segment(metadata, *each) for each in ranges]
 
-        assert run(story()) == [LOG[:1], LOG[10:20], LOG[1000:], LOG[-1:], b"", b""]
+        assert run(storage, story()) == [LOG[:1], LOG[10:20], LOG[1000:], LOG[-1:], b"", b""]
 
     def test_c3_each_index_comes_back(self, storage: RemoteStorageManager) -> None:
         metadata = segment_metadata(3, size=len(LOG))
@@ -59,7 +67,7 @@ class StorageConformance:
             await storage.copy_log_segment_data(metadata, data)
             return {each: await storage.fetch_index(metadata, each) for each in IndexType}
 
-        assert run(story()) == data.indexes()
+        assert run(storage, story()) == data.indexes()
 
     def test_c4_a_segment_without_aborted_transactions_has_no_such_index(
         self, storage: RemoteStorageManager
@@ -71,7 +79,7 @@ class StorageConformance:
             with pytest.raises(RemoteResourceNotFound):
                 await storage.fetch_index(metadata, IndexType.TRANSACTION)
 
-        run(story())
+        run(storage, story())
 
     def test_c5_what_was_never_copied_is_not_found(self, storage: RemoteStorageManager) -> None:
         metadata = segment_metadata(5, size=len(LOG))
@@ -82,7 +90,7 @@ class StorageConformance:
             with pytest.raises(RemoteResourceNotFound):
                 await storage.fetch_index(metadata, IndexType.OFFSET)
 
-        run(story())
+        run(storage, story())
 
     def test_c6_a_deleted_segment_is_gone_with_all_its_parts(
         self, storage: RemoteStorageManager
@@ -99,7 +107,7 @@ class StorageConformance:
             with pytest.raises(RemoteResourceNotFound):
                 await storage.fetch_log_segment(metadata, 0, 10)
 
-        run(story())
+        run(storage, story())
 
     def test_c7_deletion_may_be_repeated(self, storage: RemoteStorageManager) -> None:
         metadata = segment_metadata(7, size=len(LOG))
@@ -109,7 +117,7 @@ class StorageConformance:
             for _ in range(3):
                 await storage.delete_log_segment_data(metadata)
 
-        run(story())
+        run(storage, story())
 
     def test_c8_two_copies_of_the_same_offsets_do_not_touch_each_other(
         self, storage: RemoteStorageManager
@@ -122,7 +130,7 @@ class StorageConformance:
             await storage.delete_log_segment_data(first)
             return await storage.fetch_log_segment(second, 0, len(LOG))
 
-        assert run(story()) == LOG[::-1]
+        assert run(storage, story()) == LOG[::-1]
 
     def test_c9_a_segment_larger_than_one_part_arrives_whole(
         self, storage: RemoteStorageManager
@@ -135,7 +143,7 @@ class StorageConformance:
             seam = await storage.fetch_log_segment(metadata, CHUNK_BYTES - 5, CHUNK_BYTES + 4)
             return seam, await storage.fetch_log_segment(metadata, 0, len(log))
 
-        seam, whole = run(story())
+        seam, whole = run(storage, story())
         assert seam == log[CHUNK_BYTES - 5 : CHUNK_BYTES + 5]
         assert whole == log
 
@@ -155,4 +163,4 @@ class StorageConformance:
                 *(storage.fetch_log_segment(each, 0, 63) for each in segments)
             )
 
-        assert run(story()) == [bytes([number]) * 64 for number in range(12)]
+        assert run(storage, story()) == [bytes([number]) * 64 for number in range(12)]

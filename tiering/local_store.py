@@ -1,0 +1,125 @@
+"""The tier in a folder of this machine, `file://`.
+
+An object is written under a temporary name, synced and renamed, and the folder is synced, through
+the same door to the disk as the log: what is COPY_SEGMENT_FINISHED must survive a crash of the
+machine, because the local copy is deleted on the strength of it.
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from ..storage.files import FileHandle, Files
+from .blocking_pool import BlockingPool
+from .tier_store import Source, TierObject
+
+T = TypeVar("T")
+
+TEMPORARY = ".tmp"
+
+
+class LocalStore:
+    """A `TierStore` on `Files`. `root` is an absolute path."""
+
+    def __init__(self, root: str, files: Files, pool: BlockingPool, deadline_s: float) -> None:
+        self._root = root.rstrip("/")
+        self._files = files
+        self._pool = pool
+        self._deadline_s = deadline_s
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        async with asyncio.timeout(self._deadline_s):
+            return await self._pool.run(call)
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}"
+
+    async def put(self, key: str, source: Source) -> None:
+        path = self._path(key)
+        temporary = path + TEMPORARY
+        handle = await self._run(lambda: self._begin(temporary))
+        try:
+            position = 0
+            async for piece in source.pieces():
+                await self._run(partial(handle.write_at, position, piece))
+                position += len(piece)
+            await self._run(lambda: self._finish(handle, temporary, path))
+        finally:
+            handle.close()
+
+    def _begin(self, temporary: str) -> FileHandle:
+        self._files.mkdirs(temporary.rpartition("/")[0])
+        handle = self._files.open(temporary, create=True)
+        handle.truncate(0)
+        return handle
+
+    def _finish(self, handle: FileHandle, temporary: str, path: str) -> None:
+        handle.flush()
+        handle.close()
+        self._files.rename(temporary, path)
+        self._files.sync_dir(path.rpartition("/")[0])
+
+    async def get(self, key: str, start: int | None, end: int | None) -> bytes:
+        return await self._run(lambda: self._read(self._path(key), start or 0, end))
+
+    def _read(self, path: str, start: int, end: int | None) -> bytes:
+        try:
+            handle = self._files.open(path)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EROFS):
+                raise
+            # Mounted for reading only, where the door opens nothing for writing.
+            return self._files.read(path)[start:end]
+        try:
+            return handle.pread(start, (handle.size() if end is None else end) - start)
+        finally:
+            handle.close()
+
+    async def remove(self, keys: Sequence[str]) -> None:
+        await self._run(lambda: self._remove(keys))
+
+    def _remove(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            path = self._path(key)
+            self._files.remove(path)
+            self._files.remove(path + TEMPORARY)
+
+    async def find(self, prefix: str) -> list[TierObject]:
+        folder = prefix.rpartition("/")[0]
+        found = await self._run(lambda: self._walk(folder))
+        return [each for each in found if each.key.startswith(prefix)]
+
+    def _walk(self, folder: str) -> list[TierObject]:
+        found: list[TierObject] = []
+        folders = [folder]
+        while folders:
+            inside = folders.pop()
+            path = self._path(inside).rstrip("/")
+            try:
+                names = self._files.listdir(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            for name in names:
+                key = f"{inside}/{name}" if inside else name
+                if self._files.is_directory(self._path(key)):
+                    folders.append(key)
+                    continue
+                try:
+                    size = self._files.size(self._path(key))
+                    modified_ms = self._files.modified_ms(self._path(key))
+                except FileNotFoundError:
+                    # Removed since the folder was read.
+                    continue
+                found.append(TierObject(key, size, modified_ms))
+        return found
+
+    async def remove_folder(self, prefix: str) -> None:
+        await self._run(lambda: self._files.remove_tree(self._path(prefix.rstrip("/"))))
+
+    def renew(self) -> bool:
+        return False
+
+    async def close(self) -> None:
+        """Nothing is held open."""
