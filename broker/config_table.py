@@ -251,6 +251,10 @@ remote.log.storage.manager.impl.prefix | STRING | rsm.config. | non-empty string
     What precedes the properties of the remote storage.
 remote.log.storage.system.enable | BOOLEAN | false
     Whether topics may be tiered.
+remote.partition.remover.segments.per.second | INT | 100 | [1,...]
+    Remote segments of deleted topics that go in a second; a name of tierlog's own.
+remote.partition.remover.task.interval.ms | LONG | 3600000 | [1,...]
+    How often unfinished removals of deleted topics are looked for.
 replica.high.watermark.checkpoint.interval.ms | LONG | 5000
     How often high watermarks are written.
 replica.lag.time.max.ms | LONG | 30000
@@ -263,6 +267,10 @@ socket.request.max.bytes | INT | 104857600 | [1,...]
     The largest request that is read, in bytes.
 socket.send.buffer.bytes | INT | 102400
     SO_SNDBUF of a connection; -1 leaves it to the system.
+tierlog.metrics.host | STRING | 127.0.0.1
+    The address of the metrics endpoint; a name of tierlog's own.
+tierlog.metrics.port | INT | -1 | [-1,...,65535]
+    Where metrics are served to Prometheus; -1: nowhere, 0: any free port. Of tierlog's own.
 transaction.abort.timed.out.transaction.cleanup.interval.ms | INT | 10000 | [1,...]
     How often transactions are looked for that have been open for too long.
 transaction.max.timeout.ms | INT | 900000 | [1,...]

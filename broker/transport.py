@@ -240,6 +240,10 @@ class SocketTransport:
         if receiver is not None:
             receiver.disconnected()
 
+    def end(self) -> None:
+        """Close once the peer has been sent what it is owed. To be called with nothing queued."""
+        self.close()
+
 
 class StreamTransport(asyncio.Protocol):
     """A `Transport` on an asyncio transport: regions are read, and the loop does the buffering."""
@@ -304,6 +308,11 @@ class StreamTransport(asyncio.Protocol):
     def close(self) -> None:
         if self._stream is not None:
             self._stream.abort()
+
+    def end(self) -> None:
+        """As `SocketTransport.end`; the loop may still have something to send."""
+        if self._stream is not None:
+            self._stream.close()
 
 
 AttachableTransport = SocketTransport | StreamTransport

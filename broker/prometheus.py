@@ -1,0 +1,64 @@
+"""Metrics as text that Prometheus reads (its exposition format 0.0.4).
+
+The names are those that its JMX exporter gives Kafka's MBeans when it has no rules of its own, so
+that dashboards and alerts for a Kafka read ours: domain, value of the first property and attribute
+are joined by ``_``, with ``_`` in place of what a name may not hold, and the other properties are
+labels.
+
+    kafka.server:type=BrokerTopicMetrics,name=RemoteCopyBytesPerSec,topic=orders   Count
+    kafka_server_BrokerTopicMetrics_Count{name="RemoteCopyBytesPerSec",topic="orders"}
+
+HELP says the MBeans' common name and the attribute as JMX writes them.
+"""
+
+import re
+from collections.abc import Iterable
+from math import isinf, isnan
+
+from .metrics import COUNT, Sample
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_NOT_IN_NAMES = re.compile("[^a-zA-Z0-9:]+")
+
+
+def exposition(samples: Iterable[Sample]) -> str:
+    """The text, with the series of one name together as the format wants it."""
+    families: dict[str, list[str]] = {}
+    heads: dict[str, str] = {}
+    for sample in samples:
+        domain, _, properties = sample.name.partition(":")
+        first, *others = properties.split(",")
+        name = _plain(f"{domain}_{first.partition('=')[2]}_{sample.attribute}")
+        if name not in heads:
+            kind = "counter" if sample.attribute == COUNT else "gauge"
+            help_text = f"{domain}:{first} attribute {sample.attribute}"
+            heads[name] = f"# HELP {name} {help_text}\n# TYPE {name} {kind}\n"
+        series = f"{name}{_labels(others)} {_number(sample.value)}\n"
+        families.setdefault(name, []).append(series)
+    return "".join(
+        heads[name] + "".join(sorted(series)) for name, series in sorted(families.items())
+    )
+
+
+def _plain(name: str) -> str:
+    """A name that Prometheus takes: no run of ``_`` is longer than one, as in the exporter."""
+    return _NOT_IN_NAMES.sub("_", name)
+
+
+def _labels(properties: list[str]) -> str:
+    pairs = [each.partition("=") for each in properties]
+    written = ",".join(f'{_plain(key)}="{_escaped(value)}"' for key, _, value in pairs)
+    return f"{{{written}}}" if written else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    if isnan(value):
+        return "NaN"
+    if isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) else repr(value)
