@@ -174,7 +174,10 @@ class Broker:
             log_manager.default_config = topic_defaults.log_config()
             controller.use_topic_defaults(log_manager.default_config)
             log_manager.producer_expiration_ms = values.integer("producer.id.expiration.ms")
-            replica_manager.wait_for_remote(values.integer("remote.fetch.max.wait.ms"))
+            replica_manager.wait_for_remote(
+                values.integer("remote.fetch.max.wait.ms"),
+                values.integer("remote.list.offsets.request.timeout.ms"),
+            )
             replica_manager.limit_moves(move_rate(values))
             server.limit(connection_limits(values))
             compaction.config = cleaner_config(values)

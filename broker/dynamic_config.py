@@ -70,6 +70,7 @@ DYNAMIC = frozenset(
         "min.insync.replicas",
         "producer.id.expiration.ms",
         "remote.fetch.max.wait.ms",
+        "remote.list.offsets.request.timeout.ms",
         "remote.log.index.file.cache.total.size.bytes",
         "remote.log.manager.copier.thread.pool.size",
         "remote.log.manager.copy.max.bytes.per.second",
@@ -92,7 +93,6 @@ _NOT_HERE = frozenset(
         "listeners",
         "metric.reporters",
         "principal.builder.class",
-        "remote.list.offsets.request.timeout.ms",
         "share.coordinator.cached.buffer.max.bytes",
         "transaction.partition.verification.enable",
     }

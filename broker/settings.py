@@ -78,6 +78,7 @@ def replica_manager_config(config: BrokerConfig) -> ReplicaManagerConfig:
         node_id=config.node_id,
         replica_lag_time_max_ms=values.integer("replica.lag.time.max.ms"),
         remote_fetch_max_wait_ms=values.integer("remote.fetch.max.wait.ms"),
+        remote_list_offsets_timeout_ms=values.integer("remote.list.offsets.request.timeout.ms"),
     )
 
 

@@ -7,8 +7,9 @@ It completes as soon as one of these holds (F2):
 - C: a partition's log was cut below the fetch offset, or the fetcher's log diverges from it;
 - D: the bytes that the fetcher may see have reached min.bytes;
 
-or when max.wait.ms has passed. Whatever the reason, the logs are then read again and the answer
-says what they hold.
+or when max.wait.ms has passed. What has moved to the remote tier meanwhile is there to be had,
+unless its quota is exceeded: then it counts for nothing (KIP-956). Whatever the reason, the logs
+are then read again and the answer says what they hold.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,6 +62,8 @@ class DelayedFetch(DelayedOperation):
         if end < asked.fetch_offset:
             return min_bytes
         if end > asked.fetch_offset:
+            if asked.fetch_offset < log.local_log_start_offset:
+                return 0 if self._reader.is_remote_throttled() else min_bytes
             if min_bytes <= 1:
                 return 1
             available = log.read_position(asked.fetch_offset, self._params.isolation)

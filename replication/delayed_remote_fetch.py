@@ -4,41 +4,67 @@ All remote partitions of a fetch are read at the same time. The fetch is answere
 them is done, when this broker ceases to lead one, or when remote.fetch.max.wait.ms has passed
 (KIP-1018); what isn't done by then is answered as empty and without an error.
 
+If nobody has found anything by the end although there is something, because each first batch was
+larger than what was left to its partition, one of them is read again, whole: a consumer is never
+stuck behind an empty partition that came first (KAFKA-19795).
+
 A read that its fetch no longer waits for goes on: interrupting it would waste what it has brought
 and could harm the caches it fills (KAFKA-15776), while left alone it makes the client's next fetch
 a quick one. That is why the reads are tasks of the replica manager and not of the request.
 """
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..clients.errors import ErrorCode
-from ..clients.protocol.schema import Chunk
 from ..storage.fetch_data import FetchIsolation
-from ..storage.transaction_index import AbortedTxn
 from .fetch_data import FetchPartitionResult
 from .log_reader import PendingRemoteRead
 from .purgatory import DelayedOperation
 
+if TYPE_CHECKING:
+    from ..tiering.remote_log_reader import RemoteFetchResult
+
 OnComplete = Callable[[list[FetchPartitionResult]], None]
+
+
+class RemoteReadsOfFetch(NamedTuple):
+    """What of a fetch needs the tier."""
+
+    pending: Sequence[PendingRemoteRead]
+    """Read at the same time."""
+    crowded_out: Sequence[PendingRemoteRead]
+    """Read only if all the others find nothing."""
+    read_again: "Callable[[DelayedRemoteFetch, PendingRemoteRead], None]"
 
 
 class DelayedRemoteFetch(DelayedOperation):
     """A fetch of which some partitions are being read from the remote tier."""
 
-    __slots__ = ("_leader_epochs", "_on_complete", "_outstanding", "_pending", "_results")
+    __slots__ = (
+        "_leader_epochs",
+        "_on_complete",
+        "_outstanding",
+        "_pending",
+        "_read_again",
+        "_results",
+        "_too_large",
+    )
 
     def __init__(
         self,
         max_wait_ms: int,
         results: list[FetchPartitionResult],
-        pending: Sequence[PendingRemoteRead],
+        reads: RemoteReadsOfFetch,
         on_complete: OnComplete,
     ) -> None:
         super().__init__(max_wait_ms)
         self._results = results
-        self._pending = pending
-        self._leader_epochs = [read.partition.leader_epoch for read in pending]
-        self._outstanding = len(pending)
+        self._pending = reads.pending
+        self._leader_epochs = [read.partition.leader_epoch for read in reads.pending]
+        self._outstanding = len(reads.pending)
+        self._too_large = list(reads.crowded_out)
+        self._read_again = reads.read_again
         self._on_complete = on_complete
 
     def try_complete(self) -> bool:
@@ -58,19 +84,16 @@ class DelayedRemoteFetch(DelayedOperation):
                     result.current_leader = read.partition.current_leader
         self._on_complete(self._results)
 
-    def fill(
-        self,
-        pending: PendingRemoteRead,
-        records: Chunk,
-        aborted_transactions: Sequence[AbortedTxn] | None,
-    ) -> None:
+    def fill(self, pending: PendingRemoteRead, found: "RemoteFetchResult") -> None:
         """One read is done. Ignored when the fetch has been answered already."""
         if self.is_completed:
             return
         result = self._results[pending.index]
-        result.records = records
+        result.records = found.records
         if pending.read.isolation is FetchIsolation.TXN_COMMITTED:
-            result.aborted_transactions = aborted_transactions or ()
+            result.aborted_transactions = found.aborted_transactions or ()
+        if found.first_entry_incomplete:
+            self._too_large.append(pending)
         self._one_done()
 
     def fail(self, pending: PendingRemoteRead, error: ErrorCode) -> None:
@@ -85,4 +108,15 @@ class DelayedRemoteFetch(DelayedOperation):
 
     def _one_done(self) -> None:
         self._outstanding -= 1
+        if (
+            not self._outstanding
+            and self._too_large
+            and not any(result.records for result in self._results)
+        ):
+            first = min(self._too_large, key=lambda pending: pending.index)
+            self._too_large.clear()
+            self._outstanding = 1
+            first.read = first.read._replace(min_one_message=True)
+            self._read_again(self, first)
+            return
         self.try_complete()

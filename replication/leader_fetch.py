@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.task_owner import TaskOwner
 from .delayed_fetch import DelayedFetch
-from .delayed_remote_fetch import DelayedRemoteFetch
+from .delayed_remote_fetch import DelayedRemoteFetch, RemoteReadsOfFetch
 from .fetch_data import FetchParams, FetchPartition, FetchPartitionResult
 from .log_reader import LogReader, PendingRemoteRead, ReadOutcome
 from .purgatory import Purgatory
@@ -99,7 +99,8 @@ class LeaderFetch:
                 future.set_result(results)
 
         wait_ms = self.remote_fetch_max_wait_ms
-        delayed = DelayedRemoteFetch(wait_ms, outcome.results, outcome.remote, respond)
+        reads = RemoteReadsOfFetch(outcome.remote, outcome.crowded_out, self._start_remote_read)
+        delayed = DelayedRemoteFetch(wait_ms, outcome.results, reads, respond)
         for pending in outcome.remote:
             self._start_remote_read(delayed, pending)
         if not delayed.is_completed:
@@ -139,4 +140,4 @@ class LeaderFetch:
             _log.exception("Reading %s from the remote tier failed", pending.read)
             delayed.fail(pending, ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            delayed.fill(pending, found.records, found.aborted_transactions)
+            delayed.fill(pending, found)

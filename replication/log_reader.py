@@ -3,7 +3,8 @@
 Partitions are read in the order asked. The first one that has data may return one batch larger
 than every limit, so that no consumer is ever stuck; all others get whole batches that fit into
 what is left of the request's bytes and of their own (F1, KAFKA-19795). A remote read counts as the
-bytes it may bring, because how many it brings isn't known yet.
+bytes it may bring, because how many it brings isn't known yet. While the quota of remote fetches is
+exceeded, a partition that needs the tier has nothing to give, without an error (KIP-956).
 """
 
 from collections.abc import Callable, Sequence
@@ -51,6 +52,8 @@ class ReadOutcome:
     # An error or a diverging epoch is to be told at once.
     must_answer: bool = False
     remote: list[PendingRemoteRead] = field(default_factory=list[PendingRemoteRead])
+    # No bytes are left for these, should each of the others bring what it may.
+    crowded_out: list[PendingRemoteRead] = field(default_factory=list[PendingRemoteRead])
 
 
 class LogReader:
@@ -61,10 +64,13 @@ class LogReader:
         partition_of: Callable[[TopicPartition], Partition],
         leader_of: LeaderOf,
         on_follower_fetch: Callable[[Partition, int, FetchPartition], None],
+        is_remote_throttled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._partition_of = partition_of
         self._leader_of = leader_of
         self._on_follower_fetch = on_follower_fetch
+        self.is_remote_throttled = is_remote_throttled
+        """Whether nobody may be given anything from the tier at the moment."""
 
     def read(self, params: FetchParams, partitions: Sequence[FetchPartition]) -> ReadOutcome:
         """Read what is there now; waits for nothing."""
@@ -117,9 +123,12 @@ class LogReader:
             self._on_follower_fetch(partition, params.replica_id, asked)
         if isinstance(found, RemoteRead):
             outcome.results.append(_without_records(asked, log, isolation, None))
-            if found.max_bytes <= 0 and not found.min_one_message:
+            if self.is_remote_throttled():
                 return 0
             pending = PendingRemoteRead(len(outcome.results) - 1, partition, found)
+            if found.max_bytes <= 0 and not found.min_one_message:
+                outcome.crowded_out.append(pending)
+                return 0
             outcome.remote.append(pending)
             return max(found.max_bytes, 1)
         nbytes = found.nbytes

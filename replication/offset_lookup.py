@@ -12,9 +12,7 @@ Nothing at or beyond the end that the reader may see is ever answered. A leader 
 moved the high watermark past the start of its epoch doesn't know the end (OFFSET_NOT_AVAILABLE).
 """
 
-import asyncio
-import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass
 
 from ..clients.errors import ErrorCode, KafkaError
@@ -29,9 +27,6 @@ from .fetch_data import NO_EPOCH, CurrentLeader
 from .log_reader import visible_end
 from .partition import Partition
 from .remote_tier import RemoteTier
-
-_log = logging.getLogger(__name__)
-
 
 NO_OFFSET = TimestampAndOffset(-1, -1, -1)
 
@@ -63,37 +58,6 @@ class OffsetResult:
         self.error = error.code
         if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
             self.current_leader = leader
-
-
-@dataclass(slots=True)
-class OffsetSearch:
-    """A search in the remote tier that has not begun, and the result that it fills."""
-
-    result: OffsetResult
-    answer: Coroutine[object, object, TimestampAndOffset]
-
-    def give_up(self) -> None:
-        """Don't begin: the client is to try again."""
-        self.answer.close()
-        self.result.error = ErrorCode.REQUEST_TIMED_OUT
-
-    async def finish(self) -> None:
-        try:
-            self.result.fill(await self.answer)
-        except KafkaError as error:
-            self.result.fail(error, None)
-        except Exception:
-            # A fault of ours must not take the broker down with it; the client hears of it.
-            _log.exception("Searching %s in the remote tier failed", self.result.topic_partition)
-            self.result.error = ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-async def finish_searches(
-    results: list[OffsetResult], searches: Sequence[OffsetSearch]
-) -> list[OffsetResult]:
-    """All the results, once every search has filled its own. They run at the same time."""
-    await asyncio.gather(*(search.finish() for search in searches))
-    return results
 
 
 def look_up_offset(

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 class RemoteTier(Protocol):
     """The remote part of every tiered log on this broker."""
 
+    @property
+    def is_fetch_throttled(self) -> bool:
+        """Whether remote fetches have exceeded their quota at the moment."""
+        ...
+
     async def read(self, remote_read: RemoteRead) -> "RemoteFetchResult":
         """Whole batches from the tier. Raises KafkaError."""
         ...

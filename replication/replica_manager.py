@@ -18,18 +18,19 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
-from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicPartition
 from ..storage.append_info import RecordValidationError
-from ..storage.fetch_data import FetchIsolation, TimestampAndOffset
+from ..storage.fetch_data import FetchIsolation
 from ..storage.log_dir import LogDir
 from ..storage.log_manager import LogManager
 from ..storage.producer_entry import AppendOrigin
 from .append_data import ACKS_ALL, AppendEntry, AppendRequest, PartitionAppendResult
 from .cluster_image import ClusterDelta, ClusterImage
+from .delayed_list_offsets import OffsetListing, OffsetResults
 from .delayed_produce import DelayedProduce, UnsettledAppend
 from .delayed_replication import DelayedReplication, ResultT, Unreplicated
 from .delete_records import (
@@ -48,13 +49,7 @@ from .fetch_data import (
 from .hosted_partitions import HostedConfig, HostedPartitions, LeadershipListener
 from .leader_fetch import LeaderFetch
 from .log_reader import LogReader
-from .offset_lookup import (
-    OffsetQuery,
-    OffsetResult,
-    OffsetSearch,
-    finish_searches,
-    look_up_offset,
-)
+from .offset_lookup import OffsetQuery
 from .partition import Partition, PartitionEvent
 from .purgatory import Purgatory
 from .remote_tier import RemoteTier
@@ -63,10 +58,7 @@ from .replica_movement import ReplicaMovement
 
 _log = logging.getLogger(__name__)
 
-_OFFSET_SEARCHES_MAX = 1_000
-
 AppendResults = list[PartitionAppendResult]
-OffsetResults = list[OffsetResult]
 FetchResults = list[FetchPartitionResult]
 DeletionResults = list[DeleteRecordsResult]
 
@@ -78,6 +70,7 @@ class ReplicaManagerConfig:
     node_id: int
     replica_lag_time_max_ms: int = 30_000
     remote_fetch_max_wait_ms: int = 500
+    remote_list_offsets_timeout_ms: int = 30_000
 
 
 # Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every batch.
@@ -122,13 +115,23 @@ class ReplicaManager:
         )
         # The very dict that `publish` keeps: one look-up on the way of every batch.
         self._partitions = self._hosted.by_name
-        self._reader = LogReader(self.partition, self._current_leader, self._on_follower_fetch)
+        self._reader = LogReader(
+            self.partition,
+            self._current_leader,
+            self._on_follower_fetch,
+            lambda: remote_tier is not None and remote_tier.is_fetch_throttled,
+        )
         self._leader_fetch = LeaderFetch(
             self._reader, loop, remote_tier, config.remote_fetch_max_wait_ms
         )
         self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
         self._delete_purgatory: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", loop)
-        self._searches = TaskOwner(_OFFSET_SEARCHES_MAX)
+        self._offsets = OffsetListing(
+            self.partition,
+            self._current_leader,
+            remote_tier,
+            config.remote_list_offsets_timeout_ms,
+        )
         self._movement: ReplicaMovement | None = None
         if move_tools is not None:
             self._movement = ReplicaMovement(self._hosted, move_tools, log_manager, environment)
@@ -140,16 +143,26 @@ class ReplicaManager:
         return MappingProxyType(self._partitions)
 
     @property
-    def purgatory_sizes(self) -> Mapping[str, int]:
-        """How many operations wait, by the purgatory's name."""
+    def purgatories(self) -> Sequence[Purgatory[Any]]:
+        """Where operations wait, of every kind."""
         fetch = self._leader_fetch
-        purgatories = (
+        return (
             self._produce_purgatory,
             fetch.purgatory,
             fetch.remote_purgatory,
             self._delete_purgatory,
+            self._offsets.purgatory,
         )
-        return {purgatory.name: len(purgatory) for purgatory in purgatories}
+
+    @property
+    def purgatory_sizes(self) -> Mapping[str, int]:
+        """How many operations wait, by the purgatory's name."""
+        return {purgatory.name: len(purgatory) for purgatory in self.purgatories}
+
+    @property
+    def expired_offset_searches(self) -> Mapping[TopicPartition, int]:
+        """How often a partition was not found in the tier in the time that there was."""
+        return self._offsets.expired
 
     def partition(self, topic_partition: TopicPartition) -> Partition:
         """The replica here. Raises KafkaError: 3 unknown to the cluster, 6 not ours, 56."""
@@ -170,9 +183,10 @@ class ReplicaManager:
             ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker has no replica of {topic_partition}."
         )
 
-    def wait_for_remote(self, max_wait_ms: int) -> None:
-        """Let fetches of remote offsets wait so long from now on."""
+    def wait_for_remote(self, max_wait_ms: int, list_offsets_timeout_ms: int) -> None:
+        """Let fetches and searches of remote offsets wait so long from now on."""
         self._leader_fetch.remote_fetch_max_wait_ms = max_wait_ms
+        self._offsets.timeout_ms = list_offsets_timeout_ms
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
         """Tell `listener` of leaderships of the topic's partitions, beginning with present ones."""
@@ -299,6 +313,7 @@ class ReplicaManager:
         """The partition is led anew, by another, or not from here any more."""
         self._complete_waiting(partition)
         self._leader_fetch.remote_purgatory.check_and_complete(partition)
+        self._offsets.purgatory.check_and_complete(partition)
         self._delete_purgatory.check_and_complete(partition)
 
     def fetch(
@@ -323,33 +338,13 @@ class ReplicaManager:
         return None if image is None else CurrentLeader(image.leader, image.leader_epoch)
 
     def list_offsets(
-        self, queries: Sequence[OffsetQuery], isolation: FetchIsolation
+        self, queries: Sequence[OffsetQuery], isolation: FetchIsolation, timeout_ms: int = 0
     ) -> "OffsetResults | asyncio.Future[OffsetResults]":
-        """The results in the order asked; a future when the remote tier must be searched."""
-        results: OffsetResults = []
-        searches: list[OffsetSearch] = []
-        for query in queries:
-            result = OffsetResult(query.topic_partition)
-            results.append(result)
-            try:
-                partition = self.partition(query.topic_partition)
-                found = look_up_offset(partition, query, isolation, self._remote_tier)
-            except KafkaError as error:
-                result.fail(error, self._current_leader(query.topic_partition))
-                continue
-            if isinstance(found, TimestampAndOffset):
-                result.fill(found)
-            else:
-                searches.append(OffsetSearch(result, found))
-        if not searches:
-            return results
-        try:
-            return self._searches.start(finish_searches(results, searches), "offset search")
-        except RuntimeError:
-            _log.warning("Too many searches for offsets in the remote tier")
-            for search in searches:
-                search.give_up()
-            return results
+        """The results in the order asked; a future when the remote tier must be searched.
+
+        With 0 the broker's own time-out for such searches holds.
+        """
+        return self._offsets.list_offsets(queries, isolation, timeout_ms)
 
     def delete_records(
         self, offsets: Sequence[tuple[TopicPartition, int]], timeout_ms: int
@@ -388,7 +383,7 @@ class ReplicaManager:
         self._produce_purgatory.shutdown()
         self._delete_purgatory.shutdown()
         await self._leader_fetch.stop()
-        await self._searches.stop()
+        await self._offsets.stop()
 
 
 def _check_may_write(partition: Partition, origin: AppendOrigin) -> None:

@@ -77,7 +77,8 @@ class TimestampAndOffset(NamedTuple):
 class RemoteTimestampLookup(NamedTuple):
     """A timestamp that must first be looked for in the remote tier (KIP-405).
 
-    `local_result` answers if no record below `local_log_start_offset` is as young.
+    `local_result` answers if no record below `local_log_start_offset` is as young; where the
+    youngest record of all is looked for (MAX_TIMESTAMP), if none of them is at least as young.
     """
 
     topic_id_partition: TopicIdPartition

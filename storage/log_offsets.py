@@ -49,7 +49,7 @@ def find_offset(
     if timestamp >= 0:
         return _find_timestamp(log, timestamp)
     if timestamp == MAX_TIMESTAMP:
-        return _find_max_timestamp(log)
+        return _or_remote(log, timestamp, _find_max_timestamp(log))
     offset = _named_offset(log, timestamp)
     if offset is None:
         return TimestampAndOffset(_UNKNOWN, _UNKNOWN, _UNKNOWN)
@@ -88,6 +88,13 @@ def _find_timestamp(
             local = segment.find_timestamp(timestamp, log.local_log_start_offset)
             if local is not None:
                 break
+    return _or_remote(log, timestamp, local)
+
+
+def _or_remote(
+    log: LogBounds, timestamp: int, local: TimestampAndOffset | None
+) -> TimestampAndOffset | RemoteTimestampLookup | None:
+    """The local answer, unless the tier may have a better one."""
     if log.is_tiered and log.log_start_offset < log.local_log_start_offset:
         return RemoteTimestampLookup(
             log.topic_id_partition,

@@ -314,6 +314,11 @@ class RemoteLogManager:
 
     # -- Reading ------------------------------------------------------------------------------
 
+    @property
+    def is_fetch_throttled(self) -> bool:
+        """Whether remote fetches have exceeded their quota at the moment (KIP-956)."""
+        return self.reads.is_throttled
+
     async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
         """The batches that a fetch wants from the tier. Raises KafkaError."""
         return await self.reads.read(remote_read)

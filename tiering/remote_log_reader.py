@@ -8,6 +8,7 @@ answered from one segment; where the offset is gone from it (compacted away) the
 
 For read_committed the aborted transactions that overlap the batches are added: their abort markers
 may lie in later segments, remote or local, so those indexes are asked until none can hold more.
+Of a segment that goes on beyond this log's history, only markers of the history count.
 
 An answer is about as large as a chunk at most, or one batch: unlike a local one it stands in memory
 until its client has taken it, and clients may allow many megabytes and be slow. The next chunk is
@@ -19,6 +20,7 @@ looked up once more, since retention may have deleted it in between.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from ..clients.errors import ErrorCode, KafkaError
@@ -38,8 +40,11 @@ from .remote_storage import RemoteResourceNotFound, RemoteStorageError
 _SCAN_BYTES = 64 * 1024
 """Read beyond what was asked for: the index leads to a place a little before the offset."""
 
-_SEGMENTS_MAX = 1000
-"""Segments looked at for one read. A gap that long is no compaction."""
+_PARTS_MAX = 1000
+"""Parts of segments looked at for one read. A gap that long is no compaction."""
+
+_SEGMENTS_AHEAD_MAX = 8
+"""Small segments that are fetched before they are asked for; large ones fill the bytes first."""
 
 
 class TieredLog(Protocol):
@@ -71,6 +76,14 @@ class _Found(NamedTuple):
     segment: RemoteLogSegmentMetadata
     records: bytes
     next_offset: int
+
+
+class _Part(NamedTuple):
+    """The offsets [begin, end) of a log, which one segment holds as this log has them."""
+
+    segment: RemoteLogSegmentMetadata
+    begin: int
+    end: int
 
 
 class RemoteLogReader:
@@ -111,7 +124,8 @@ class RemoteLogReader:
             raise _out_of_range(read)
         history = log.leader_epochs.entries
         wanted = Wanted(read.offset, read.max_bytes, read.min_one_message, history)
-        for segment, offset in _segments_from(remote, history, first, read.offset):
+        parts = islice(_parts_from(remote, history, first, read.offset), _PARTS_MAX)
+        for segment, offset, _ in parts:
             choice, records = await self._search(segment, wanted._replace(offset=offset))
             if choice.outcome is Outcome.TOO_LARGE:
                 return RemoteFetchResult(b"", _none_or_empty(read), first_entry_incomplete=True)
@@ -155,15 +169,24 @@ class RemoteLogReader:
             raise _failed(read, f"segment {found.segment.segment_id} is damaged in the remote tier")
 
     def _read_ahead(self, remote: RemoteLog, history: EpochHistory, found: _Found) -> None:
-        """Near the end of a segment, begin with the next one: its reader comes soon."""
+        """Near the end of a segment, begin with the next ones: its reader comes soon.
+
+        A chunk beyond the one at hand is under way already. As much again is fetched of what
+        follows: the beginning of one large segment, or several small ones.
+        """
         segment = found.segment
         remaining = segment.end_offset - found.next_offset + 1
         if remaining > (segment.end_offset - segment.start_offset + 1) // 2:
             return
-        following = next_segment(remote, history, segment.end_offset + 1)
-        if following is not None:
+        ahead = 0
+        following: RemoteLogSegmentMetadata | None = segment
+        for _ in range(_SEGMENTS_AHEAD_MAX):
+            following = next_segment(remote, history, following.end_offset + 1)
+            if following is None or ahead >= self._chunks.chunk_bytes:
+                return
             self._indexes.prefetch(following)
             self._chunks.prefetch(following)
+            ahead += following.segment_size_bytes
 
     async def _aborted(
         self, read: RemoteRead, remote: RemoteLog, log: TieredLog, found: _Found
@@ -173,15 +196,21 @@ class RemoteLogReader:
         start, upper_bound = read.offset, found.next_offset
         aborted: list[AbortedTxn] = []
         history = log.leader_epochs.entries
-        segment: RemoteLogSegmentMetadata | None = found.segment
-        for _ in range(_SEGMENTS_MAX):
-            if segment is None:
+        last = remote.aborted_transactions_end
+        begin = max(start, found.segment.start_offset)
+        for part in _parts_from(remote, history, found.segment, begin):
+            if part.begin > last:
                 break
-            if not segment.txn_index_empty:
-                indexes = await self._indexes.indexes(segment)
-                if indexes.txn_index.collect(start, upper_bound, aborted):
-                    return _unique(aborted)
-            segment = next_segment(remote, history, segment.end_offset + 1)
+            if part.segment.txn_index_empty:
+                continue
+            indexes = await self._indexes.indexes(part.segment)
+            for txn in indexes.txn_index:
+                # Markers beyond the part are of a branch that this log has left.
+                if part.begin <= txn.last_offset < part.end:
+                    if txn.last_offset >= start and txn.first_offset < upper_bound:
+                        aborted.append(txn)
+                    if txn.last_stable_offset >= upper_bound:
+                        return _unique(aborted)
         aborted.extend(log.aborted_transactions(start, upper_bound))
         return _unique(aborted)
 
@@ -206,18 +235,17 @@ def next_segment(
     return remote.segment_for(epoch_of_offset(history, offset), offset)
 
 
-def _segments_from(
+def _parts_from(
     remote: RemoteLog, history: EpochHistory, first: RemoteLogSegmentMetadata, offset: int
-) -> Iterator[tuple[RemoteLogSegmentMetadata, int]]:
-    """The segment of an offset and those that follow in the history, each with where to begin."""
+) -> Iterator[_Part]:
+    """The segment of an offset and those that follow in the history, epoch by epoch."""
     segment: RemoteLogSegmentMetadata | None = first
-    for _ in range(_SEGMENTS_MAX):
-        if segment is None:
-            return
-        yield segment, offset
+    while segment is not None:
         epoch = epoch_of_offset(history, offset)
         epoch_end = next((start for each, start in history if each > epoch), offset + 2**62)
-        offset = max(offset, min(segment.end_offset_of_epoch(epoch) + 1, epoch_end) - 1) + 1
+        end = max(offset + 1, min(segment.end_offset_of_epoch(epoch) + 1, epoch_end))
+        yield _Part(segment, offset, end)
+        offset = end
         segment = next_segment(remote, history, offset)
 
 

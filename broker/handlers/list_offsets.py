@@ -3,7 +3,8 @@
 The words are negative timestamps, each known from some version on: -1 latest, -2 earliest, -3 the
 largest timestamp (7, KIP-734), -4 earliest local (8, KIP-405), -5 last tiered (9, KIP-1005),
 -6 earliest pending upload (11, KIP-1023). 2 brought the isolation level: read_committed sees
-nothing beyond the last stable offset. A search in the remote tier makes the answer wait.
+nothing beyond the last stable offset. A search in the remote tier makes the answer wait, from 10 on
+for as long as the client says (KIP-1075).
 """
 
 from collections import Counter
@@ -26,6 +27,7 @@ _FIRST_VERSION = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """The first version that knows each of the words."""
 
 _FIRST_WITH_LEADER_EPOCH = 4
+_FIRST_WITH_TIMEOUT = 10
 
 
 def handle(
@@ -56,7 +58,8 @@ def handle(
                 partition = TopicPartition(topic.name, each.partition_index)
                 queries.append(OffsetQuery(partition, each.timestamp, each.current_leader_epoch))
             index += 1
-    outcome = broker.replica_manager.list_offsets(queries, isolation)
+    timeout_ms = request.timeout_ms if context.api_version >= _FIRST_WITH_TIMEOUT else 0
+    outcome = broker.replica_manager.list_offsets(queries, isolation, timeout_ms)
     if isinstance(outcome, list):
         return _response(context, request, refusals, outcome)
 

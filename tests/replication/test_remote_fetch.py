@@ -44,6 +44,7 @@ class SlowTier:
         self.errors: dict[int, Exception] = {}
         self.reads: list[RemoteRead] = []
         self.finished = 0
+        self.is_fetch_throttled = False
         self.leaders: list[LeaderPartition] = []
         self.stopped: list[tuple[TopicIdPartition, bool]] = []
 
