@@ -156,7 +156,7 @@ class Broker:
         topic_defaults = TopicDefaults(config.values)
         log_config = topic_defaults.log_config()
         log_manager, controller, compaction = self._open_storage(log_config)
-        self._remote = self._make_remote_tier(log_manager)
+        self._remote = self._make_remote_tier(log_manager, lambda: controller.image)
         replica_manager = ReplicaManager(
             replica_manager_config(config),
             environment,
@@ -222,7 +222,9 @@ class Broker:
         directories = ReplicaDirectories(self.config.node_id, controller.decide)
         return MoveTools(directories, executor)
 
-    def _make_remote_tier(self, log_manager: LogManager) -> "RemoteLogManager | None":
+    def _make_remote_tier(
+        self, log_manager: LogManager, image: Callable[[], ClusterImage]
+    ) -> "RemoteLogManager | None":
         location = self.config.remote_storage
         if location is None:
             return None
@@ -236,6 +238,7 @@ class Broker:
             (world.environment, world.files, pool),
             log_manager,
             lambda: own_address(self.listeners.bound[0]),
+            image,
         )
 
     def _log_dir_failed(self, log_manager: LogManager, log_dir: LogDir) -> None:

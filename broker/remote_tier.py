@@ -3,10 +3,13 @@
 from collections.abc import Callable
 
 from ..clients.environment import Environment
+from ..clients.kafka_uuid import Uuid
+from ..replication.cluster_image import ClusterImage
 from ..storage.files import Files
 from ..storage.log_manager import LogManager
 from ..tiering.blocking_pool import BlockingPool
 from ..tiering.fsspec_storage import FsspecStorage
+from ..tiering.metadata_events import METADATA_TOPIC
 from ..tiering.metadata_manager import TopicBasedRemoteLogMetadataManager
 from ..tiering.metadata_topic import ClusterMetadataTopic
 from ..tiering.remote_log_manager import RemoteLogManager
@@ -22,12 +25,31 @@ def own_address(endpoint: Endpoint) -> str:
     return endpoint._replace(host=host).address
 
 
+class ImageTopics:
+    """Which topics there are, by what the cluster has agreed on so far.
+
+    A process is its cluster's only controller: its image is never behind. An image that does not
+    hold the metadata topic is not that of the cluster whose metadata is read, or a new one, and
+    what it does not know proves nothing.
+    """
+
+    def __init__(self, image: Callable[[], ClusterImage]) -> None:
+        self._image = image
+
+    def has_metadata_topic(self) -> bool:
+        return METADATA_TOPIC in self._image().topics_by_name
+
+    def has(self, topic_id: Uuid) -> bool:
+        return topic_id in self._image().topics_by_id
+
+
 def make_remote_log_manager(
     config: BrokerConfig,
     location: RemoteUrl,
     surroundings: tuple[Environment, Files, BlockingPool],
     log_manager: LogManager,
     bootstrap: Callable[[], str],
+    image: Callable[[], ClusterImage],
 ) -> RemoteLogManager:
     """Make it, not started: it is a client of the broker that `bootstrap` names."""
     environment, files, pool = surroundings
@@ -38,5 +60,6 @@ def make_remote_log_manager(
         metadata=TopicBasedRemoteLogMetadataManager(settings.metadata, topic, environment),
         files=files,
         pool=pool,
+        topics=ImageTopics(image),
     )
     return RemoteLogManager(settings, access, environment, log_manager.get_log)

@@ -41,6 +41,9 @@ BROKER_SETTINGS: dict[str, ConfigDef] = {
         ConfigDef("remote.log.reader.max.pending.tasks", _INT, "100", _POSITIVE),
         ConfigDef("remote.log.index.file.cache.total.size.bytes", _LONG, str(1 << 30), _POSITIVE),
         ConfigDef("remote.log.metadata.custom.metadata.max.bytes", _INT, "128", "[0,...]"),
+        # KIP-405 names the first; Kafka has no remover of partitions yet (KAFKA-15313).
+        ConfigDef("remote.partition.remover.task.interval.ms", _LONG, "3600000", _POSITIVE),
+        ConfigDef("remote.partition.remover.segments.per.second", _INT, "100", _POSITIVE),
         # Kafka has no cache of data and no name for one.
         ConfigDef("remote.log.chunk.cache.total.size.bytes", _LONG, str(64 << 20), _POSITIVE),
         ConfigDef("remote.log.chunk.size.bytes", _INT, str(4 << 20), _POSITIVE),
@@ -102,6 +105,10 @@ class RemoteLogManagerConfig:
     custom_metadata_max_bytes: int = 128
     chunk_cache_bytes: int = 64 << 20
     chunk_bytes: int = 4 << 20
+    remover_interval_ms: int = 3_600_000
+    """How often deleted partitions are looked for whose remote data somebody left."""
+    remover_segments_per_second: int = 100
+    """At most, so that the end of a large topic does not throttle the store."""
     metadata: MetadataManagerConfig = MetadataManagerConfig()
 
     @property
@@ -154,6 +161,10 @@ class RemoteLogManagerConfig:
             ),
             chunk_cache_bytes=broker.integer("remote.log.chunk.cache.total.size.bytes"),
             chunk_bytes=broker.integer("remote.log.chunk.size.bytes"),
+            remover_interval_ms=broker.integer("remote.partition.remover.task.interval.ms"),
+            remover_segments_per_second=broker.integer(
+                "remote.partition.remover.segments.per.second"
+            ),
             metadata=_metadata_config(metadata),
         )
 

@@ -16,7 +16,6 @@ it takes; one partition's trouble is not another's.
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..clients.backoff import Backoff
 from ..clients.environment import Environment
@@ -31,6 +30,7 @@ from ..storage.remote_segment import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from .config import RemoteLogManagerConfig
 from .metadata_manager import RemoteLogMetadataManager
 from .partition_removal import ClusterTopics, PartitionRemovals, Patience, Removal, Step
 from .permits import Permits
@@ -45,15 +45,6 @@ _PARTITIONS_MAX = 100_000
 _PARTITIONS_AT_ONCE = 8
 _SEGMENTS_AT_ONCE = 8
 _FIRST_LOOK_SECONDS = 1.0
-
-
-class RemoverConfig(NamedTuple):
-    """How the remover works."""
-
-    broker_id: int
-    interval_ms: int = 3_600_000
-    segments_per_second: int = 100
-    retry: Backoff = Backoff(500, 30_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +62,14 @@ class RemoverTools:
 class PartitionRemover:
     """See the top of this file."""
 
-    def __init__(self, config: RemoverConfig, tools: RemoverTools) -> None:
+    def __init__(self, config: RemoteLogManagerConfig, tools: RemoverTools) -> None:
         self._config = config
         self._tools = tools
         # Half an interval: the clocks of two looks an interval apart are not to be trusted more.
         self._removals = PartitionRemovals(
-            config.broker_id, Patience(takeover=config.interval_ms / 2000)
+            config.broker_id, Patience(takeover=config.remover_interval_ms / 2000)
         )
+        self._retry = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._tasks = TaskOwner(_PARTITIONS_MAX, self._failed)
         self._at_work: set[TopicIdPartition] = set()
         self._partitions = Permits(_PARTITIONS_AT_ONCE)
@@ -113,7 +105,7 @@ class PartitionRemover:
                     await self._woken.wait()
             except TimeoutError:
                 # The metadata may take its time to be read after a start: look often at first.
-                pause = min(pause * 2, self._config.interval_ms / 1000)
+                pause = min(pause * 2, self._config.remover_interval_ms / 1000)
 
     def _look(self) -> None:
         metadata, topics = self._tools.metadata, self._tools.topics
@@ -149,7 +141,7 @@ class PartitionRemover:
                     level = logging.WARNING if failures == 1 else logging.DEBUG
                     _log.log(level, "Removing %s, trying again: %s", removal.partition, error)
                     random = self._tools.environment.random
-                    await asyncio.sleep(self._config.retry.delay_seconds(failures, random))
+                    await asyncio.sleep(self._retry.delay_seconds(failures, random))
         finally:
             self._at_work.discard(removal.partition)
 
@@ -225,7 +217,7 @@ class PartitionRemover:
     async def _pace(self) -> None:
         loop = asyncio.get_running_loop()
         begins = max(loop.time(), self._next_deletion)
-        self._next_deletion = begins + 1 / self._config.segments_per_second
+        self._next_deletion = begins + 1 / self._config.remover_segments_per_second
         await asyncio.sleep(begins - loop.time())
 
     async def _delete(self, segment: RemoteLogSegmentMetadata) -> None:

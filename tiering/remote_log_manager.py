@@ -27,6 +27,7 @@ from ..storage.remote_segment import RemotePartitionDeleteMetadata, RemotePartit
 from ..storage.unified_log import UnifiedLog
 from .config import RemoteLogManagerConfig
 from .copy_task import CopyCancelledError, CopyTask, CopyTools, bounds_of
+from .partition_remover import PartitionRemover, RemoverTools
 from .permits import Permits
 from .quota import ByteRateQuota
 from .remote_log_reader import RemoteFetchResult
@@ -94,6 +95,12 @@ class RemoteLogManager:
         self._environment = environment
         self._log_of = log_of
         self.statistics = TierStatistics()
+        self._remover = PartitionRemover(
+            config,
+            RemoverTools(
+                access.storage, access.metadata, environment, self.statistics, access.topics
+            ),
+        )
         self.copy_quota = ByteRateQuota(
             config.copy_max_bytes_per_second,
             config.copy_quota_samples,
@@ -123,6 +130,11 @@ class RemoteLogManager:
         """What is wrong with the tier, in a sentence; empty while it works."""
         return self._tier_trouble
 
+    @property
+    def idle_share(self) -> float:
+        """How many of the copiers have nothing to copy, from 0 to 1."""
+        return self._copiers.idle_share
+
     def limit(self, limits: RemoteLogManagerConfig) -> None:
         """Let the rates, the numbers of threads and the size of the index cache hold from now on.
 
@@ -141,6 +153,7 @@ class RemoteLogManager:
         self._is_started = True
         await self._access.metadata.start()
         await self.reads.start()
+        self._remover.start()
         self._tasks.start(self._follow(), "follower partitions")
         for partition, term in self._terms.items():
             self._begin(partition, term)
@@ -152,6 +165,7 @@ class RemoteLogManager:
             term.end()
         self._terms.clear()
         await self._tasks.stop()
+        await self._remover.stop()
         await self.reads.stop()
         await self._access.metadata.stop()
         await self._access.storage.close()
@@ -226,6 +240,7 @@ class RemoteLogManager:
         while True:
             try:
                 await self._access.metadata.publish(event)
+                self._remover.wake()
                 return
             except KafkaError as error:
                 failures += 1

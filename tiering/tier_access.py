@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ..storage.files import Files
 from .blocking_pool import BlockingPool
 from .metadata_manager import RemoteLogMetadataManager
+from .partition_removal import ClusterTopics
 from .remote_storage import RemoteStorageManager
 
 
@@ -17,3 +18,5 @@ class TierAccess:
     files: Files
     pool: BlockingPool
     """For reading and writing local files off the event loop."""
+    topics: ClusterTopics | None = None
+    """Which topics there are, for whoever removes what deleted ones have left."""

@@ -7,7 +7,11 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.storage.fetch_data import FetchIsolation, RemoteTimestampLookup
-from tierlog.storage.remote_segment import RemoteLogSegmentState, RemotePartitionDeleteMetadata
+from tierlog.storage.remote_segment import (
+    RemoteLogSegmentState,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.memory_tier import (
@@ -337,14 +341,18 @@ def test_copy_disable_stops_copies_and_leaves_reads() -> None:
     on_a_leader(story)
 
 
-def test_the_removal_of_a_topic_is_marked_so_that_anyone_can_go_on() -> None:
+@pytest.mark.scenario("2.8")
+def test_what_a_deleted_topic_has_in_the_tier_goes_each_segment_once() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.append(3)
         await until(lambda: broker.log.highest_remote_offset == 1)
         broker.manager.stop_partitions([PARTITION], delete=True)
         remote = broker.metadata.remote_log(PARTITION)
-        await until(lambda: remote.partition_delete_state is not None)
-        assert len(remote.segments()) == 2
+        finished = RemotePartitionDeleteState.DELETE_PARTITION_FINISHED
+        await until(lambda: remote.partition_delete_state is finished)
+        assert len(remote) == 0
+        assert sorted(broker.tier.asked(DELETE)) == [0, 1]
+        assert not broker.tier.segments
 
     on_a_leader(story)
 

@@ -1,0 +1,88 @@
+"""Topics are deleted in whole brokers: their tier is emptied, whatever happens meanwhile."""
+
+import asyncio
+from importlib import import_module
+from typing import cast
+
+import pytest
+
+from tierlog.clients.admin import Admin
+from tierlog.tests.simulation.broker import SimulatedBroker
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.network import on_host
+from tierlog.tests.tiering.test_whole_broker import (
+    TOPIC,
+    MemoryFileSystem,
+    check_all,
+    consume,
+    create_topic,
+    produce,
+    segments_in_tier,
+    tiered_broker,
+)
+from tierlog.tests.tiering.tiered_broker import until
+
+
+def objects(name: str) -> list[str]:
+    memory = cast(
+        MemoryFileSystem, import_module("fsspec.implementations.memory").MemoryFileSystem()
+    )
+    return memory.find(f"/{name}")
+
+
+async def delete_topic(loop: SimulatedLoop, broker: SimulatedBroker) -> None:
+    environment = SimulatedEnvironment(loop, f"deleter at {loop.time()}")
+    async with Admin(broker.bootstrap, environment=environment) as admin:
+        await admin.delete_topics([TOPIC])
+
+
+@pytest.mark.scenario("2.8", "1.8")
+def test_a_deleted_topic_leaves_nothing_and_one_of_its_name_is_another() -> None:
+    """(KAFKA-15313, KAFKA-17020)"""
+    name = "deleted-and-made-again"
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = tiered_broker(loop, name)
+        await broker.start()
+        with on_host("client"):
+            await create_topic(loop, broker)
+            await produce(loop, broker, 0, 40)
+            await until(lambda: len(segments_in_tier(name)) > 4)
+            old = set(objects(name))
+            await delete_topic(loop, broker)
+            await create_topic(loop, broker)
+            await produce(loop, broker, 0, 30)
+            await until(lambda: not old & set(objects(name)))
+            await until(lambda: len(segments_in_tier(name)) > 3)
+            await asyncio.sleep(10)
+            check_all(await consume(loop, broker), 30)
+            await delete_topic(loop, broker)
+            await until(lambda: not objects(name))
+        await broker.stop()
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_broker_killed_while_a_topic_goes_removes_it_after_its_start(seed: int) -> None:
+    """Before the mark, between two segments, after the last: wherever the seed has it."""
+    name = f"killed-remover-{seed}"
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = tiered_broker(loop, name)
+        await broker.start()
+        with on_host("client"):
+            await create_topic(loop, broker)
+            await produce(loop, broker, 0, 40)
+            await until(lambda: len(segments_in_tier(name)) > 4)
+            await delete_topic(loop, broker)
+        await asyncio.sleep(loop.random.choice([0, 0, 0.001, 0.01, 0.05, 0.1]))
+        broker.kill()
+        await broker.start()
+        await until(lambda: not objects(name), 7200)
+        await asyncio.sleep(60)
+        assert not objects(name)
+        await broker.stop()
+
+    simulate(story, seed)
