@@ -214,11 +214,17 @@ def wait_for_offsets(both: SideBySide, topic: str, left: list[int]) -> None:
     def is_left(client: RawClient) -> bool:
         return offsets(client, topic) == left
 
-    for client in (both.kafka, both.ours):
-        wait_until(partial(is_left, client), 60, f"{topic} is not left with {left}")
+    for name, client in (("Kafka", both.kafka), ("ours", both.ours)):
+
+        def says(name: str = name, client: RawClient = client) -> str:
+            return f"{topic} of {name} is left with {offsets(client, topic)}, not with {left}"
+
+        wait_until(partial(is_left, client), 60, says)
 
 
 def test_what_is_compacted_waits_for_its_lag_and_no_longer(both: SideBySide) -> None:
+    # `NOW_MS` is when the run began, which may be long ago.
+    now_ms = SystemEnvironment().wall_clock_ms()
     compacted = {"cleanup_policy": "compact", "segment_ms": "60000"}
     make(both, "soon", **compacted)
     make(both, "late", min_compaction_lag_ms=str(HOUR_MS), **compacted)
@@ -226,7 +232,7 @@ def test_what_is_compacted_waits_for_its_lag_and_no_longer(both: SideBySide) -> 
     make(both, "forced", min_cleanable_dirty_ratio="1.0", max_compaction_lag_ms="1000", **compacted)
     make(both, "tombs", delete_retention_ms="0", **{**compacted, "segment_ms": "1000"})
     for minutes in (50, 40, 30, 20, 10):
-        time_ms = NOW_MS - minutes * 60_000
+        time_ms = now_ms - minutes * 60_000
         for topic in ("soon", "late", "rarely", "forced"):
             assert put(both, topic, build_batch(records(time_ms, time_ms))) == [0, 0]
         tomb = Record(0, time_ms, b"gone" if minutes > 20 else b"end", None, ())
@@ -235,7 +241,7 @@ def test_what_is_compacted_waits_for_its_lag_and_no_longer(both: SideBySide) -> 
     wait_for_offsets(both, "forced", [7, 8, 9])
     wait_for_offsets(both, "late", list(range(10)))
     # A cleaning sets a tombstone's time, and one of those that follow takes it away.
-    times_ms = iter(range(NOW_MS, NOW_MS + HOUR_MS, 1_001))
+    times_ms = iter(range(now_ms, now_ms + HOUR_MS, 1_001))
 
     def are_gone() -> bool:
         put(both, "tombs", build_batch([Record(0, next(times_ms), b"other", b"v", ())]))
