@@ -64,6 +64,7 @@ from .settings import (
 )
 from .socket_listener import SocketNetwork
 from .socket_server import SocketServer
+from .tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
 from .topic_defaults import TopicDefaults
 from .transactions import Transactions
 from .transport import Network
@@ -102,6 +103,8 @@ class Broker:
         self.config = config
         self.listeners = config.listeners
         self.metrics = Metrics()
+        self.metrics_port = -1
+        """Where they are served; -1: nowhere."""
         self._world = world or World()
         # What was started, to be stopped in reverse.
         self._started = AsyncExitStack()
@@ -126,13 +129,15 @@ class Broker:
         await self._started.aclose()
 
     async def _start(self) -> None:
+        network = self._world.network or SocketNetwork(socket_options(self.config.values))
         server = SocketServer(
-            self._world.network or SocketNetwork(socket_options(self.config.values)),
+            network,
             connection_limits(self.config.values),
             self.metrics,
         )
         self._started.push_async_callback(server.stop)
         await self._bind(server)
+        await self._serve_metrics(network)
         context = self._build(server)
         # Pushed again: clients go before anything that serves them does.
         self._started.push_async_callback(server.stop)
@@ -150,6 +155,32 @@ class Broker:
             addresses = ", ".join(each.address for each in self.listeners.bound)
             raise StartError(f"Cannot listen on {addresses}: {error.strerror}.") from error
         self.listeners = with_bound_ports(self.config.listeners, ports)
+
+    async def _serve_metrics(self, network: Network) -> None:
+        """Open the door to the metrics where the configuration names a port for it."""
+        host = self.config.values.text("tierlog.metrics.host")
+        port = self.config.values.integer("tierlog.metrics.port")
+        if port < 0:
+            return
+        from .metrics_endpoint import MetricsEndpoint
+
+        endpoint = MetricsEndpoint(network, self.metrics)
+        self._started.callback(endpoint.stop)
+        try:
+            self.metrics_port = await endpoint.start(host, port)
+        except OSError as error:
+            raise StartError(f"Cannot serve metrics on {host}:{port}: {error.strerror}.") from error
+        _LOG.info("Metrics are at http://%s:%d/metrics", host, self.metrics_port)
+
+    def _register_metrics(
+        self, replica_manager: ReplicaManager, log_manager: LogManager, controller: Controller
+    ) -> None:
+        register_purgatories(
+            self.metrics, replica_manager.purgatories, replica_manager.expired_offset_searches
+        )
+        if self._remote is not None:
+            register_tier_metrics(self.metrics, self._remote, log_manager.get_log)
+            controller.subscribe(partial(forget_deleted_topics, self._remote.statistics))
 
     def _build(self, server: SocketServer) -> BrokerContext:
         config, environment = self.config, self._world.environment
@@ -187,6 +218,7 @@ class Broker:
         dynamic_config.subscribe(obey)
         # After the defaults that its logs are to have.
         controller.subscribe(replica_manager.publish)
+        self._register_metrics(replica_manager, log_manager, controller)
         groups = Groups(config, environment, controller, replica_manager, log_manager)
         self._started.callback(groups.stop)
         groups.start()
