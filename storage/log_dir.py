@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 META_PROPERTIES_FILE = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
+REBUILD_MARKER = ".rebuild-unfinished"
+"""In a directory that `tierlog tier rebuild` is still writing."""
 UNKNOWN_BROKER_EPOCH = -1
 
 
@@ -96,8 +98,12 @@ class LogDir:
 
     # -- Ownership ----------------------------------------------------------------------------
 
-    def acquire(self) -> None:
-        """Make the directory and lock it. Raises LogDirError if another process has it."""
+    def acquire(self, *, is_rebuild: bool = False) -> None:
+        """Make the directory and lock it.
+
+        Raises LogDirError if another process has it, or if only the rebuild that was writing it may
+        go on.
+        """
         _make_durably(self.files, self.path.rstrip("/"))
         try:
             self._lock = self.files.lock(f"{self.path}/{LOCK_FILE}")
@@ -105,6 +111,12 @@ class LogDir:
             raise LogDirError(
                 f"The log directory {self.path} is in use by another process."
             ) from error
+        if not is_rebuild and self.files.exists(f"{self.path}/{REBUILD_MARKER}"):
+            self.release()
+            raise LogDirError(
+                f"The log directory {self.path} was not rebuilt to its end: run `tierlog tier "
+                "rebuild` again."
+            )
 
     def release(self) -> None:
         """Give the lock back."""

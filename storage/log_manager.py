@@ -72,7 +72,12 @@ class LogManager:
     # -- Starting -----------------------------------------------------------------------------
 
     def open_directories(
-        self, cluster_id: str, node_id: int, new_directory_id: Callable[[], Uuid]
+        self,
+        cluster_id: str,
+        node_id: int,
+        new_directory_id: Callable[[], Uuid],
+        *,
+        is_rebuild: bool = False,
     ) -> list[MetaProperties]:
         """Lock every directory and see that it belongs to this cluster and node.
 
@@ -83,7 +88,7 @@ class LogManager:
         found: list[MetaProperties] = []
         for log_dir in self.log_dirs:
             try:
-                log_dir.acquire()
+                log_dir.acquire(is_rebuild=is_rebuild)
                 meta = log_dir.read_meta_properties()
                 if meta is None:
                     meta = MetaProperties(cluster_id, node_id, new_directory_id())

@@ -118,13 +118,13 @@ BANS = (
         "os._exit",
         "an error that is raised",
         "broker/__main__.py",  # before the broker is up, and after it has stopped
-        "broker/command_line.py",  # a second signal
+        "broker/commands/serve.py",  # a second signal
     ),
     _ban(
         "print() sys.exit exit() quit()",
         "the log, an error that is raised",
         "broker/__main__.py",
-        "broker/command_line.py",  # the one place that talks to a terminal
+        "broker/commands/",  # what talks to a terminal
     ),
 )
 

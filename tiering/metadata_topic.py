@@ -27,6 +27,16 @@ _CLIENT_ID = "__remote_log_metadata_client"
 _STOP_TIMEOUT_MS = 2_000
 
 
+def metadata_topic_config(config: MetadataManagerConfig, replication_factor: int) -> dict[str, str]:
+    """What the metadata topic is made with."""
+    return {
+        "cleanup.policy": "delete",
+        "remote.storage.enable": "false",
+        "retention.ms": str(config.topic_retention_ms),
+        "min.insync.replicas": str(min(config.topic_min_isr, replication_factor)),
+    }
+
+
 class ClusterMetadataTopic:
     """`MetadataTopic` over the wire. `bootstrap` is asked when it connects, not before."""
 
@@ -97,12 +107,7 @@ class ClusterMetadataTopic:
             METADATA_TOPIC,
             config.topic_partitions,
             replication_factor,
-            {
-                "cleanup.policy": "delete",
-                "remote.storage.enable": "false",
-                "retention.ms": str(config.topic_retention_ms),
-                "min.insync.replicas": str(min(config.topic_min_isr, replication_factor)),
-            },
+            metadata_topic_config(config, replication_factor),
         )
 
     async def append(self, partition: int, value: bytes) -> int:

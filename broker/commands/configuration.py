@@ -1,0 +1,52 @@
+"""What a command is told of a broker: `--config FILE` and `--override NAME=VALUE`, read together.
+
+Every command takes these two and nothing else for URLs and credentials: what is secret stays in a
+file, and a tool works on the very tier that the broker of that file works on.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...storage.files import OsFiles
+from ..config import BrokerConfig, dev_properties, read_config
+from ..properties import parse_properties
+from ..socket_listener import local_host_name
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+
+def add_configuration_arguments(parser: "ArgumentParser") -> None:
+    """The arguments that name a broker's configuration."""
+    parser.add_argument("--config", metavar="FILE", help="a server.properties file")
+    parser.add_argument(
+        "--override",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a property that counts more than the file's; may be given several times",
+    )
+
+
+def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerConfig:
+    """What file and overrides say together. Raises KafkaError with one plain sentence."""
+    stated = dev_properties()
+    if file is not None:
+        try:
+            content = OsFiles().read(file).decode()
+        except OSError as error:
+            raise _bad(f"The file {file} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise _bad(f"The file {file} is not text in UTF-8.") from error
+        stated = parse_properties(content)
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if not equals or not name.strip():
+            raise _bad(f"--override {override} is not of the form name=value.")
+        stated[name.strip()] = value
+    return read_config(stated, local_host_name())
+
+
+def _bad(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)

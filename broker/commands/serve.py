@@ -1,0 +1,121 @@
+"""`tierlog serve`: a broker that runs until it is told to stop.
+
+Everything that a person gets to see is one plain line: what is wrong with the configuration or the
+address or the data directory (exit code 1, nothing started), and, once clients can connect, who
+serves where, how long the start took and where the remote tier is. Ctrl-C and SIGTERM stop cleanly;
+a second one stops waiting for that.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from ... import __version__
+from ...clients.environment import SystemEnvironment
+from ...clients.errors import KafkaError
+from ..broker import Broker, StartError
+from ..config import BrokerConfig, config_warnings
+from .configuration import stated_configuration
+
+_LOG = logging.getLogger("tierlog")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STOP_TIMEOUT_S = 20.0
+_GARBAGE_THRESHOLD = 50_000
+
+
+def serve(file: str | None, overrides: Sequence[str], started_ms: int) -> int:
+    """Run a broker of a process that began at `started_ms`; the exit code."""
+    _log_to_stderr()
+    try:
+        config = stated_configuration(file, overrides)
+    except KafkaError as error:
+        return _give_up(error.message)
+    for warning in config_warnings(config):
+        _LOG.warning("%s", warning)
+    _allow_many_files()
+    with asyncio.Runner() as runner:
+        try:
+            return runner.run(_run(config, started_ms))
+        except StartError as error:
+            return _give_up(str(error))
+
+
+def _allow_many_files() -> None:
+    """As many as the system lets the process have: shells begin with few, and a JVM does it too."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError) as error:
+        # Some systems name a limit that they do not grant.
+        _LOG.debug("The limit on open files stays as it is: %s", error)
+
+
+async def _run(config: BrokerConfig, started_ms: int) -> int:
+    """Start, say so, wait to be told to stop, stop."""
+    broker = Broker(config)
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    fatal: list[str] = []
+
+    def give_up(sentence: str) -> None:
+        fatal.append(sentence)
+        stop.set()
+
+    broker.on_fatal = give_up
+    await broker.start()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, _on_signal, stop)
+    # What is alive now stays: it need not be looked at by every collection to come.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE_THRESHOLD)
+    _say_ready(broker, started_ms)
+    await stop.wait()
+    _LOG.info("Stopping.")
+    try:
+        async with asyncio.timeout(_STOP_TIMEOUT_S):
+            await broker.stop()
+    except TimeoutError:
+        return _give_up(f"Did not stop within {_STOP_TIMEOUT_S:.0f} seconds; leaving.")
+    return _give_up(fatal[0]) if fatal else 0
+
+
+def _on_signal(stop: asyncio.Event) -> None:
+    stop.set()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.remove_signal_handler(number)
+        signal.signal(number, _leave)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    """Told a second time. Not through the loop: it may be busy with just what takes so long."""
+    os._exit(130)
+
+
+def _say_ready(broker: Broker, started_ms: int) -> None:
+    took_s = (SystemEnvironment().wall_clock_ms() - started_ms) / 1000
+    addresses = ", ".join(each.address for each in broker.listeners.advertised)
+    remote = broker.config.remote_storage
+    tier = f"remote tier {remote}" if remote else "no remote tier"
+    print(f"tierlog {__version__} ready on {addresses} in {took_s:.2f} s, {tier}", flush=True)
+
+
+def _give_up(sentence: str) -> int:
+    print(f"tierlog: {sentence}", file=sys.stderr, flush=True)
+    return 1
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)

@@ -1,0 +1,74 @@
+"""`tierlog tier`: what can be asked of a remote tier, and what can be done about it.
+
+The tools work on the bucket that the broker's own configuration names. Credentials come from there
+too, and never from arguments of their own: whatever stands on a command line stands in the shell's
+history and in the process table.
+
+Exit codes: 0 all is sound, 1 something is not, 2 it could not be found out.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import NamedTuple
+
+from ...clients.errors import KafkaError
+from ...storage.log_dir import LogDirError
+from ...tiering.remote_storage import RemoteStorageError
+from ..config import BrokerConfig
+from .configuration import add_configuration_arguments, stated_configuration
+from .output import CANNOT_RUN, Output, cannot_run
+from .tier_ls import LS_HELP, add_ls_arguments, list_tier
+from .tier_rebuild import REBUILD_HELP, add_rebuild_arguments, rebuild_from_tier
+from .tier_scrub import SCRUB_HELP, add_scrub_arguments, scrub_tier
+from .tier_verify import VERIFY_HELP, add_verify_arguments, verify_tier
+
+Run = Callable[[BrokerConfig, argparse.Namespace, Output], Coroutine[None, None, int]]
+
+
+class _Command(NamedTuple):
+    help: tuple[str, str]
+    """A line, and examples."""
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Run
+
+
+_COMMANDS = {
+    "ls": _Command(LS_HELP, add_ls_arguments, list_tier),
+    "verify": _Command(VERIFY_HELP, add_verify_arguments, verify_tier),
+    "scrub": _Command(SCRUB_HELP, add_scrub_arguments, scrub_tier),
+    "rebuild": _Command(REBUILD_HELP, add_rebuild_arguments, rebuild_from_tier),
+}
+
+
+def add_tier_commands(parser: argparse.ArgumentParser) -> None:
+    """Teach the parser of `tierlog tier` its commands."""
+    commands = parser.add_subparsers(dest="tier_command", metavar="command", required=True)
+    for name, command in _COMMANDS.items():
+        line, examples = command.help
+        each = commands.add_parser(
+            name,
+            help=line,
+            description=line[0].upper() + line[1:] + ".",
+            epilog=f"examples:\n{examples}\nexit code: 0 sound, 1 trouble found, 2 cannot run",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add_configuration_arguments(each)
+        each.add_argument("--json", action="store_true", help="answer in JSON, for machines")
+        command.add_arguments(each)
+
+
+def run_tier_command(parsed: argparse.Namespace) -> int:
+    """Run what was asked for; the exit code."""
+    command = _COMMANDS[parsed.tier_command]
+    try:
+        config = stated_configuration(parsed.config, parsed.override)
+        return asyncio.run(command.run(config, parsed, Output(as_json=parsed.json)))
+    except KafkaError as error:
+        return cannot_run(error.message)
+    except (RemoteStorageError, LogDirError) as error:
+        return cannot_run(f"{error}".rstrip(".") + ".")
+    except OSError as error:
+        return cannot_run(f"{error.filename or 'A file'} cannot be used: {error.strerror}.")
+    except KeyboardInterrupt:
+        return CANNOT_RUN

@@ -1,0 +1,133 @@
+"""The tier that a command works on, and the metadata that says what in it counts.
+
+The URL and its options come from the broker's own configuration. The metadata topic is read from a
+broker that runs (`--bootstrap`) or, if none does, from the log directories of one that has stopped
+(`--offline`). Either way it is read whole or not at all: a scrub on half of it would take live
+segments for orphans.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.record.batch import batches
+from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ...storage.files import Files, OsFiles
+from ...storage.log_dir import LogDir, LogDirError
+from ...storage.log_file import LOG_SUFFIX, has_offset_name, offset_of, parse_partition_directory
+from ...storage.remote_log import RemoteLog
+from ...tiering.blocking_pool import ThreadedPool
+from ...tiering.file_system import TierFileSystem
+from ...tiering.metadata_events import METADATA_TOPIC
+from ...tiering.tools.known_metadata import KnownMetadata
+from ..config import BrokerConfig
+
+_THREADS = 16
+_POLL_MS = 500
+
+
+@asynccontextmanager
+async def open_tier(config: BrokerConfig) -> AsyncGenerator[TierFileSystem]:
+    """The tier that the configuration names. Raises KafkaError(INVALID_CONFIG) if it names none."""
+    location = config.remote_storage
+    if location is None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, "The configuration names no tier: set rsm.config.url."
+        )
+    pool = ThreadedPool(_THREADS, "tier-tool")
+    tier = TierFileSystem(location, OsFiles(), pool)
+    try:
+        yield tier
+    finally:
+        await tier.close()
+        pool.stop()
+
+
+async def metadata_of_cluster(bootstrap: str) -> Mapping[TopicIdPartition, RemoteLog]:
+    """What the metadata topic of a running cluster says now.
+
+    Raises KafkaError, also if the topic is missing or has lost its beginning.
+    """
+    from ...clients.consumer import Consumer
+
+    known = KnownMetadata()
+    async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        partitions = await consumer.partitions_for(METADATA_TOPIC)
+        if not partitions:
+            raise _no_metadata(f"the cluster at {bootstrap}")
+        begins = await consumer.beginning_offsets(partitions)
+        for partition, offset in begins.items():
+            if offset > 0:
+                raise _incomplete(partition, offset)
+        ends = await consumer.end_offsets(partitions)
+        remaining = {partition: end for partition, end in ends.items() if end > 0}
+        consumer.assign(list(remaining))
+        while remaining:
+            for record in await consumer.poll(_POLL_MS):
+                known.apply(record.value or b"", f"{record.topic}-{record.partition}")
+            for partition, end in list(remaining.items()):
+                if await consumer.position(partition) >= end:
+                    del remaining[partition]
+    return known.remote_logs
+
+
+def metadata_of_log_dirs(config: BrokerConfig) -> Mapping[TopicIdPartition, RemoteLog]:
+    """What the metadata topic in the log directories of a stopped broker says.
+
+    Raises KafkaError, also if a broker has the directories in use.
+    """
+    files = OsFiles()
+    known = KnownMetadata()
+    found = False
+    for path in config.log_dirs:
+        if not files.is_directory(path):
+            continue
+        log_dir = LogDir(files, path)
+        try:
+            log_dir.acquire()
+        except LogDirError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"{error} Ask it with --bootstrap."
+            ) from error
+        try:
+            for name in files.listdir(path):
+                partition = parse_partition_directory(name)
+                if partition is not None and partition.topic == METADATA_TOPIC:
+                    found = True
+                    _read_log(files, f"{path}/{name}", partition, known)
+        finally:
+            log_dir.release()
+    if not found:
+        raise _no_metadata(", ".join(config.log_dirs))
+    return known.remote_logs
+
+
+def _read_log(
+    files: Files, directory: str, partition: TopicPartition, known: KnownMetadata
+) -> None:
+    expected = 0
+    for name in files.listdir(directory):
+        if not (name.endswith(LOG_SUFFIX) and has_offset_name(name)):
+            continue
+        if offset_of(name) > expected:
+            raise _incomplete(partition, offset_of(name))
+        for batch in batches(files.read(f"{directory}/{name}")):
+            if not batch.crc_is_valid():
+                # What was being written when the broker was killed; it goes at the next start.
+                return
+            for record in batch.records():
+                known.apply(record.value or b"", str(partition))
+            expected = batch.next_offset
+
+
+def _no_metadata(where: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no {METADATA_TOPIC} in {where}."
+    )
+
+
+def _incomplete(partition: TopicPartition, offset: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"The metadata is not complete: {partition} begins at offset {offset}.",
+    )

@@ -1,0 +1,126 @@
+"""`tierlog tier ls`: the topics of a tier, their partitions and segments."""
+
+import argparse
+from collections.abc import Mapping
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.remote_log import RemoteLog
+from ...tiering.tools.tier_contents import ListedPartition, list_contents
+from ...tiering.tools.tier_survey import survey_tier
+from ..config import BrokerConfig
+from .output import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
+from .tier_access import metadata_of_cluster, metadata_of_log_dirs, open_tier
+
+LS_HELP = (
+    "list the topics, partitions and segments of a tier",
+    """\
+  tierlog tier ls --config server.properties
+  tierlog tier ls orders --segments --bootstrap 127.0.0.1:9092 --config server.properties
+  tierlog tier ls --json --override rsm.config.url=file:///var/lib/tierlog/remote
+""",
+)
+
+
+def add_metadata_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Where the metadata topic is to be read: from a broker, or from a stopped one's disk."""
+    group = parser.add_mutually_exclusive_group(required=required)
+    group.add_argument(
+        "--bootstrap", metavar="HOST:PORT", help="a broker whose metadata topic is to be read"
+    )
+    group.add_argument(
+        "--offline",
+        action="store_true",
+        help="read the metadata topic in log.dirs, of a broker that is stopped",
+    )
+
+
+def add_ls_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `tier ls`."""
+    parser.add_argument("topic", nargs="?", help="only this topic")
+    parser.add_argument("--segments", action="store_true", help="each segment, not only partitions")
+    add_metadata_arguments(parser, required=False)
+
+
+async def stated_metadata(
+    config: BrokerConfig, parsed: argparse.Namespace
+) -> Mapping[TopicIdPartition, RemoteLog] | None:
+    """The metadata topic as the arguments say; None if they name no place. Raises KafkaError."""
+    if parsed.bootstrap:
+        return await metadata_of_cluster(parsed.bootstrap)
+    return metadata_of_log_dirs(config) if parsed.offline else None
+
+
+async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
+    """Print it; the exit code."""
+    async with open_tier(config) as tier:
+        with output.progress("reading manifests") as progress:
+            survey = await survey_tier(tier, progress)
+        # After the listing: what was copied meanwhile is known, and not taken for unknown.
+        known = await stated_metadata(config, parsed)
+    listed = list_contents(survey, known)
+    if parsed.topic is not None:
+        listed = [each for each in listed if each.topic_id_partition.topic == parsed.topic]
+        if not listed:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The tier holds no topic {parsed.topic}."
+            )
+    for line in _partition_lines(listed):
+        output.line(line)
+    if parsed.segments:
+        for line in _segment_lines(listed):
+            output.line(line)
+    for finding in survey.findings:
+        output.finding(finding)
+    foreign = len(survey.listing.foreign)
+    if foreign:
+        output.line(f"{foreign} objects are not tierlog's and are left alone")
+    output.result(
+        {
+            "tier": str(config.remote_storage),
+            "partitions": [each.fields() for each in listed],
+            "findings": [finding_fields(each) for each in survey.findings],
+            "foreign_objects": foreign,
+        }
+    )
+    return TROUBLE if survey.findings else SOUND
+
+
+def _partition_lines(listed: list[ListedPartition]) -> list[str]:
+    head = ["partition", "segments", "from", "to", "size", "states"]
+    return table(
+        head,
+        [
+            [
+                str(each.topic_id_partition.topic_partition),
+                str(len(each.segments)),
+                str(each.start_offset),
+                "?" if each.end_offset is None else str(each.end_offset),
+                human_bytes(each.nbytes),
+                each.states,
+            ]
+            for each in listed
+        ],
+    )
+
+
+def _segment_lines(listed: list[ListedPartition]) -> list[str]:
+    head = ["segment", "from", "to", "epochs", "size", "state"]
+    return [
+        "",
+        *table(
+            head,
+            [
+                [
+                    f"{each.topic_id_partition.topic_partition} {segment.segment_id}",
+                    str(segment.start_offset),
+                    "?" if segment.end_offset is None else str(segment.end_offset),
+                    " ".join(f"e{epoch}@{start}" for epoch, start in segment.leader_epochs),
+                    human_bytes(segment.nbytes),
+                    segment.state,
+                ]
+                for each in listed
+                for segment in each.segments
+            ],
+        ),
+    ]

@@ -1,0 +1,116 @@
+"""`tierlog tier rebuild`: a broker's data directory from nothing but its tier."""
+
+import argparse
+
+from ...clients.environment import SystemEnvironment
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import uuid_to_string
+from ...storage.files import OsFiles
+from ...tiering.tools.plan_rebuild import RebuildPlan, plan_rebuild
+from ...tiering.tools.rebuild_plan import PlannedTopic
+from ...tiering.tools.tier_survey import survey_tier
+from ..config import BrokerConfig
+from .output import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
+from .rebuilt_directory import RebuiltDirectory
+from .tier_access import open_tier
+
+REBUILD_HELP = (
+    "write a data directory from the tier alone, for a broker that has lost its disk",
+    """\
+  tierlog tier rebuild --config server.properties --dry-run
+  tierlog tier rebuild --config server.properties
+  tierlog serve --config server.properties
+""",
+)
+
+
+def add_rebuild_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `tier rebuild`."""
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
+    parser.add_argument(
+        "--skip-holes",
+        action="store_true",
+        help="where segments are missing in the midst of a partition, begin after the last hole",
+    )
+
+
+async def rebuild_from_tier(
+    config: BrokerConfig, parsed: argparse.Namespace, output: Output
+) -> int:
+    """Plan, and unless it is a dry run or there is trouble, write; the exit code."""
+    directory = RebuiltDirectory(config, OsFiles(), SystemEnvironment())
+    if not parsed.dry_run:
+        # Before a minute of reading, not after it.
+        directory.check()
+    async with open_tier(config) as tier:
+        with output.progress("reading manifests") as progress:
+            survey = await survey_tier(tier, progress)
+        plan = await plan_rebuild(tier, survey, skip_holes=parsed.skip_holes)
+    if not plan.topics:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"The tier {config.remote_storage} holds no whole segment: nothing to rebuild.",
+        )
+    for line in _topic_lines(plan):
+        output.line(line)
+    for finding in plan.findings:
+        output.finding(finding)
+    is_written = not (parsed.dry_run or plan.has_trouble)
+    if is_written:
+        directory.write(plan)
+        output.line(f"{', '.join(config.log_dirs)} is ready: start the broker on it")
+    elif plan.has_trouble:
+        output.line("nothing was written: see what stands above")
+    else:
+        output.line("nothing was written: this was a dry run")
+    output.result(
+        {
+            "tier": str(config.remote_storage),
+            "log_dirs": list(config.log_dirs),
+            "written": is_written,
+            "topics": [_fields(each) for each in plan.topics],
+            "findings": [finding_fields(each) for each in plan.findings],
+        }
+    )
+    return TROUBLE if plan.has_trouble else SOUND
+
+
+def _topic_lines(plan: RebuildPlan) -> list[str]:
+    head = ["topic", "partitions", "records up to", "size", "configuration"]
+    return table(
+        head,
+        [
+            [
+                topic.name,
+                str(topic.partition_count),
+                " ".join(
+                    f"p{number}:{partition.lineage.log_end_offset}"
+                    for number, partition in sorted(topic.partitions.items())
+                ),
+                human_bytes(topic.nbytes),
+                " ".join(f"{name}={value}" for name, value in sorted(topic.config.items())),
+            ]
+            for topic in plan.topics
+        ],
+    )
+
+
+def _fields(topic: PlannedTopic) -> dict[str, object]:
+    return {
+        "topic": topic.name,
+        "topic_id": uuid_to_string(topic.topic_id),
+        "partitions": [
+            {
+                "partition": number,
+                "log_start_offset": found.lineage.log_start_offset,
+                "log_end_offset": found.lineage.log_end_offset,
+                "segments": len(found.lineage.segments),
+                "left_out": len(found.lineage.left_out),
+            }
+            for number, found in sorted(topic.partitions.items())
+        ],
+        "partition_count": topic.partition_count,
+        "bytes": topic.nbytes,
+        "config": dict(topic.config),
+        "config_is_known": topic.is_config_known,
+    }

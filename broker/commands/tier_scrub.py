@@ -1,0 +1,123 @@
+"""`tierlog tier scrub`: find what nobody will ever read or delete, and remove it."""
+
+import argparse
+import re
+from collections.abc import Mapping
+
+from ...clients.environment import SystemEnvironment
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.remote_log import RemoteLog
+from ...tiering.tools.orphans import Orphan
+from ...tiering.tools.scrubber import Scrubber
+from ..config import BrokerConfig
+from .output import SOUND, TROUBLE, Output, human_bytes
+from .tier_access import open_tier
+from .tier_ls import add_metadata_arguments, stated_metadata
+
+SCRUB_HELP = (
+    "find objects in a tier that belong to no segment, and remove them",
+    """\
+  tierlog tier scrub --config server.properties --bootstrap 127.0.0.1:9092
+  tierlog tier scrub --config server.properties --bootstrap 127.0.0.1:9092 --delete
+  tierlog tier scrub --config server.properties --offline --grace 1d --json
+""",
+)
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def add_scrub_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `tier scrub`."""
+    add_metadata_arguments(parser, required=True)
+    parser.add_argument(
+        "--grace",
+        metavar="TIME",
+        default="1h",
+        help="remove nothing younger than this: 30m, 1h, 2d (default: 1h)",
+    )
+    parser.add_argument(
+        "--unknown-partitions",
+        action="store_true",
+        help="also what is of partitions that the metadata has never heard of, such as a rebuild "
+        "leaves out; never use it where two clusters share a tier",
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--dry-run", action="store_true", help="remove nothing (the default)")
+    group.add_argument("--delete", action="store_true", help="remove what is old enough")
+
+
+def milliseconds(text: str) -> int:
+    """A time such as 1h or 30m. Raises KafkaError(INVALID_CONFIG)."""
+    found = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text.strip())
+    if found is None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"--grace {text} is not a time such as 30m, 1h or 2d."
+        )
+    return int(found[1]) * _UNITS_MS[found[2]]
+
+
+async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
+    """Look, and with --delete remove; the exit code."""
+
+    async def metadata() -> Mapping[TopicIdPartition, RemoteLog]:
+        known = await stated_metadata(config, parsed)
+        assert known is not None, "the arguments require one or the other"
+        return known
+
+    async with open_tier(config) as tier:
+        scrubber = Scrubber(
+            tier,
+            metadata,
+            SystemEnvironment().wall_clock_ms,
+            milliseconds(parsed.grace),
+            unknown_partitions=parsed.unknown_partitions,
+        )
+        look = await scrubber.look()
+        # The second look, at what was listed in the first.
+        ripe = (await scrubber.look_again(look.listing)).ripe
+        removed = await scrubber.remove(ripe) if parsed.delete else 0
+    _tell(look.orphans, ripe, parsed, output)
+    output.result(
+        {
+            "tier": str(config.remote_storage),
+            "objects": sum(len(each.objects) for each in look.listing.segments.values()),
+            "foreign_objects": len(look.listing.foreign),
+            "orphans": [_fields(each, ripe, deleted=parsed.delete) for each in look.orphans],
+            "removed_objects": removed,
+        }
+    )
+    return SOUND if len(look.orphans) == (len(ripe) if parsed.delete else 0) else TROUBLE
+
+
+def _tell(
+    orphans: list[Orphan], ripe: list[Orphan], parsed: argparse.Namespace, output: Output
+) -> None:
+    for orphan in orphans:
+        output.line(
+            f"{orphan.segment.stem}: {len(orphan.objects)} objects, {human_bytes(orphan.nbytes)}, "
+            f"{orphan.reason}; {_fate(orphan, ripe, deleted=parsed.delete)}"
+        )
+    if not orphans:
+        output.line("no orphans")
+
+
+def _fate(orphan: Orphan, ripe: list[Orphan], *, deleted: bool) -> str:
+    if any(each.id == orphan.id for each in ripe):
+        return "removed" if deleted else "--delete removes them"
+    if not orphan.is_of_known_partition:
+        return "left alone: they may be another cluster's (see --unknown-partitions)"
+    return "too young to be removed yet"
+
+
+def _fields(orphan: Orphan, ripe: list[Orphan], *, deleted: bool) -> dict[str, object]:
+    is_ripe = any(each.id == orphan.id for each in ripe)
+    return {
+        "stem": orphan.segment.stem,
+        "keys": [each.key for each in orphan.objects],
+        "bytes": orphan.nbytes,
+        "reason": orphan.reason,
+        "known_partition": orphan.is_of_known_partition,
+        "removable": is_ripe,
+        "removed": is_ripe and deleted,
+    }

@@ -1,0 +1,103 @@
+"""`tierlog tier verify`: read a whole tier and say what is not as it should be."""
+
+import argparse
+
+from ...clients.topic_partition import TopicIdPartition
+from ...tiering.tools.tier_check import check_lineages, check_segments, metadata_findings
+from ...tiering.tools.tier_survey import Finding, Survey, survey_tier
+from ..config import BrokerConfig
+from .output import SOUND, TROUBLE, Output, finding_fields, human_bytes
+from .tier_access import open_tier
+from .tier_ls import add_metadata_arguments, stated_metadata
+
+VERIFY_HELP = (
+    "read a tier whole: objects, checksums, records, offsets, epochs, indexes, metadata",
+    """\
+  tierlog tier verify --config server.properties --bootstrap 127.0.0.1:9092
+  tierlog tier verify orders --config server.properties
+  tierlog tier verify --quick --json --config server.properties
+""",
+)
+
+
+def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `tier verify`."""
+    parser.add_argument("topic", nargs="?", help="only this topic")
+    parser.add_argument(
+        "--quick", action="store_true", help="sizes and manifests only: do not read the records"
+    )
+    add_metadata_arguments(parser, required=False)
+
+
+async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
+    """Check it, print each finding; the exit code."""
+    async with open_tier(config) as tier:
+        with output.progress("reading manifests") as progress:
+            survey = await survey_tier(tier, progress)
+        known = await stated_metadata(config, parsed)
+        if parsed.topic is not None:
+            survey = _only(survey, parsed.topic)
+            if known is not None:
+                known = {each: known[each] for each in known if each.topic == parsed.topic}
+        findings = [*survey.findings, *await check_lineages(tier, survey)]
+        findings += _incomplete(survey)
+        if known is not None:
+            findings += metadata_findings(survey, known)
+        if not parsed.quick:
+            with output.progress("reading segments") as progress:
+                findings += await check_segments(tier, survey, progress)
+    for finding in findings:
+        output.finding(finding)
+    trouble = sum(each.is_trouble for each in findings)
+    nbytes = sum(
+        part.size for manifest in survey.manifests.values() for part in manifest.parts.values()
+    )
+    segments = len(survey.manifests)
+    output.line(
+        f"{segments} segments of {len(survey.partitions())} partitions, {human_bytes(nbytes)}: "
+        + (f"{trouble} findings need attention" if trouble else "sound")
+    )
+    output.result(
+        {
+            "tier": str(config.remote_storage),
+            "sound": not trouble,
+            "segments": segments,
+            "bytes": nbytes,
+            "findings": [finding_fields(each) for each in findings],
+        }
+    )
+    return TROUBLE if trouble else SOUND
+
+
+def _only(survey: Survey, topic: str) -> Survey:
+    def is_wanted(partition: TopicIdPartition) -> bool:
+        return partition.topic == topic
+
+    segments = {
+        segment_id: stored
+        for segment_id, stored in survey.listing.segments.items()
+        if is_wanted(stored.topic_id_partition)
+    }
+    stems = tuple(f"{stored.stem}." for stored in segments.values())
+    return Survey(
+        survey.listing._replace(segments=segments),
+        {
+            segment_id: manifest
+            for segment_id, manifest in survey.manifests.items()
+            if is_wanted(manifest.metadata.topic_id_partition)
+        },
+        [each for each in survey.findings if each.key.startswith(stems)],
+    )
+
+
+def _incomplete(survey: Survey) -> list[Finding]:
+    return [
+        Finding(
+            stored.stem,
+            "there is no manifest",
+            "it is on its way just now, or was given up: `tierlog tier scrub` knows",
+            is_trouble=False,
+        )
+        for stored in survey.listing.segments.values()
+        if not stored.has_manifest
+    ]

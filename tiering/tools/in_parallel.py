@@ -1,0 +1,29 @@
+"""Many slow calls, a few at a time: an object store is asked in parallel, and never all at once.
+
+What is in memory is bounded by the number of workers, because an item is taken only when one is
+free to work on it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def in_parallel(
+    items: Iterable[T], work: Callable[[T], Awaitable[None]], workers: int
+) -> None:
+    """Do `work` for every item, `workers` at once. Raises the first failure, and stops the rest."""
+    remaining = iter(items)
+
+    async def worker() -> None:
+        for item in remaining:
+            await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(worker())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None

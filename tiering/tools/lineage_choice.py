@@ -1,0 +1,170 @@
+"""Which of the segments in a tier are one partition's log, when nothing but the tier is left.
+
+The metadata topic would say it; here it is worked out again from the manifests (KIP-405 leaves this
+"recovery of the metadata" as future work). The rules:
+
+- Only whole segments count: a manifest, and every part that it names, of its size.
+- The newest leader is right (KIP-101): the segment with the highest leader epoch, and of those the
+  one that reaches furthest, is the *tail*. Its `leader_epoch_checkpoint` is the history of the log
+  up to its end, and the log ends there.
+- From the beginning on, each offset is looked for as the history has it, by (leader epoch, offset),
+  just as a reader does. The segments that are found on this walk are kept. What is not found is of
+  a branch that an unclean election cut off, or another copy of what is kept, and is left out.
+- Offsets that no segment holds are a *hole*. Before the first segment there is none: the log starts
+  where its first segment does.
+
+Where the log began is known to the segment only: records that DeleteRecords had taken away come
+back as far as their segment is still there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.remote_lineage import EpochHistory, epoch_end_offsets, epoch_of_offset
+from ...storage.remote_log import RemoteLog
+from ...storage.remote_segment import (
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
+
+
+class Hole(NamedTuple):
+    """Offsets that no segment of the lineage holds, both ends inclusive."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first} to {self.last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """One partition's log, as far as the tier has it."""
+
+    topic_id_partition: TopicIdPartition
+    history: EpochHistory
+    log_start_offset: int
+    log_end_offset: int
+    """One past the last record."""
+    segments: tuple[RemoteLogSegmentMetadata, ...]
+    """What is needed to read all of it, in the order of their first use."""
+    left_out: tuple[RemoteLogSegmentMetadata, ...]
+    holes: tuple[Hole, ...]
+    highest_epoch: int
+    """Of all segments, dead branches too: a new leader's epoch must be higher."""
+
+
+def tail_of(segments: Sequence[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata:
+    """The segment whose epoch history decides; at least one segment must be given."""
+    return max(
+        segments,
+        key=lambda each: (
+            each.segment_leader_epochs[-1][0],
+            each.end_offset,
+            each.event_timestamp_ms,
+            each.id,
+        ),
+    )
+
+
+def finished(segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadataUpdate:
+    """The event that says that a segment, announced in its manifest, is whole."""
+    return RemoteLogSegmentMetadataUpdate(
+        segment_id=segment.segment_id,
+        event_timestamp_ms=segment.event_timestamp_ms,
+        state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
+        broker_id=segment.broker_id,
+    )
+
+
+def remote_log_of(
+    partition: TopicIdPartition, segments: Sequence[RemoteLogSegmentMetadata]
+) -> RemoteLog:
+    """What a broker would know of these segments, all of them finished."""
+    remote = RemoteLog(partition)
+    for segment in sorted(segments, key=lambda each: (each.event_timestamp_ms, each.start_offset)):
+        remote.apply_copy_started(segment)
+        remote.apply_update(finished(segment))
+    return remote
+
+
+def choose_lineage(segments: Sequence[RemoteLogSegmentMetadata], history: EpochHistory) -> Lineage:
+    """The log that ends with the tail of these segments, whose epoch history is `history`."""
+    tail = tail_of(segments)
+    partition, end = tail.topic_id_partition, tail.end_offset + 1
+    remote = remote_log_of(partition, segments)
+    ends = dict(epoch_end_offsets(history, end))
+    announced = {each.segment_id: each for each in segments}
+    kept: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
+    holes: list[Hole] = []
+    offset = start = _first_readable(remote, history, segments, 0, end)
+    while offset < end:
+        epoch = epoch_of_offset(history, offset)
+        segment = remote.segment_for(epoch, offset)
+        if segment is None:
+            following = _first_readable(remote, history, segments, offset + 1, end)
+            holes.append(Hole(offset, following - 1))
+            offset = following
+            continue
+        # As its manifest announces it: it is announced again before it is finished.
+        kept[segment.segment_id] = announced[segment.segment_id]
+        offset = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
+    return Lineage(
+        topic_id_partition=partition,
+        history=tuple(_from_start(history, start)),
+        log_start_offset=start,
+        log_end_offset=end,
+        segments=tuple(kept.values()),
+        left_out=tuple(each for each in segments if each.segment_id not in kept),
+        holes=tuple(holes),
+        highest_epoch=max(each.segment_leader_epochs[-1][0] for each in segments),
+    )
+
+
+def after_last_hole(lineage: Lineage) -> Lineage:
+    """The same log from where nothing is missing any more; what lies before is left out."""
+    if not lineage.holes:
+        return lineage
+    start = lineage.holes[-1].last + 1
+    kept = tuple(each for each in lineage.segments if each.end_offset >= start)
+    gone = tuple(each for each in lineage.segments if each.end_offset < start)
+    return replace(
+        lineage,
+        history=tuple(_from_start(lineage.history, start)),
+        log_start_offset=start,
+        segments=kept,
+        left_out=(*lineage.left_out, *gone),
+        holes=(),
+    )
+
+
+def _first_readable(
+    remote: RemoteLog,
+    history: EpochHistory,
+    segments: Sequence[RemoteLogSegmentMetadata],
+    at_least: int,
+    end: int,
+) -> int:
+    """The first offset from `at_least` on that some segment holds as the history has it."""
+    # A readable stretch begins where a segment's epoch does, or where the history's epoch does.
+    starts = {start for each in segments for _, start in each.segment_leader_epochs}
+    starts |= {start for _, start in history}
+    starts.add(at_least)
+    for offset in sorted(starts):
+        if at_least <= offset < end and (
+            remote.segment_for(epoch_of_offset(history, offset), offset) is not None
+        ):
+            return offset
+    return end
+
+
+def _from_start(history: EpochHistory, start: int) -> list[tuple[int, int]]:
+    """The history of the offsets from `start` on; the epoch of `start` begins there."""
+    epoch = epoch_of_offset(history, start)
+    later = [(each, first) for each, first in history if first > start]
+    return [(epoch, start), *later] if epoch >= 0 else later

@@ -1,0 +1,153 @@
+"""From a survey of a tier to the plan of the cluster that comes back from it.
+
+Beside the manifests two small objects are read for each partition, those of its tail segment: the
+epoch history, which decides what belongs to the log, and the state of the producers at its end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...clients.kafka_uuid import uuid_to_string
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
+from ...storage.producer_snapshot import CorruptSnapshotError, decode_snapshot
+from ..manifest import Manifest
+from ..object_keys import MANIFEST_SUFFIX, object_key
+from ..remote_storage import IndexType
+from .in_parallel import in_parallel
+from .lineage_choice import Lineage, after_last_hole, choose_lineage, tail_of
+from .rebuild_plan import (
+    PlannedPartition,
+    PlannedTopic,
+    description_of,
+    newest_topics,
+    planned_topic,
+)
+from .tier_survey import (
+    WORKERS,
+    DamagedPartError,
+    Finding,
+    Survey,
+    TierReader,
+    read_part,
+)
+
+
+@dataclass(slots=True)
+class RebuildPlan:
+    """What comes back, and what a person should know about it."""
+
+    topics: list[PlannedTopic] = field(default_factory=list[PlannedTopic])
+    findings: list[Finding] = field(default_factory=list[Finding])
+
+    @property
+    def has_trouble(self) -> bool:
+        return any(each.is_trouble for each in self.findings)
+
+    @property
+    def next_producer_id(self) -> int:
+        """Above every producer id that any partition remembers."""
+        return 1 + max(
+            (
+                entry.producer_id
+                for topic in self.topics
+                for partition in topic.partitions.values()
+                for entry in decode_snapshot(partition.producer_snapshot)
+            ),
+            default=-1,
+        )
+
+
+async def plan_rebuild(tier: TierReader, survey: Survey, *, skip_holes: bool) -> RebuildPlan:
+    """Decide what comes back. Raises RemoteStorageError if the store does not answer.
+
+    A partition with a hole is trouble, unless `skip_holes` says that it may begin after its last.
+    """
+    plan = RebuildPlan(findings=list(survey.findings))
+    names = newest_topics(survey.manifests.values())
+    for name, topic_id in names.outlived:
+        plan.findings.append(
+            Finding(
+                f"{name} {uuid_to_string(topic_id)}",
+                "a younger topic of that name is in the tier",
+                "it is left out; `tierlog tier scrub --unknown-partitions` removes its objects",
+                is_trouble=False,
+            )
+        )
+    partitions = {
+        partition: manifests
+        for partition, manifests in survey.partitions().items()
+        if names.by_name[partition.topic] == partition.topic_id
+    }
+    planned: dict[TopicIdPartition, PlannedPartition] = {}
+
+    async def decide(partition: TopicIdPartition) -> None:
+        found = await _plan_partition(tier, partitions[partition], plan, skip_holes=skip_holes)
+        if found is not None:
+            planned[partition] = found
+
+    await in_parallel(partitions, decide, WORKERS)
+    for name, topic_id in sorted(names.by_name.items()):
+        own = {each: partitions[each] for each in partitions if each.topic_id == topic_id}
+        manifests = [manifest for each in own.values() for manifest in each]
+        topic = planned_topic(
+            name,
+            topic_id,
+            description_of(manifests),
+            {each.partition: planned[each] for each in own if each in planned},
+        )
+        plan.topics.append(topic)
+        if not topic.is_config_known:
+            plan.findings.append(
+                Finding(
+                    name,
+                    "no manifest tells the topic's configuration",
+                    "it comes back tiered and kept for ever; set retention.ms and the rest anew",
+                    is_trouble=False,
+                )
+            )
+    plan.findings.sort()
+    return plan
+
+
+async def _plan_partition(
+    tier: TierReader, manifests: Sequence[Manifest], plan: RebuildPlan, *, skip_holes: bool
+) -> PlannedPartition | None:
+    """None, with a finding, if the partition cannot come back."""
+    segments = [manifest.metadata for manifest in manifests]
+    tail = tail_of(segments)
+    manifest = next(each for each in manifests if each.metadata is tail)
+    try:
+        history = parse_epochs(await read_part(tier, manifest, IndexType.LEADER_EPOCH.value))
+        snapshot = await read_part(tier, manifest, IndexType.PRODUCER_SNAPSHOT.value)
+        decode_snapshot(snapshot)
+    except (MalformedCheckpointError, CorruptSnapshotError, DamagedPartError) as error:
+        where = object_key(tail, MANIFEST_SUFFIX)
+        advice = "restore the object from a backup of the bucket, or remove the segment"
+        plan.findings.append(Finding(where, str(error), advice))
+        return None
+    lineage = choose_lineage(segments, history)
+    _tell(lineage, plan, skip_holes=skip_holes)
+    return PlannedPartition(after_last_hole(lineage) if skip_holes else lineage, snapshot)
+
+
+def _tell(lineage: Lineage, plan: RebuildPlan, *, skip_holes: bool) -> None:
+    where = str(lineage.topic_id_partition.topic_partition)
+    for hole in lineage.holes:
+        advice = (
+            "the partition begins after it"
+            if skip_holes
+            else "restore the segments from a backup, or give them and all before up: --skip-holes"
+        )
+        problem = f"no segment holds the offsets {hole}"
+        plan.findings.append(Finding(where, problem, advice, is_trouble=not skip_holes))
+    if lineage.left_out:
+        plan.findings.append(
+            Finding(
+                where,
+                f"{len(lineage.left_out)} segments are of a branch that an election cut off, or "
+                "copies of what others hold",
+                "they are left out; `tierlog tier scrub` removes their objects afterwards",
+                is_trouble=False,
+            )
+        )

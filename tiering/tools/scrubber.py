@@ -1,0 +1,84 @@
+"""The scrub of a tier: looks for orphans and removes them (`orphans.py` has the rules).
+
+The command line looks twice at the metadata in one run; a broker that scrubs now and then looks
+once each time and removes what the look before has found as well. The store is asked for a listing
+and for removals, nothing else; a removal that fails is taken up by the next look.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.remote_log import RemoteLog
+from ..tier_store import TierObject
+from .in_parallel import in_parallel
+from .orphans import Looks, Orphan, find_orphans
+from .stored_segments import Listing, sort_out
+
+_WORKERS = 8
+
+Metadata = Callable[[], Awaitable[Mapping[TopicIdPartition, RemoteLog]]]
+"""Reads the metadata topic to its end. Raises KafkaError if that cannot be done completely."""
+
+
+class TierCleaner(Protocol):
+    """What a scrub needs of `TierFileSystem`."""
+
+    async def list(self, prefix: str = "") -> list[TierObject]: ...
+
+    async def remove(self, key: str) -> None: ...
+
+
+class Look(NamedTuple):
+    """What one look at the tier has found."""
+
+    listing: Listing
+    orphans: list[Orphan]
+    """All of them, old enough or not."""
+    ripe: list[Orphan]
+    """Those that may be removed now."""
+
+
+class Scrubber:
+    """Looks again and again at one tier."""
+
+    def __init__(
+        self,
+        tier: TierCleaner,
+        metadata: Metadata,
+        wall_clock_ms: Callable[[], int],
+        grace_ms: int,
+        *,
+        unknown_partitions: bool = False,
+    ) -> None:
+        self._tier = tier
+        self._metadata = metadata
+        self._wall_clock_ms = wall_clock_ms
+        self._looks = Looks(grace_ms)
+        self._unknown_partitions = unknown_partitions
+
+    async def look(self) -> Look:
+        """List, read the metadata, compare. Raises RemoteStorageError, KafkaError."""
+        listing = sort_out(await self._tier.list())
+        return await self.look_again(listing)
+
+    async def look_again(self, listing: Listing) -> Look:
+        """Compare a listing with the metadata as it is now. Raises KafkaError."""
+        orphans = find_orphans(listing, await self._metadata())
+        removable = [
+            each for each in orphans if each.is_of_known_partition or self._unknown_partitions
+        ]
+        return Look(listing, orphans, self._looks.ripe(removable, self._wall_clock_ms()))
+
+    async def remove(self, orphans: list[Orphan]) -> int:
+        """Remove orphans; how many objects that was. Raises RemoteStorageError."""
+        removed = 0
+
+        async def remove_one(orphan: Orphan) -> None:
+            nonlocal removed
+            for each in orphan.objects:
+                await self._tier.remove(each.key)
+                removed += 1
+
+        await in_parallel(orphans, remove_one, _WORKERS)
+        return removed

@@ -1,0 +1,222 @@
+"""Whether a segment in the tier is what its manifest says, byte for byte and record for record.
+
+The log is read once, front to back, a few megabytes at a time; a piece of it and one batch that
+spans two pieces are all that is in memory. On the way:
+
+- size and CRC32C of each object are those of the manifest;
+- each batch has its own CRC right, its offsets go on where the one before ended, and its leader
+  epoch is the one that the manifest gives its offsets;
+- each entry of the offset index points to the beginning of a batch, at or below its offset; entries
+  of the time index ascend and promise no record that is younger than all are;
+- aborted transactions end within the segment, the producers' snapshot is one, and the epoch
+  history tells the same of the segment's offsets as its manifest does.
+
+A gap between two batches is a note and no trouble: a topic that was compacted once has them.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from ...clients.errors import KafkaError
+from ...clients.record.batch import BATCH_OVERHEAD, RecordBatch, batches
+from ...clients.record.checksum import crc32c
+from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
+from ...storage.producer_snapshot import CorruptSnapshotError, decode_snapshot
+from ...storage.remote_lineage import epoch_of_offset
+from ...storage.remote_segment import RemoteLogSegmentMetadata
+from ..manifest import Manifest
+from ..object_keys import LOG_SUFFIX, object_key
+from ..remote_storage import IndexType
+from .tier_survey import DamagedPartError, Finding, TierReader, read_part
+
+PIECE_BYTES = 4 * 1024 * 1024
+
+_OFFSET_ENTRY = Struct(">ii")
+_TIME_ENTRY = Struct(">qi")
+_TXN_ENTRY = Struct(">hqqqq")
+_RESTORE = "restore the object from a backup of the bucket, or give the segment's records up"
+
+
+class _Problem(NamedTuple):
+    text: str
+    is_trouble: bool = True
+
+
+class BatchWalk:
+    """Follows the batches of one segment, in order, and says what is wrong with them."""
+
+    def __init__(self, segment: RemoteLogSegmentMetadata, offset_index: bytes) -> None:
+        self._segment = segment
+        self._expected = segment.start_offset
+        self._entries = list(_OFFSET_ENTRY.iter_unpack(_whole_entries(offset_index, 8)))
+        self._next_entry = 0
+        self._position = 0
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> Iterator[_Problem]:
+        """The next bytes of the log. After a batch that cannot be one there is nothing to follow.
+
+        Raises KafkaError then.
+        """
+        content = self._rest + piece if self._rest else piece
+        used = 0
+        for batch in batches(content):
+            yield from self._batch(batch)
+            used += batch.size_in_bytes
+            self._position += batch.size_in_bytes
+        self._rest = content[used:]
+
+    def end(self) -> Iterator[_Problem]:
+        """There are no more bytes."""
+        if self._rest:
+            yield _Problem(f"the log ends within a batch, at position {self._position}")
+        elif self._expected != self._segment.end_offset + 1:
+            yield _Problem(
+                f"the log ends before offset {self._expected} and not after "
+                f"{self._segment.end_offset}",
+                is_trouble=self._expected > self._segment.end_offset + 1,
+            )
+        if self._next_entry < len(self._entries):
+            yield _Problem("the offset index points beyond the end of the log")
+
+    def _batch(self, batch: RecordBatch) -> Iterator[_Problem]:
+        where = f"the batch at offset {batch.base_offset}"
+        if batch.size_in_bytes < BATCH_OVERHEAD or not batch.crc_is_valid():
+            yield _Problem(f"{where} does not match its CRC")
+        if batch.base_offset < self._expected or batch.last_offset_delta < 0:
+            yield _Problem(f"{where} comes where {self._expected} should")
+        elif batch.base_offset > self._expected:
+            gap = f"no record at the offsets {self._expected} to {batch.base_offset - 1}"
+            yield _Problem(f"{gap} (a topic that was compacted once may have such gaps)", False)
+        epoch = epoch_of_offset(self._segment.segment_leader_epochs, batch.last_offset)
+        if batch.partition_leader_epoch != epoch:
+            yield _Problem(f"{where} is of epoch {batch.partition_leader_epoch}, not {epoch}")
+        yield from self._index_entries(batch)
+        self._expected = batch.next_offset
+
+    def _index_entries(self, batch: RecordBatch) -> Iterator[_Problem]:
+        while self._next_entry < len(self._entries):
+            relative, position = self._entries[self._next_entry]
+            if position > self._position:
+                return
+            self._next_entry += 1
+            offset = self._segment.start_offset + relative
+            if position < self._position:
+                yield _Problem(f"the offset index points into the midst of a batch, at {position}")
+            elif offset < batch.base_offset:
+                yield _Problem(f"the offset index looks for {offset} behind it, at {position}")
+
+
+def _whole_entries(content: bytes, size: int) -> bytes:
+    return content[: len(content) - len(content) % size]
+
+
+async def check_segment(tier: TierReader, manifest: Manifest) -> list[Finding]:
+    """Read a segment whole. Raises RemoteStorageError if the store does not answer."""
+    metadata = manifest.metadata
+    findings: list[Finding] = []
+
+    def tell(suffix: str, problem: _Problem) -> None:
+        advice = _RESTORE if problem.is_trouble else "nothing needs to be done"
+        key = object_key(metadata, suffix)
+        findings.append(Finding(key, problem.text, advice, problem.is_trouble))
+
+    parts: dict[str, bytes] = {}
+    for suffix in manifest.parts:
+        if suffix == LOG_SUFFIX:
+            continue
+        try:
+            parts[suffix] = await read_part(tier, manifest, suffix)
+        except DamagedPartError as error:
+            tell(suffix, _Problem(str(error)))
+            continue
+        for problem in _check_part(metadata, suffix, parts[suffix]):
+            tell(suffix, problem)
+    async for problem in _check_log(tier, manifest, parts.get(IndexType.OFFSET.value, b"")):
+        tell(LOG_SUFFIX, problem)
+    return findings
+
+
+async def _check_log(
+    tier: TierReader, manifest: Manifest, offset_index: bytes
+) -> AsyncIterator[_Problem]:
+    part = manifest.parts[LOG_SUFFIX]
+    key = object_key(manifest.metadata, LOG_SUFFIX)
+    walk: BatchWalk | None = BatchWalk(manifest.metadata, offset_index)
+    crc = 0
+    for start in range(0, part.size, PIECE_BYTES):
+        piece = await tier.read(key, start, min(start + PIECE_BYTES, part.size))
+        crc = crc32c(piece, crc)
+        if walk is not None:
+            try:
+                for problem in walk.feed(piece):
+                    yield problem
+            except KafkaError as error:
+                yield _Problem(f"the log cannot be followed any further: {error.message}")
+                walk = None
+    if walk is not None:
+        for problem in walk.end():
+            yield problem
+    if crc != part.crc:
+        yield _Problem("the log does not match the CRC32C of its manifest")
+
+
+def _check_part(
+    metadata: RemoteLogSegmentMetadata, suffix: str, content: bytes
+) -> Iterator[_Problem]:
+    if suffix == IndexType.OFFSET.value:
+        yield from _ascending(content, _OFFSET_ENTRY, "offset index")
+    elif suffix == IndexType.TIMESTAMP.value:
+        yield from _ascending(content, _TIME_ENTRY, "time index")
+        yield from _times(metadata, content)
+    elif suffix == IndexType.TRANSACTION.value:
+        yield from _transactions(metadata, content)
+    elif suffix == IndexType.PRODUCER_SNAPSHOT.value:
+        try:
+            decode_snapshot(content)
+        except CorruptSnapshotError as error:
+            yield _Problem(str(error))
+    elif suffix == IndexType.LEADER_EPOCH.value:
+        yield from _epochs(metadata, content)
+
+
+def _ascending(content: bytes, entry: Struct, name: str) -> Iterator[_Problem]:
+    if len(content) % entry.size:
+        yield _Problem(f"the {name} has {len(content)} bytes, no multiple of {entry.size}")
+    previous = (-1, -1)
+    for fields in entry.iter_unpack(_whole_entries(content, entry.size)):
+        if fields[0] <= previous[0] or fields[1] < previous[1]:
+            yield _Problem(f"the entries of the {name} do not ascend")
+            return
+        previous = fields
+
+
+def _times(metadata: RemoteLogSegmentMetadata, content: bytes) -> Iterator[_Problem]:
+    length = metadata.end_offset - metadata.start_offset
+    for timestamp, relative in _TIME_ENTRY.iter_unpack(_whole_entries(content, _TIME_ENTRY.size)):
+        if timestamp > metadata.max_timestamp_ms or not 0 <= relative <= length:
+            yield _Problem("the time index tells of a record that the segment cannot have")
+            return
+
+
+def _transactions(metadata: RemoteLogSegmentMetadata, content: bytes) -> Iterator[_Problem]:
+    if len(content) % _TXN_ENTRY.size:
+        yield _Problem(f"the transaction index has {len(content)} bytes")
+    whole = _whole_entries(content, _TXN_ENTRY.size)
+    for _, _, first, last, _ in _TXN_ENTRY.iter_unpack(whole):
+        if not (first <= last and metadata.start_offset <= last <= metadata.end_offset):
+            yield _Problem(f"an aborted transaction ends at {last}, outside the segment")
+            return
+
+
+def _epochs(metadata: RemoteLogSegmentMetadata, content: bytes) -> Iterator[_Problem]:
+    try:
+        history = parse_epochs(content)
+    except MalformedCheckpointError as error:
+        yield _Problem(str(error))
+        return
+    epochs = metadata.segment_leader_epochs
+    is_same = all(epoch_of_offset(history, start) == epoch for epoch, start in epochs)
+    if not is_same or epoch_of_offset(history, metadata.end_offset) != epochs[-1][0]:
+        yield _Problem("the epoch history tells of other leaders than the manifest does")

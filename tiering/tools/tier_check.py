@@ -1,0 +1,122 @@
+"""Whether a tier is whole: every segment by itself, all of them together, and the metadata.
+
+What the segments say together is decided as a rebuild would decide it (`lineage_choice.py`): holes
+in a partition are trouble, branches that an election cut off are worth a note. Against the metadata
+topic, if it was read: each segment that it calls finished must be there as it describes it.
+"""
+
+from collections.abc import Mapping
+
+from ...clients.kafka_uuid import uuid_to_string
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
+from ...storage.remote_log import RemoteLog
+from ...storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..manifest import Manifest
+from ..object_keys import MANIFEST_SUFFIX, object_key
+from ..remote_storage import IndexType
+from .in_parallel import in_parallel
+from .lineage_choice import Lineage, choose_lineage, tail_of
+from .segment_check import check_segment
+from .tier_survey import DamagedPartError, Finding, Progress, Survey, TierReader, read_part
+
+WORKERS = 4
+"""Segments that are read at once; each has a piece of its log in memory."""
+
+
+async def check_segments(tier: TierReader, survey: Survey, progress: Progress) -> list[Finding]:
+    """Read every whole segment. Raises RemoteStorageError if the store does not answer."""
+    findings: list[Finding] = []
+    done = 0
+
+    async def check(manifest: Manifest) -> None:
+        nonlocal done
+        findings.extend(await check_segment(tier, manifest))
+        done += 1
+        progress(done, len(survey.manifests))
+
+    await in_parallel(survey.manifests.values(), check, WORKERS)
+    return sorted(findings)
+
+
+async def check_lineages(tier: TierReader, survey: Survey) -> list[Finding]:
+    """Whether the segments of each partition make one log without a hole."""
+    findings: list[Finding] = []
+    for manifests in survey.partitions().values():
+        segments = [manifest.metadata for manifest in manifests]
+        tail = tail_of(segments)
+        manifest = next(each for each in manifests if each.metadata is tail)
+        try:
+            history = parse_epochs(await read_part(tier, manifest, IndexType.LEADER_EPOCH.value))
+        except (DamagedPartError, MalformedCheckpointError):
+            # Told where the segment itself is checked.
+            continue
+        findings.extend(lineage_findings(choose_lineage(segments, history)))
+    return findings
+
+
+def lineage_findings(lineage: Lineage) -> list[Finding]:
+    """What is to be said of a partition's segments together."""
+    where = str(lineage.topic_id_partition)
+    found = [
+        Finding(
+            where,
+            f"no segment holds the offsets {hole}",
+            "restore the missing segments from a backup of the bucket",
+        )
+        for hole in lineage.holes
+    ]
+    found += [
+        Finding(
+            object_key(each, MANIFEST_SUFFIX),
+            "the segment is of a branch that an election cut off, or a copy of what others hold",
+            "nothing needs to be done: retention removes it",
+            is_trouble=False,
+        )
+        for each in lineage.left_out
+    ]
+    return found
+
+
+def metadata_findings(survey: Survey, known: Mapping[TopicIdPartition, RemoteLog]) -> list[Finding]:
+    """What the metadata topic and the objects say of one another."""
+    found: list[Finding] = []
+    for remote in known.values():
+        for told in remote.segments():
+            if told.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+                continue
+            key = object_key(told, MANIFEST_SUFFIX)
+            manifest = survey.manifests.get(told.id)
+            if manifest is None:
+                problem = "the metadata says that the segment is whole, and it is not"
+                found.append(Finding(key, problem, "restore its objects from a backup"))
+            elif differs := _differences(told, manifest.metadata):
+                problem = f"the manifest and the metadata differ in {', '.join(differs)}"
+                found.append(Finding(key, problem, "one of them was changed: compare a backup"))
+    for stored in survey.listing.segments.values():
+        its_log = known.get(stored.topic_id_partition)
+        if its_log is None or its_log.segment(stored.segment_id) is None:
+            segment = uuid_to_string(stored.segment_id)
+            found.append(
+                Finding(
+                    stored.stem,
+                    f"the metadata does not know the segment {segment}",
+                    "`tierlog tier scrub` removes its objects",
+                    is_trouble=False,
+                )
+            )
+    return sorted(found)
+
+
+_COMPARED = (
+    "start_offset",
+    "end_offset",
+    "segment_size_bytes",
+    "max_timestamp_ms",
+    "segment_leader_epochs",
+    "txn_index_empty",
+)
+
+
+def _differences(told: RemoteLogSegmentMetadata, written: RemoteLogSegmentMetadata) -> list[str]:
+    return [name for name in _COMPARED if getattr(told, name) != getattr(written, name)]

@@ -1,0 +1,153 @@
+"""What `tierlog tier ls` shows: the partitions of a tier, their offsets, sizes and states.
+
+A segment's state is what the metadata topic says of it, if that was read. Seen from the bucket
+alone it is `whole` (a manifest, and all that the manifest names) or `incomplete`, and a segment
+that the topic knows nothing of is `unknown`.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...clients.kafka_uuid import uuid_to_string
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.remote_log import RemoteLog
+from ...storage.remote_segment import RemoteLogSegmentMetadata
+from .stored_segments import StoredSegment
+from .tier_survey import Survey
+
+WHOLE = "whole"
+INCOMPLETE = "incomplete"
+UNKNOWN = "unknown"
+"""The bucket has it, the metadata topic does not."""
+GONE = "without objects"
+"""The metadata topic has it, the bucket does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSegment:
+    """One attempt to copy a segment."""
+
+    segment_id: str
+    start_offset: int
+    end_offset: int | None
+    """None where neither a manifest nor the metadata tells."""
+    leader_epochs: tuple[tuple[int, int], ...]
+    nbytes: int
+    """All its objects together."""
+    state: str
+    key: str
+
+    def fields(self) -> dict[str, object]:
+        """For machines."""
+        return {
+            "segment_id": self.segment_id,
+            "start_offset": self.start_offset,
+            "end_offset": self.end_offset,
+            "leader_epochs": [list(each) for each in self.leader_epochs],
+            "bytes": self.nbytes,
+            "state": self.state,
+            "key": self.key,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPartition:
+    """One partition of one incarnation of a topic."""
+
+    topic_id_partition: TopicIdPartition
+    segments: list[ListedSegment] = field(default_factory=list[ListedSegment])
+
+    @property
+    def start_offset(self) -> int:
+        return min(each.start_offset for each in self.segments)
+
+    @property
+    def end_offset(self) -> int | None:
+        return max(
+            (each.end_offset for each in self.segments if each.end_offset is not None),
+            default=None,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in self.segments)
+
+    @property
+    def states(self) -> str:
+        """How many segments are in each state."""
+        counted = Counter(each.state for each in self.segments)
+        return ", ".join(f"{count} {state}" for state, count in sorted(counted.items()))
+
+    def fields(self) -> dict[str, object]:
+        """For machines."""
+        topic_id, topic, partition = self.topic_id_partition
+        return {
+            "topic": topic,
+            "topic_id": uuid_to_string(topic_id),
+            "partition": partition,
+            "start_offset": self.start_offset,
+            "end_offset": self.end_offset,
+            "bytes": self.nbytes,
+            "segments": [each.fields() for each in self.segments],
+        }
+
+
+def list_contents(
+    survey: Survey, known: Mapping[TopicIdPartition, RemoteLog] | None
+) -> list[ListedPartition]:
+    """The partitions by topic and number, their segments by start offset.
+
+    `known` is the metadata topic; None if it was not read.
+    """
+    partitions: dict[TopicIdPartition, ListedPartition] = {}
+
+    def add(partition: TopicIdPartition, segment: ListedSegment) -> None:
+        partitions.setdefault(partition, ListedPartition(partition)).segments.append(segment)
+
+    for stored in survey.listing.segments.values():
+        add(stored.topic_id_partition, _stored(stored, survey, known))
+    for partition, remote in (known or {}).items():
+        for metadata in remote.segments():
+            if metadata.id not in survey.listing.segments:
+                add(partition, _without_objects(metadata))
+    listed = sorted(
+        partitions.values(), key=lambda each: (*each.topic_id_partition[1:], each.nbytes)
+    )
+    for each in listed:
+        each.segments.sort(key=lambda segment: (segment.start_offset, segment.segment_id))
+    return listed
+
+
+def _stored(
+    stored: StoredSegment, survey: Survey, known: Mapping[TopicIdPartition, RemoteLog] | None
+) -> ListedSegment:
+    manifest = survey.manifests.get(stored.segment_id)
+    metadata = None if manifest is None else manifest.metadata
+    state = INCOMPLETE if manifest is None else WHOLE
+    if known is not None:
+        remote = known.get(stored.topic_id_partition)
+        told = None if remote is None else remote.segment(stored.segment_id)
+        metadata = told or metadata
+        state = UNKNOWN if told is None else told.state.name
+    return ListedSegment(
+        uuid_to_string(stored.segment_id),
+        stored.start_offset,
+        None if metadata is None else metadata.end_offset,
+        () if metadata is None else metadata.segment_leader_epochs,
+        stored.nbytes,
+        state,
+        stored.stem,
+    )
+
+
+def _without_objects(metadata: RemoteLogSegmentMetadata) -> ListedSegment:
+    return ListedSegment(
+        uuid_to_string(metadata.id),
+        metadata.start_offset,
+        metadata.end_offset,
+        metadata.segment_leader_epochs,
+        0,
+        f"{metadata.state.name} {GONE}",
+        "",
+    )

@@ -1,0 +1,142 @@
+"""Reading a tier from outside: list it, read its manifests, say what does not fit together.
+
+Manifests are read a few at a time, so even a bucket with a million segments is read in bounded
+memory but for what is kept of each of them. What cannot be read is told as a finding and left out;
+an unreachable store is an error, never an empty tier.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from ...clients.kafka_uuid import Uuid
+from ...clients.record.checksum import crc32c
+from ...clients.topic_partition import TopicIdPartition
+from ..manifest import Manifest, decode_manifest
+from ..object_keys import MANIFEST_SUFFIX, object_key
+from ..remote_storage import Failure, RemoteStorageError
+from ..tier_store import TierObject
+from .in_parallel import in_parallel
+from .stored_segments import Listing, StoredSegment, missing_parts, sort_out
+
+WORKERS = 16
+"""Requests to the store at once."""
+
+Progress = Callable[[int, int], None]
+"""Told how much of how much is done."""
+
+
+class TierReader(Protocol):
+    """The reading half of `TierFileSystem`."""
+
+    async def read(self, key: str, start: int | None = None, end: int | None = None) -> bytes: ...
+
+    async def list(self, prefix: str = "") -> list[TierObject]: ...
+
+
+class Finding(NamedTuple):
+    """Something that is not as it should be: which object, what it is, what to do."""
+
+    key: str
+    problem: str
+    advice: str
+    is_trouble: bool = True
+    """False for what is worth knowing and harms nobody."""
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.problem}; {self.advice}"
+
+
+@dataclass(slots=True)
+class Survey:
+    """A tier as its listing and its manifests tell it."""
+
+    listing: Listing
+    manifests: dict[Uuid, Manifest] = field(default_factory=dict[Uuid, Manifest])
+    """Of whole segments only, by segment id."""
+    findings: list[Finding] = field(default_factory=list[Finding])
+
+    def partitions(self) -> dict[TopicIdPartition, list[Manifest]]:
+        """The whole segments of each partition, by start offset."""
+        found: dict[TopicIdPartition, list[Manifest]] = {}
+        for manifest in self.manifests.values():
+            found.setdefault(manifest.metadata.topic_id_partition, []).append(manifest)
+        for manifests in found.values():
+            manifests.sort(key=lambda each: (each.metadata.start_offset, each.metadata.end_offset))
+        return dict(sorted(found.items(), key=lambda item: item[0][1:]))
+
+
+class DamagedPartError(Exception):
+    """A part of a segment is not what its manifest says."""
+
+
+async def read_part(tier: TierReader, manifest: Manifest, suffix: str) -> bytes:
+    """A small part of a segment, checked. Raises DamagedPartError, RemoteStorageError."""
+    try:
+        content = await tier.read(object_key(manifest.metadata, suffix))
+    except RemoteStorageError as error:
+        if error.failure is Failure.NOT_FOUND:
+            raise DamagedPartError(f"{suffix} is missing") from error
+        raise
+    part = manifest.parts.get(suffix)
+    if part is None or part.size != len(content) or part.crc != crc32c(content):
+        raise DamagedPartError(f"{suffix} is not what the manifest says")
+    return content
+
+
+def _no_progress(_done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+async def survey_tier(
+    tier: TierReader, progress: Progress = _no_progress, workers: int = WORKERS
+) -> Survey:
+    """List a tier and read every manifest. Raises RemoteStorageError if the store does not answer.
+
+    Segments without a manifest are no finding: one may be on its way just now.
+    """
+    survey = Survey(sort_out(await tier.list()))
+    whole = [each for each in survey.listing.segments.values() if each.has_manifest]
+    done = 0
+
+    async def look(segment: StoredSegment) -> None:
+        nonlocal done
+        await _read_manifest(tier, segment, survey)
+        done += 1
+        progress(done, len(whole))
+
+    await in_parallel(whole, look, workers)
+    # In the order of the listing, whichever answer came first.
+    survey.manifests = {
+        each.segment_id: survey.manifests[each.segment_id]
+        for each in whole
+        if each.segment_id in survey.manifests
+    }
+    survey.findings.sort()
+    return survey
+
+
+async def _read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey) -> None:
+    key = segment.key(MANIFEST_SUFFIX)
+    try:
+        manifest = decode_manifest(await tier.read(key))
+    except RemoteStorageError as error:
+        if error.failure is Failure.NOT_FOUND:
+            # Deleted since the listing.
+            return
+        if error.failure is not Failure.BROKEN:
+            raise
+        problem = f"the manifest cannot be read ({error})"
+        survey.findings.append(Finding(key, problem, _RESTORE))
+        return
+    if object_key(manifest.metadata, MANIFEST_SUFFIX) != key:
+        survey.findings.append(Finding(key, "the manifest is of another segment", _RESTORE))
+        return
+    missing = missing_parts(manifest, segment.objects)
+    if missing:
+        survey.findings.append(Finding(key, ", ".join(missing), _RESTORE))
+        return
+    survey.manifests[segment.segment_id] = manifest
+
+
+_RESTORE = "restore the object from a backup of the bucket, or give the segment's records up"
