@@ -1,117 +1,21 @@
-"""Fetches and offset queries that need the remote tier (pitfalls of KIP-405's readers).
-
-    REMOTE TIER   offsets 0..2      LOCAL LOG   offsets 3..
-
-The tier here is played by `SlowTier`: what it takes and what it answers is the story's to decide.
-"""
+"""Fetches that need the remote tier (pitfalls of KIP-405's readers)."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
 
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.fetch_data import FetchParams, FetchPartitionResult
-from tierlog.replication.offset_lookup import OffsetQuery, OffsetResult
-from tierlog.storage.fetch_data import (
-    FetchIsolation,
-    RemoteRead,
-    RemoteTimestampLookup,
-    TimestampAndOffset,
-)
+from tierlog.replication.cluster_image import ClusterDelta
+from tierlog.replication.fetch_data import FetchParams
+from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.transaction_index import AbortedTxn
-from tierlog.tests.replication.broker_node import (
-    BrokerNode,
-    batch_of,
-    broker_node,
-    codes,
-    values_in,
-)
+from tierlog.tests.replication.broker_node import BrokerNode, codes, values_in
 from tierlog.tests.replication.node import creation, delete
-from tierlog.tests.simulation.disk import SimulatedDisk
-from tierlog.tests.simulation.files import SimulatedFiles
-from tierlog.tests.simulation.loop import SimulatedLoop, simulate
-from tierlog.tiering.remote_log_manager import LeaderPartition
-from tierlog.tiering.remote_log_reader import RemoteFetchResult
+from tierlog.tests.replication.slow_tier import SlowTier, fetch, with_tier
 
 
-class SlowTier:
-    """A remote tier that takes its time and answers as it is told."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[int, float] = {}
-        self.errors: dict[int, Exception] = {}
-        self.reads: list[RemoteRead] = []
-        self.finished = 0
-        self.is_fetch_throttled = False
-        self.leaders: list[LeaderPartition] = []
-        self.stopped: list[tuple[TopicIdPartition, bool]] = []
-
-    async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
-        self.reads.append(remote_read)
-        partition = remote_read.topic_id_partition.partition
-        await asyncio.sleep(self.seconds.get(partition, 0.01))
-        self.finished += 1
-        error = self.errors.get(partition)
-        if error is not None:
-            raise error
-        aborted = [AbortedTxn(7, 0, 1, 2)]
-        is_committed = remote_read.isolation is FetchIsolation.TXN_COMMITTED
-        return RemoteFetchResult(
-            bytes(batch_of(b"remote %d" % partition)), aborted if is_committed else None
-        )
-
-    async def offset_for_timestamp(
-        self, lookup: RemoteTimestampLookup
-    ) -> TimestampAndOffset | None:
-        await asyncio.sleep(0.01)
-        if lookup.timestamp == 13:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The tier is away.")
-        if lookup.timestamp > 1_002:
-            return lookup.local_result
-        return TimestampAndOffset(1_001, 1, 0)
-
-    def on_leadership_change(
-        self, leaders: Sequence[LeaderPartition], followers: Sequence[TopicIdPartition]
-    ) -> None:
-        self.leaders += leaders
-
-    def stop_partitions(self, partitions: Sequence[TopicIdPartition], delete: bool) -> None:
-        self.stopped += [(partition, delete) for partition in partitions]
-
-
-Story = Callable[[BrokerNode, SlowTier], Coroutine[object, object, None]]
-
-
-def with_tier(story: Story, partitions: int = 3) -> None:
-    """A broker with a tiered topic t, of which offsets 0 to 2 are in the tier alone."""
-
-    async def whole(loop: SimulatedLoop) -> None:
-        tier = SlowTier()
-        async with broker_node(loop, SimulatedFiles(SimulatedDisk()), tier) as node:
-            configs = {"remote.storage.enable": "true"}
-            request = creation("t", partitions=partitions, configs=configs)
-            response = await node.controller.create_topics(request)
-            assert response.topics[0].error_code == 0
-            for partition in range(partitions):
-                node.append("t", b"a", b"b", b"c", partition=partition)
-                node.append("t", b"local", partition=partition)
-                log = node.replicas.partition(TopicPartition("t", partition)).log
-                log.increment_local_log_start_offset(3)
-            await story(node, tier)
-
-    simulate(whole)
-
-
-async def fetch(
-    node: BrokerNode, *offsets: int, params: FetchParams | None = None
-) -> list[FetchPartitionResult]:
-    asked = [node.asked("t", offset, partition=n) for n, offset in enumerate(offsets)]
-    outcome = node.replicas.fetch(params or FetchParams(), asked)
-    return outcome if isinstance(outcome, list) else await outcome
-
-
+@pytest.mark.scenario("4.6")
+@pytest.mark.scenario("8.1")
 def test_all_remote_partitions_of_a_fetch_are_read_at_the_same_time() -> None:
     async def story(node: BrokerNode, tier: SlowTier) -> None:
         loop = asyncio.get_running_loop()
@@ -138,6 +42,8 @@ def test_local_and_remote_partitions_are_answered_together() -> None:
     with_tier(story)
 
 
+@pytest.mark.scenario("4.6")
+@pytest.mark.scenario("8.1")
 def test_what_is_not_there_in_time_is_answered_as_empty_and_goes_on_being_read() -> None:
     async def story(node: BrokerNode, tier: SlowTier) -> None:
         loop = asyncio.get_running_loop()
@@ -154,6 +60,7 @@ def test_what_is_not_there_in_time_is_answered_as_empty_and_goes_on_being_read()
     with_tier(story)
 
 
+@pytest.mark.scenario("8.1")
 def test_a_client_that_goes_away_does_not_interrupt_the_read() -> None:
     async def story(node: BrokerNode, tier: SlowTier) -> None:
         tier.seconds = {0: 5}
@@ -177,6 +84,7 @@ def test_a_client_that_goes_away_does_not_interrupt_the_read() -> None:
         (ZeroDivisionError("a fault of ours"), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
+@pytest.mark.scenario("4.6")
 def test_a_failed_read_is_an_error_for_its_partition_alone(
     error: Exception, code: ErrorCode
 ) -> None:
@@ -213,6 +121,7 @@ def test_a_remote_read_counts_as_the_bytes_that_it_may_bring() -> None:
     with_tier(story)
 
 
+@pytest.mark.scenario("4.6")
 def test_read_committed_gets_the_aborted_transactions_of_the_tier() -> None:
     async def story(node: BrokerNode, tier: SlowTier) -> None:
         params = FetchParams(isolation=FetchIsolation.TXN_COMMITTED)
@@ -224,6 +133,7 @@ def test_read_committed_gets_the_aborted_transactions_of_the_tier() -> None:
     with_tier(story)
 
 
+@pytest.mark.scenario("8.1")
 def test_a_topic_that_goes_ends_the_wait_for_its_tier() -> None:
     async def story(node: BrokerNode, tier: SlowTier) -> None:
         tier.seconds = {0: 0.4}
@@ -238,6 +148,8 @@ def test_a_topic_that_goes_ends_the_wait_for_its_tier() -> None:
     with_tier(story, partitions=1)
 
 
+@pytest.mark.scenario("8.1")
+@pytest.mark.scenario("3.7")
 def test_a_follower_is_sent_to_the_tier_itself() -> None:
     async def story(node: BrokerNode, tier: SlowTier) -> None:
         params = FetchParams(replica_id=2, isolation=FetchIsolation.LOG_END)
@@ -262,22 +174,116 @@ def test_the_tier_is_told_of_tiered_leaderships_only() -> None:
     with_tier(story, partitions=2)
 
 
-def test_offsets_by_time_look_into_the_tier_first() -> None:
+@pytest.mark.scenario("8.1")
+def test_a_local_error_is_kept_beside_what_the_tier_gives() -> None:
     async def story(node: BrokerNode, tier: SlowTier) -> None:
-        found = await offsets(node, 1_001, -2, -4, 13, 5_000)
-        assert [(one.error, one.offset) for one in found] == [
-            (ErrorCode.NONE, 1),
-            (ErrorCode.NONE, 0),
-            (ErrorCode.NONE, 3),
-            (ErrorCode.KAFKA_STORAGE_ERROR, -1),
-            (ErrorCode.NONE, -1),
-        ]
+        asked = [node.asked("t", 0, partition=n) for n in range(2)]
+        asked[0].current_leader_epoch = 7
+        outcome = node.replicas.fetch(FetchParams(), asked)
+        assert isinstance(outcome, asyncio.Future)
+        results = await outcome
+        assert codes(results) == [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NONE]
+        assert values_in(results[1]) == [b"remote 1"]
+        assert len(tier.reads) == 1
 
     with_tier(story)
 
 
-async def offsets(node: BrokerNode, *timestamps: int) -> list[OffsetResult]:
-    queries = [OffsetQuery(TopicPartition("t", 0), timestamp) for timestamp in timestamps]
-    outcome = node.replicas.list_offsets(queries, FetchIsolation.HIGH_WATERMARK)
-    assert isinstance(outcome, asyncio.Future)
-    return await outcome
+@pytest.mark.scenario("8.1")
+def test_a_directory_that_fails_ends_the_wait() -> None:
+    async def story(node: BrokerNode, tier: SlowTier) -> None:
+        tier.seconds = {0: 0.4}
+        waiting = asyncio.ensure_future(fetch(node, 0))
+        await asyncio.sleep(0.05)
+        node.replicas.on_log_dir_failure(node.log_manager.log_dirs[0])
+        (result,) = await waiting
+        assert result.error is not ErrorCode.NONE
+        assert tier.finished == 0
+
+    with_tier(story, partitions=1)
+
+
+@pytest.mark.scenario("8.1")
+def test_the_wait_can_be_changed_while_the_broker_runs() -> None:
+    """`remote.fetch.max.wait.ms` (KIP-1018), and how often it ran out."""
+
+    async def story(node: BrokerNode, tier: SlowTier) -> None:
+        loop = asyncio.get_running_loop()
+        tier.seconds = {0: 30}
+        node.replicas.wait_for_remote(2_000, 30_000)
+        begin = loop.time()
+        (result,) = await fetch(node, 0)
+        assert 2 <= loop.time() - begin < 2.1
+        assert (result.error, result.high_watermark, result.log_start_offset) == (0, 4, 0)
+        assert values_in(result) == []
+
+    with_tier(story, partitions=1)
+
+
+def test_an_empty_first_partition_does_not_keep_a_large_batch_from_its_reader() -> None:
+    """What may exceed the limits is the first partition that has data (KAFKA-19795)."""
+
+    async def story(node: BrokerNode, tier: SlowTier) -> None:
+        tier.empty = {0}
+        params = FetchParams(max_bytes=10)
+        results = await fetch(node, 0, 0, 0, params=params)
+        assert [values_in(result) for result in results] == [[], [b"remote 1"], []]
+        assert [read.topic_id_partition.partition for read in tier.reads] == [0, 1]
+        tier.errors = {0: KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "away")}
+        asked = [node.asked("t", 0, partition=n, max_bytes=10) for n in range(3)]
+        outcome = node.replicas.fetch(FetchParams(), asked)
+        assert isinstance(outcome, asyncio.Future)
+        results = await outcome
+        assert results[0].error is ErrorCode.KAFKA_STORAGE_ERROR
+        assert [values_in(result) for result in results[1:]] == [[b"remote 1"], []]
+
+    with_tier(story)
+
+
+def test_everything_is_empty_once_and_not_read_for_ever() -> None:
+    async def story(node: BrokerNode, tier: SlowTier) -> None:
+        tier.empty = {0, 1, 2}
+        results = await fetch(node, 0, 0, 0, params=FetchParams(max_bytes=10))
+        assert [values_in(result) for result in results] == [[], [], []]
+        assert len(tier.reads) == 2
+
+    with_tier(story)
+
+
+@pytest.mark.scenario("4.6")
+def test_a_throttled_fetch_waits_and_is_answered_empty_without_an_error() -> None:
+    """KIP-956: its client must not come back at once, and at once, and at once."""
+
+    async def story(node: BrokerNode, tier: SlowTier) -> None:
+        loop = asyncio.get_running_loop()
+        tier.is_fetch_throttled = True
+        begin = loop.time()
+        (result,) = await fetch(node, 0, params=FetchParams(max_wait_ms=700))
+        assert 0.7 <= loop.time() - begin < 0.75
+        assert (result.error, values_in(result), tier.reads) == (ErrorCode.NONE, [], [])
+        results = await fetch(node, 0, 3)
+        assert [values_in(result) for result in results] == [[], [b"local"]]
+        waiting = asyncio.ensure_future(fetch(node, 0, params=FetchParams(max_wait_ms=700)))
+        await asyncio.sleep(0.1)
+        tier.is_fetch_throttled = False
+        (result,) = await waiting
+        assert values_in(result) == [b"remote 0"]
+
+    with_tier(story)
+
+
+def test_a_replica_that_leaves_this_broker_leaves_the_tier_to_those_that_stay() -> None:
+    """Only the end of a topic is the end of its remote data."""
+
+    async def story(node: BrokerNode, tier: SlowTier) -> None:
+        image = node.controller.image
+        delta = ClusterDelta(image)
+        topic_id = image.topics_by_name["t"].topic_id
+        moved = PartitionChangeRecord(
+            partition_id=0, topic_id=topic_id, isr=[99], leader=99, replicas=[99]
+        )
+        delta.replay_all([moved])
+        node.replicas.publish(delta.apply(image.offset + 1, 1), delta)
+        assert [deleted for _, deleted in tier.stopped] == [False]
+
+    with_tier(story, partitions=1)
