@@ -1,5 +1,6 @@
 """What a read from the tier returns, to the batch (scenarios 3.3 to 3.5 and 4.6)."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -37,6 +38,7 @@ def values(result: RemoteFetchResult) -> list[str]:
     ]
 
 
+@pytest.mark.scenario("4.6")
 def test_a_read_begins_with_the_batch_that_holds_the_offset() -> None:
     async def story(partition: RemotePartition) -> None:
         partition.add([(0, 4, 0), (5, 9, 0), (10, 14, 0)])
@@ -46,6 +48,7 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset() -> None:
     on([(0, 0)], story)
 
 
+@pytest.mark.scenario("4.6")
 def test_4_6_the_first_batch_is_returned_whole_if_the_reader_must_make_progress() -> None:
     async def story(partition: RemotePartition) -> None:
         partition.add([(0, 4, 0), (5, 9, 0)])
@@ -92,6 +95,7 @@ def test_a_read_takes_about_a_chunk_however_much_its_reader_allows() -> None:
     on([(0, 0)], story)
 
 
+@pytest.mark.scenario("3.3")
 def test_scenario_3_a_read_stops_where_the_history_leaves_the_segment() -> None:
     async def story(partition: RemotePartition) -> None:
         partition.add([(0, 0, 0), (1, 1, 0)])
@@ -102,6 +106,7 @@ def test_scenario_3_a_read_stops_where_the_history_leaves_the_segment() -> None:
     on([(0, 0), (1, 1)], story)
 
 
+@pytest.mark.scenario("3.4")
 def test_scenario_4_after_an_unclean_election_the_new_branch_answers() -> None:
     async def story(partition: RemotePartition) -> None:
         partition.add([(0, 0, 0), (1, 1, 0), (2, 2, 0)])
@@ -112,6 +117,7 @@ def test_scenario_4_after_an_unclean_election_the_new_branch_answers() -> None:
     on([(0, 0), (1, 1)], story)
 
 
+@pytest.mark.scenario("3.5")
 def test_scenario_5_each_history_reads_its_own_branch() -> None:
     async def old_branch(partition: RemotePartition) -> None:
         partition.add([(0, 1, 0), (2, 3, 0)])
@@ -130,6 +136,7 @@ def test_scenario_5_each_history_reads_its_own_branch() -> None:
     on([(0, 0), (1, 2)], new_branch)
 
 
+@pytest.mark.scenario("4.6")
 def test_4_6_an_offset_that_was_compacted_away_is_read_from_the_next_segment() -> None:
     async def story(partition: RemotePartition) -> None:
         partition.add([(0, 4, 0)], end_offset=9)
@@ -139,6 +146,7 @@ def test_4_6_an_offset_that_was_compacted_away_is_read_from_the_next_segment() -
     on([(0, 0)], story)
 
 
+@pytest.mark.scenario("4.6")
 def test_4_6_no_batch_and_no_next_segment_is_an_empty_answer() -> None:
     async def story(partition: RemotePartition) -> None:
         partition.add([(0, 4, 0)], end_offset=9)
@@ -148,6 +156,7 @@ def test_4_6_no_batch_and_no_next_segment_is_an_empty_answer() -> None:
     on([(0, 0)], story)
 
 
+@pytest.mark.scenario("4.6")
 def test_4_6_what_the_tier_does_not_have_is_out_of_range() -> None:
     async def story(partition: RemotePartition) -> None:
         partition.add([(0, 4, 0)])
@@ -162,6 +171,7 @@ def test_4_6_what_the_tier_does_not_have_is_out_of_range() -> None:
     on([(0, 0)], story)
 
 
+@pytest.mark.scenario("4.6")
 def test_4_6_aborted_transactions_are_found_in_later_segments_and_locally() -> None:
     first, second, local = (
         AbortedTxn(1, 2, 6, 5),
@@ -193,6 +203,7 @@ def test_the_search_for_aborted_transactions_ends_where_none_can_follow() -> Non
     on([(0, 0)], story)
 
 
+@pytest.mark.scenario("4.6")
 def test_kip_1058_an_index_known_to_be_empty_is_never_asked_for() -> None:
     async def story(partition: RemotePartition) -> None:
         partition.add([(0, 4, 0)])
@@ -285,5 +296,78 @@ def test_the_next_segment_is_fetched_before_it_is_asked_for() -> None:
         await partition.indexes.indexes(partition.remote.segments()[1])
         assert partition.tier.asked(FETCH) == [0, 5]
         assert values(await partition.read(partition.request(5)))[0] == "5/0"
+
+    on([(0, 0)], story)
+
+
+def test_several_small_segments_are_fetched_ahead_and_not_all_of_them() -> None:
+    async def story(partition: RemotePartition) -> None:
+        for number in range(20):
+            partition.add([(number, number, 0)], value=bytes(500))
+        await partition.read(partition.request(0))
+        await partition.indexes.indexes(partition.remote.segments()[1])
+        await asyncio.sleep(0.1)
+        assert partition.tier.asked(FETCH) == list(range(9))
+        partition.tier.latency_seconds = 3600
+        for number in range(1, 9):
+            assert values(await partition.read(partition.request(number))) == [f"{number}/0"]
+
+    on([(0, 0)], story)
+
+
+def test_large_segments_ahead_are_begun_one_at_a_time() -> None:
+    async def story(partition: RemotePartition) -> None:
+        for number in range(5):
+            partition.add([(number, number, 0)], value=bytes(9_000))
+        await partition.read(partition.request(0))
+        await asyncio.sleep(0.1)
+        assert set(partition.tier.asked(FETCH)) == {0, 1}
+
+    on([(0, 0)], story)
+
+
+@pytest.mark.scenario("4.6")
+def test_an_abort_of_a_branch_that_was_cut_off_is_not_told() -> None:
+    """The same transaction was aborted by a deposed leader and committed by its successor."""
+
+    async def story(partition: RemotePartition) -> None:
+        partition.add([(0, 1, 0), (2, 2, 0)], aborted=[AbortedTxn(1, 0, 2, 3)])
+        partition.add([(2, 4, 1)], aborted=[AbortedTxn(2, 1, 4, 5)])
+        read = partition.request(0)._replace(isolation=FetchIsolation.TXN_COMMITTED)
+        found = await partition.read(read)
+        assert values(found) == ["0/0", "1/0"]
+        assert found.aborted_transactions == [AbortedTxn(2, 1, 4, 5)]
+
+    on([(0, 0), (1, 2)], story)
+
+
+@pytest.mark.scenario("4.6")
+def test_an_abort_is_found_however_many_segments_lie_between() -> None:
+    """Too short a search would show a consumer what was aborted (KAFKA-17801)."""
+    late = AbortedTxn(1, 0, 1_204, 1_205)
+
+    async def story(partition: RemotePartition) -> None:
+        for number in range(1_200):
+            partition.add([(number, number, 0)])
+        partition.add([(1_200, 1_204, 0)], aborted=[late])
+        read = partition.request(0)._replace(isolation=FetchIsolation.TXN_COMMITTED)
+        assert (await partition.read(read)).aborted_transactions == [late]
+        beyond = partition.request(1_204)._replace(isolation=FetchIsolation.TXN_COMMITTED)
+        assert (await partition.read(beyond)).aborted_transactions == [late]
+
+    on([(0, 0)], story)
+
+
+def test_where_nothing_was_aborted_no_later_segment_is_looked_at() -> None:
+    async def story(partition: RemotePartition) -> None:
+        first = partition.add([(0, 4, 0)], aborted=[AbortedTxn(1, 0, 3, 0)])
+        for number in range(5, 50):
+            partition.add([(number, number, 0)])
+        assert partition.remote.aborted_transactions_end == 4
+        partition.local_aborted = [AbortedTxn(9, 3, 60, 1)]
+        read = partition.request(4)._replace(isolation=FetchIsolation.TXN_COMMITTED)
+        assert (await partition.read(read)).aborted_transactions == partition.local_aborted
+        partition.move(first, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)
+        assert partition.remote.aborted_transactions_end == -1
 
     on([(0, 0)], story)
