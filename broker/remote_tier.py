@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 from ..clients.environment import Environment
 from ..clients.kafka_uuid import Uuid
+from ..clients.topic_partition import TopicIdPartition
 from ..replication.cluster_image import ClusterImage
 from ..storage.files import Files
 from ..storage.log_manager import LogManager
 from ..tiering.blocking_pool import BlockingPool
 from ..tiering.fsspec_storage import FsspecStorage
+from ..tiering.manifest import TopicDescription
 from ..tiering.metadata_events import METADATA_TOPIC
 from ..tiering.metadata_manager import TopicBasedRemoteLogMetadataManager
 from ..tiering.metadata_topic import ClusterMetadataTopic
@@ -43,6 +45,14 @@ class ImageTopics:
         return topic_id in self._image().topics_by_id
 
 
+def topic_description(image: ClusterImage, partition: TopicIdPartition) -> TopicDescription | None:
+    """What the manifests of a partition are to tell of its topic; None once that is deleted."""
+    topic = image.topics_by_id.get(partition.topic_id)
+    if topic is None:
+        return None
+    return TopicDescription(len(topic.partitions), image.topic_config(topic.name))
+
+
 def make_remote_log_manager(
     config: BrokerConfig,
     location: RemoteUrl,
@@ -56,7 +66,12 @@ def make_remote_log_manager(
     settings = config.remote_log_manager
     topic = ClusterMetadataTopic(settings.metadata, bootstrap, environment)
     access = TierAccess(
-        storage=FsspecStorage(location, files, pool),
+        storage=FsspecStorage(
+            location,
+            files,
+            pool,
+            describe=lambda partition: topic_description(image(), partition),
+        ),
         metadata=TopicBasedRemoteLogMetadataManager(settings.metadata, topic, environment),
         files=files,
         pool=pool,

@@ -9,12 +9,14 @@ How objects are written and read is `file_system.py`'s, for every kind of store.
 asked for exactly, because closing a stream early costs object stores a connection.
 """
 
+from collections.abc import Callable
+
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
 from ..storage.remote_segment import RemoteLogSegmentMetadata
 from .blocking_pool import BlockingPool
 from .file_system import DEADLINE_SECONDS, TierFileSystem
-from .manifest import Manifest, encode_manifest
+from .manifest import Manifest, TopicDescription, encode_manifest
 from .object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key, partition_prefix
 from .remote_storage import IndexType, LogSegmentData
 from .remote_url import RemoteUrl
@@ -26,6 +28,14 @@ CHUNK_BYTES = PIECE_BYTES
 _SUFFIXES = (LOG_SUFFIX, *(index.value for index in IndexType))
 
 
+Describe = Callable[[TopicIdPartition], TopicDescription | None]
+"""What a partition's topic is configured to be, for its manifests; None if that is not known."""
+
+
+def _unknown(_: TopicIdPartition) -> None:
+    """Nobody knows."""
+
+
 class FsspecStorage:
     """A `RemoteStorageManager` on an fsspec URL."""
 
@@ -35,10 +45,12 @@ class FsspecStorage:
         files: Files,
         pool: BlockingPool,
         deadline_s: float = DEADLINE_SECONDS,
+        describe: Describe = _unknown,
     ) -> None:
         self._location = location
         self._pool = pool
         self._objects = TierFileSystem(location, files, pool, deadline_s)
+        self._describe = describe
 
     def __str__(self) -> str:
         return str(self._location)
@@ -52,7 +64,8 @@ class FsspecStorage:
         for index_type, content in data.indexes().items():
             key = object_key(metadata, index_type.value)
             parts[index_type.value] = await self._objects.write_bytes(key, content)
-        manifest = encode_manifest(Manifest(metadata, parts))
+        topic = self._describe(metadata.topic_id_partition)
+        manifest = encode_manifest(Manifest(metadata, parts, topic))
         await self._objects.write_bytes(object_key(metadata, MANIFEST_SUFFIX), manifest)
         return None
 
