@@ -149,7 +149,7 @@ class HostedPartitions:
     ) -> None:
         name = TopicPartition(topic.name, number)
         if self._config.node_id not in partition_image.replicas:
-            self._remove(name)
+            self._remove(name, topic_is_gone=False)
             return
         try:
             partition = self._host(image, topic, name, partition_image)
@@ -230,10 +230,14 @@ class HostedPartitions:
 
     def _remove_all(self, topic: TopicImage) -> None:
         for number in topic.partitions:
-            self._remove(TopicPartition(topic.name, number))
+            self._remove(TopicPartition(topic.name, number), topic_is_gone=True)
 
-    def _remove(self, name: TopicPartition) -> None:
-        """Stop serving the partition, then delete what it has stored."""
+    def _remove(self, name: TopicPartition, topic_is_gone: bool) -> None:
+        """Stop serving the partition, then delete what it has stored here.
+
+        What it has in the remote tier goes with its topic only: a replica that moves to another
+        broker leaves it to those that stay.
+        """
         self.offline.discard(name)
         if self.mover is not None:
             self.mover.forget(name)
@@ -245,7 +249,7 @@ class HostedPartitions:
         self._on_role_change(partition)
         self._tell_listener(partition, had_led, False)
         if self._remote_tier is not None:
-            self._remote_tier.stop_partitions([partition.topic_id_partition], delete=True)
+            self._remote_tier.stop_partitions([partition.topic_id_partition], topic_is_gone)
         try:
             self._log_manager.delete_log(name, self._environment.wall_clock_ms())
         except KafkaError as error:

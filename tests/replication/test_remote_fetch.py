@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.replication.cluster_image import ClusterDelta
 from tierlog.replication.fetch_data import FetchParams
 from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.transaction_index import AbortedTxn
@@ -270,20 +269,3 @@ def test_a_throttled_fetch_waits_and_is_answered_empty_without_an_error() -> Non
         assert values_in(result) == [b"remote 0"]
 
     with_tier(story)
-
-
-def test_a_replica_that_leaves_this_broker_leaves_the_tier_to_those_that_stay() -> None:
-    """Only the end of a topic is the end of its remote data."""
-
-    async def story(node: BrokerNode, tier: SlowTier) -> None:
-        image = node.controller.image
-        delta = ClusterDelta(image)
-        topic_id = image.topics_by_name["t"].topic_id
-        moved = PartitionChangeRecord(
-            partition_id=0, topic_id=topic_id, isr=[99], leader=99, replicas=[99]
-        )
-        delta.replay_all([moved])
-        node.replicas.publish(delta.apply(image.offset + 1, 1), delta)
-        assert [deleted for _, deleted in tier.stopped] == [False]
-
-    with_tier(story, partitions=1)
