@@ -10,13 +10,16 @@ how many wait and how much one of them holds is bounded.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup, TimestampAndOffset
 from ..storage.index import CorruptIndexError
+from ..storage.remote_log import RemoteLog
 from ..storage.unified_log import UnifiedLog
+from .answer_memory import AnswerMemory
 from .chunk_cache import ChunkCache
 from .config import RemoteLogManagerConfig
 from .quota import ByteRateQuota
@@ -63,7 +66,7 @@ class RemoteReads:
         self._reader = RemoteLogReader(self._indexes, self._chunks)
         self._timestamps = RemoteTimestampReader(self._indexes, self._chunks)
         self._index_cache_bytes = config.index_cache_bytes
-        self._chunk_cache_bytes = config.chunk_cache_bytes
+        self._answers = AnswerMemory(config.chunk_cache_bytes)
         self._pool = ReaderPool(config.reader_threads, config.reader_max_pending)
         self._trouble_told: dict[TopicIdPartition, float] = {}
 
@@ -71,14 +74,6 @@ class RemoteReads:
     def threads(self) -> int:
         """Reads that run at a time."""
         return self._pool.threads
-
-    @property
-    def read_bytes_max(self) -> int:
-        """What one read may take, so that what all readers hold at once is bounded.
-
-        Whatever clients ask for: a read may always be answered with less.
-        """
-        return max(self._chunk_cache_bytes // self._pool.threads, 1)
 
     @property
     def waiting(self) -> int:
@@ -122,6 +117,10 @@ class RemoteReads:
         seconds = self.fetch_quota.throttle_seconds(asyncio.get_running_loop().time())
         return seconds > 0
 
+    def forget_segment(self, segment_id: Uuid) -> None:
+        """A segment is being deleted: nothing need be kept of it."""
+        self._chunks.forget(segment_id)
+
     async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
         """The batches that a fetch wants from the tier. Raises KafkaError."""
         partition = remote_read.topic_id_partition
@@ -133,7 +132,7 @@ class RemoteReads:
         try:
             log = self._readable_log(partition)
             remote = self._metadata.remote_log(partition)
-            result = await self._pool.run(lambda: self._reader.read(remote_read, remote, log))
+            result = await self._pool.run(lambda: self._read_bounded(remote_read, remote, log))
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._statistics.fetch_failed(partition.topic)
@@ -142,6 +141,20 @@ class RemoteReads:
         self.fetch_quota.record(len(result.records), loop.time())
         self._statistics.fetched(partition.topic, len(result.records))
         return result
+
+    async def _read_bounded(
+        self, wanted: RemoteRead, remote: RemoteLog, log: UnifiedLog
+    ) -> RemoteFetchResult:
+        """Read as much as the answers that clients have not taken yet leave room for."""
+        answers = self._answers
+        granted = answers.reserve(min(wanted.max_bytes, self._chunks.chunk_bytes))
+        read = wanted._replace(max_bytes=min(wanted.max_bytes, granted))
+        try:
+            result = await self._reader.read(read, remote, log)
+        except BaseException:
+            answers.give_back(granted)
+            raise
+        return replace(result, records=answers.answer(granted, result.records))
 
     async def offset_for_timestamp(
         self, lookup: RemoteTimestampLookup
