@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _PLAINTEXT = 0
+_SCRUB_THREADS = 2
 _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
 
 
@@ -147,6 +148,7 @@ class Broker:
             # It is a client of this broker: it comes up after the listeners, and goes before them.
             self._started.push_async_callback(self._remote.stop)
             await self._remote.start()
+            self._start_scrub()
 
     async def _bind(self, server: SocketServer) -> None:
         try:
@@ -272,6 +274,25 @@ class Broker:
             lambda: own_address(self.listeners.bound[0]),
             image,
         )
+
+    def _start_scrub(self) -> None:
+        """Look after the tier now and then, where the configuration says how often."""
+        config, world = self.config, self._world
+        if config.remote_storage is None or config.values.integer("tierlog.scrub.interval.ms") < 0:
+            return
+        from .remote_tier import own_address
+        from .tier_scrub import make_tier_scrub
+
+        pool = world.blocking_pool(_SCRUB_THREADS)
+        self._started.callback(pool.stop)
+        scrub = make_tier_scrub(
+            config.values,
+            config.remote_storage,
+            (world.environment, world.files, pool),
+            lambda: own_address(self.listeners.bound[0]),
+        )
+        self._started.push_async_callback(scrub.stop)
+        scrub.start()
 
     def _log_dir_failed(self, log_manager: LogManager, log_dir: LogDir) -> None:
         reason = "" if log_dir.failure is None else f": {log_dir.failure.strerror}"

@@ -271,6 +271,10 @@ tierlog.metrics.host | STRING | 127.0.0.1
     The address of the metrics endpoint; a name of tierlog's own.
 tierlog.metrics.port | INT | -1 | [-1,...,65535]
     Where metrics are served to Prometheus; -1: nowhere, 0: any free port. Of tierlog's own.
+tierlog.scrub.grace.ms | LONG | 3600000 | [0,...]
+    How old objects in the tier that belong to nothing must be to be removed; of tierlog's own.
+tierlog.scrub.interval.ms | LONG | -1 | [1,...] or -1
+    How often such objects are looked for in the tier; -1: never. Of tierlog's own.
 transaction.abort.timed.out.transaction.cleanup.interval.ms | INT | 10000 | [1,...]
     How often transactions are looked for that have been open for too long.
 transaction.max.timeout.ms | INT | 900000 | [1,...]

@@ -20,10 +20,10 @@ from ...tiering.blocking_pool import ThreadedPool
 from ...tiering.file_system import TierFileSystem
 from ...tiering.metadata_events import METADATA_TOPIC
 from ...tiering.tools.known_metadata import KnownMetadata
+from ...tiering.tools.read_metadata import incomplete, no_metadata
 from ..config import BrokerConfig
 
 _THREADS = 16
-_POLL_MS = 500
 
 
 @asynccontextmanager
@@ -41,34 +41,6 @@ async def open_tier(config: BrokerConfig) -> AsyncGenerator[TierFileSystem]:
     finally:
         await tier.close()
         pool.stop()
-
-
-async def metadata_of_cluster(bootstrap: str) -> Mapping[TopicIdPartition, RemoteLog]:
-    """What the metadata topic of a running cluster says now.
-
-    Raises KafkaError, also if the topic is missing or has lost its beginning.
-    """
-    from ...clients.consumer import Consumer
-
-    known = KnownMetadata()
-    async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
-        partitions = await consumer.partitions_for(METADATA_TOPIC)
-        if not partitions:
-            raise _no_metadata(f"the cluster at {bootstrap}")
-        begins = await consumer.beginning_offsets(partitions)
-        for partition, offset in begins.items():
-            if offset > 0:
-                raise _incomplete(partition, offset)
-        ends = await consumer.end_offsets(partitions)
-        remaining = {partition: end for partition, end in ends.items() if end > 0}
-        consumer.assign(list(remaining))
-        while remaining:
-            for record in await consumer.poll(_POLL_MS):
-                known.apply(record.value or b"", f"{record.topic}-{record.partition}")
-            for partition, end in list(remaining.items()):
-                if await consumer.position(partition) >= end:
-                    del remaining[partition]
-    return known.remote_logs
 
 
 def metadata_of_log_dirs(config: BrokerConfig) -> Mapping[TopicIdPartition, RemoteLog]:
@@ -98,7 +70,7 @@ def metadata_of_log_dirs(config: BrokerConfig) -> Mapping[TopicIdPartition, Remo
         finally:
             log_dir.release()
     if not found:
-        raise _no_metadata(", ".join(config.log_dirs))
+        raise no_metadata(", ".join(config.log_dirs))
     return known.remote_logs
 
 
@@ -110,7 +82,7 @@ def _read_log(
         if not (name.endswith(LOG_SUFFIX) and has_offset_name(name)):
             continue
         if offset_of(name) > expected:
-            raise _incomplete(partition, offset_of(name))
+            raise incomplete(partition, offset_of(name))
         for batch in batches(files.read(f"{directory}/{name}")):
             if not batch.crc_is_valid():
                 # What was being written when the broker was killed; it goes at the next start.
@@ -118,16 +90,3 @@ def _read_log(
             for record in batch.records():
                 known.apply(record.value or b"", str(partition))
             expected = batch.next_offset
-
-
-def _no_metadata(where: str) -> KafkaError:
-    return KafkaError(
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no {METADATA_TOPIC} in {where}."
-    )
-
-
-def _incomplete(partition: TopicPartition, offset: int) -> KafkaError:
-    return KafkaError(
-        ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"The metadata is not complete: {partition} begins at offset {offset}.",
-    )

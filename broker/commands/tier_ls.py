@@ -3,14 +3,16 @@
 import argparse
 from collections.abc import Mapping
 
+from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote_log import RemoteLog
+from ...tiering.tools.read_metadata import metadata_of_cluster
 from ...tiering.tools.tier_contents import ListedPartition, list_contents
 from ...tiering.tools.tier_survey import survey_tier
 from ..config import BrokerConfig
 from .output import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
-from .tier_access import metadata_of_cluster, metadata_of_log_dirs, open_tier
+from .tier_access import metadata_of_log_dirs, open_tier
 
 LS_HELP = (
     "list the topics, partitions and segments of a tier",
@@ -47,7 +49,7 @@ async def stated_metadata(
 ) -> Mapping[TopicIdPartition, RemoteLog] | None:
     """The metadata topic as the arguments say; None if they name no place. Raises KafkaError."""
     if parsed.bootstrap:
-        return await metadata_of_cluster(parsed.bootstrap)
+        return await metadata_of_cluster(parsed.bootstrap, SystemEnvironment())
     return metadata_of_log_dirs(config) if parsed.offline else None
 
 
