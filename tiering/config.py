@@ -28,6 +28,7 @@ BROKER_SETTINGS: dict[str, ConfigDef] = {
         ConfigDef("remote.log.manager.task.retry.backoff.max.ms", _LONG, "30000", _POSITIVE),
         ConfigDef("remote.log.manager.task.retry.jitter", _DOUBLE, "0.2", "[0,...,0.5]"),
         ConfigDef("remote.log.manager.copier.thread.pool.size", _INT, "10", _POSITIVE),
+        ConfigDef("remote.log.manager.expiration.thread.pool.size", _INT, "10", _POSITIVE),
         ConfigDef("remote.log.manager.follower.thread.pool.size", _INT, "2", _POSITIVE),
         ConfigDef("remote.log.manager.copy.max.bytes.per.second", _LONG, str(UNLIMITED), _POSITIVE),
         ConfigDef("remote.log.manager.copy.quota.window.num", _INT, "11", _POSITIVE),
@@ -93,6 +94,8 @@ class RemoteLogManagerConfig:
     retry_backoff_max_ms: int = 30_000
     retry_jitter: float = 0.2
     copier_threads: int = 10
+    expiration_threads: int = 10
+    follower_threads: int = 2
     copy_max_bytes_per_second: int = UNLIMITED
     copy_quota_samples: int = 11
     copy_quota_sample_seconds: int = 1
@@ -113,8 +116,8 @@ class RemoteLogManagerConfig:
 
     @property
     def threads(self) -> int:
-        """Threads that blocking file systems may take: enough for every copy and every read."""
-        return self.copier_threads + self.reader_threads
+        """Threads that blocking file systems may take: enough for all who wait for the tier."""
+        return self.copier_threads + self.expiration_threads + self.reader_threads
 
     @staticmethod
     def from_properties(
@@ -139,6 +142,8 @@ class RemoteLogManagerConfig:
             retry_backoff_max_ms=broker.integer("remote.log.manager.task.retry.backoff.max.ms"),
             retry_jitter=broker.number("remote.log.manager.task.retry.jitter"),
             copier_threads=broker.integer("remote.log.manager.copier.thread.pool.size"),
+            expiration_threads=broker.integer("remote.log.manager.expiration.thread.pool.size"),
+            follower_threads=broker.integer("remote.log.manager.follower.thread.pool.size"),
             copy_max_bytes_per_second=broker.integer(
                 "remote.log.manager.copy.max.bytes.per.second"
             ),

@@ -19,18 +19,16 @@ The rules it keeps (Kafka's `RLMCopyTask`, and beyond it):
   been written: the segment is not deleted, the event is published again.
 - Another leader may have taken over during the upload: leadership is looked at again before the
   segment is finished, and a segment that the state machine refused is deleted by who stored it.
+- Once copying is disabled no other segment is begun; one that is stored is finished (KIP-950).
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
-from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
 from ..storage.log_segment import LogSegment
-from ..storage.remote_lineage import LogBounds, copied_up_to, remote_log_start_offset
 from ..storage.remote_log import RemoteLog
 from ..storage.remote_segment import (
     RemoteLogSegmentId,
@@ -40,10 +38,10 @@ from ..storage.remote_segment import (
 )
 from ..storage.unified_log import UnifiedLog
 from .blocking_pool import BlockingPool
-from .metadata_manager import RemoteLogMetadataManager
-from .remote_storage import RemoteStorageError, RemoteStorageManager
+from .leader_term import LeaderTerm, ready_remote_log
+from .remote_storage import RemoteStorageError
+from .segment_deletion import SegmentDeletion
 from .segment_parts import Attempt, SegmentFacts, segment_data, segment_facts, segment_metadata
-from .tier_statistics import TierStatistics
 
 T = TypeVar("T")
 
@@ -57,44 +55,32 @@ class CopyCancelledError(Exception):
 class CopyQuota(Protocol):
     """Waits until bytes may go to the tier."""
 
-    async def take(self, nbytes: int) -> None: ...
+    async def take(self, nbytes: int, is_wanted: Callable[[], bool]) -> bool:
+        """True once they may go; False as soon as it is seen that nobody wants it any more."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyTools:
     """What all copy tasks of a broker share."""
 
-    broker_id: int
-    storage: RemoteStorageManager
-    metadata: RemoteLogMetadataManager
-    environment: Environment
+    deletion: SegmentDeletion
     files: Files
     pool: BlockingPool
     quota: CopyQuota
-    statistics: TierStatistics
     custom_metadata_max_bytes: int
-
-
-def bounds_of(log: UnifiedLog) -> LogBounds:
-    """Where a log begins and ends now."""
-    return LogBounds(log.log_start_offset, log.local_log_start_offset, log.log_end_offset)
 
 
 class CopyTask:
     """The copying of one partition in one term of leadership."""
 
-    def __init__(
-        self,
-        tools: CopyTools,
-        partition: TopicIdPartition,
-        log_of: Callable[[], UnifiedLog | None],
-        is_leader: Callable[[], bool],
-    ) -> None:
+    def __init__(self, tools: CopyTools, term: LeaderTerm) -> None:
         self._tools = tools
-        self._partition = partition
-        self._log_of = log_of
-        self._is_leader = is_leader
-        self._knows_copied_offset = False
+        self._term = term
+        self._partition = term.partition
+        self._metadata = tools.deletion.metadata
+        self._environment = tools.deletion.environment
+        self._statistics = tools.deletion.statistics
         self._stored: RemoteLogSegmentMetadataUpdate | None = None
         """The event that finishes a stored segment, until it is known to have been written."""
 
@@ -104,74 +90,83 @@ class CopyTask:
         Raises RemoteStorageError, KafkaError, CorruptIndexError or OSError to be tried again, and
         CopyCancelledError.
         """
-        log = self._log_of()
-        if log is None or log.topic_id != self._partition.topic_id:
+        log = self._term.log()
+        if log is None or not log.is_tiered:
             return 0
-        if not log.config.remote_storage_enable or log.config.remote_log_copy_disable:
-            return 0
-        if not self._tools.metadata.is_ready(self._partition):
-            raise KafkaError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                f"The remote log metadata of {self._partition.topic_partition} is not read yet",
-            )
-        remote = self._tools.metadata.remote_log(self._partition)
+        remote = ready_remote_log(self._metadata, self._partition)
         await self._finish_stored(remote)
-        await self._clean_up(remote)
-        self._find_copied_offset(log, remote)
+        if not log.config.copies_to_tier:
+            return 0
+        await self._clean_up(log, remote)
+        self._term.find_copied_offset(log, remote)
         return await self._copy_segments(log, remote)
 
     async def _copy_segments(self, log: UnifiedLog, remote: RemoteLog) -> int:
         copied = 0
-        while self._is_leader() and not log.config.remote_log_copy_disable:
+        while self._may_copy(log):
+            self._tell_lag(log)
             from_offset = max(log.highest_remote_offset + 1, log.log_start_offset)
             candidates = log.copy_candidates(from_offset)
-            if not candidates:
+            if not candidates or not await self._copy(log, candidates[0], remote):
                 break
-            await self._copy(log, candidates[0], remote)
             copied += 1
         return copied
 
-    def _find_copied_offset(self, log: UnifiedLog, remote: RemoteLog) -> None:
-        """On becoming leader, and when in doubt: where the log begins, how far the tier has it."""
-        if self._knows_copied_offset:
-            return
-        history = log.leader_epochs.entries
-        if log.log_start_offset < log.local_log_start_offset and len(remote):
-            start = remote_log_start_offset(remote, history, log.local_log_start_offset)
-            log.maybe_increment_log_start_offset(min(start, log.local_log_start_offset))
-            history = log.leader_epochs.entries
-        log.update_highest_remote_offset(copied_up_to(remote, history, bounds_of(log)))
-        self._knows_copied_offset = True
+    def _may_copy(self, log: UnifiedLog) -> bool:
+        return self._term.is_current and log.config.copies_to_tier
+
+    def _tell_lag(self, log: UnifiedLog) -> None:
+        closed = [
+            segment.size
+            for segment in log.local.segments
+            if segment is not log.local.active_segment
+            and segment.base_offset > log.highest_remote_offset
+        ]
+        self._statistics.set_copy_lag(log.topic_partition, sum(closed), len(closed))
 
     # -- One segment --------------------------------------------------------------------------
 
-    async def _copy(self, log: UnifiedLog, segment: LogSegment, remote: RemoteLog) -> None:
-        tools = self._tools
+    async def _copy(self, log: UnifiedLog, segment: LogSegment, remote: RemoteLog) -> bool:
+        """False if it was not begun, because copying was disabled while it waited."""
         facts = segment_facts(log, segment)
-        await tools.quota.take(facts.log.nbytes)
-        segment_id = RemoteLogSegmentId(self._partition, tools.environment.random_uuid())
-        attempt = Attempt(segment_id, tools.broker_id, tools.environment.wall_clock_ms())
+        if not await self._tools.quota.take(facts.log.nbytes, lambda: self._may_copy(log)):
+            return False
+        environment = self._environment
+        segment_id = RemoteLogSegmentId(self._partition, environment.random_uuid())
+        broker_id = self._tools.deletion.broker_id
+        attempt = Attempt(segment_id, broker_id, environment.wall_clock_ms())
         metadata = segment_metadata(facts, attempt)
-        tools.statistics.copy_began(self._partition.topic)
-        await self._counted(tools.metadata.publish(metadata))
-        custom = await self._store(metadata, facts)
-        if not self._is_leader():
-            await self._delete(metadata)
-            return
-        self._stored = self._update(metadata, _STATE.COPY_SEGMENT_FINISHED, custom)
-        # Should this fail, the next run looks at the metadata to see whether it was written.
-        self._knows_copied_offset = False
-        await self._finish_stored(remote)
-        self._knows_copied_offset = True
+        with self._term.holding(metadata.id):
+            await self._copy_as(metadata, facts, remote)
         log.update_highest_remote_offset(metadata.end_offset)
-        tools.statistics.copied(self._partition.topic, metadata.segment_size_bytes)
-        log.delete_old_segments(tools.environment.wall_clock_ms())
+        self._statistics.copied(self._partition.topic, metadata.segment_size_bytes)
+        log.delete_old_segments(environment.wall_clock_ms())
+        return True
+
+    async def _copy_as(
+        self, metadata: RemoteLogSegmentMetadata, facts: SegmentFacts, remote: RemoteLog
+    ) -> None:
+        self._statistics.copy_began(self._partition.topic)
+        await self._counted(self._metadata.publish(metadata))
+        custom = await self._store(metadata, facts)
+        if not self._term.is_current:
+            await self._delete(metadata)
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"{self._partition.topic_partition} is not led here any more",
+            )
+        self._stored = self._tools.deletion.update(metadata, _STATE.COPY_SEGMENT_FINISHED, custom)
+        self._term.unconfirmed = metadata.id
+        # Should this fail, the next run looks at the metadata to see whether it was written.
+        self._term.knows_copied_offset = False
+        await self._finish_stored(remote)
+        self._term.knows_copied_offset = True
 
     async def _store(self, metadata: RemoteLogSegmentMetadata, facts: SegmentFacts) -> bytes | None:
-        tools = self._tools
+        tools, storage = self._tools, self._tools.deletion.storage
         try:
             data = await tools.pool.run(lambda: segment_data(tools.files, facts))
-            custom = await self._counted(tools.storage.copy_log_segment_data(metadata, data))
+            custom = await self._counted(storage.copy_log_segment_data(metadata, data))
         except RemoteStorageError as error:
             if not error.is_retriable:
                 await self._delete(metadata)
@@ -191,8 +186,9 @@ class CopyTask:
         stored = self._stored
         if stored is None:
             return
-        await self._counted(self._tools.metadata.publish(stored))
-        self._stored = None
+        await self._counted(self._metadata.publish(stored))
+        self._stored = self._term.unconfirmed = None
+        self._term.knows_copied_offset = False
         metadata = remote.segment(stored.segment_id.id)
         if metadata is None or metadata.state is not _STATE.COPY_SEGMENT_FINISHED:
             # Another leader has given the segment up. Its objects are ours to remove.
@@ -210,42 +206,26 @@ class CopyTask:
 
     # -- Cleaning up --------------------------------------------------------------------------
 
-    async def _clean_up(self, remote: RemoteLog) -> None:
+    async def _clean_up(self, log: UnifiedLog, remote: RemoteLog) -> None:
+        """Remove what copies have left; what retention has left below is expiration's."""
         for metadata in remote.unfinished_segments():
-            if not self._is_leader():
+            if not self._term.is_current:
                 return
-            await self._delete(metadata)
+            if (
+                metadata.end_offset >= log.log_start_offset
+                and metadata.id not in self._term.in_hand
+            ):
+                await self._delete(metadata)
 
     async def _delete(
         self, metadata: RemoteLogSegmentMetadata, custom: bytes | None = None
     ) -> None:
-        """Take a segment through its deletion; raises if a step fails, to be taken up again."""
-        tools = self._tools
-        if metadata.state is not _STATE.DELETE_SEGMENT_STARTED:
-            await tools.metadata.publish(
-                self._update(metadata, _STATE.DELETE_SEGMENT_STARTED, custom)
-            )
-        known = metadata.updated(self._update(metadata, _STATE.DELETE_SEGMENT_STARTED, custom))
-        await tools.storage.delete_log_segment_data(known)
-        await tools.metadata.publish(self._update(metadata, _STATE.DELETE_SEGMENT_FINISHED))
-
-    def _update(
-        self,
-        metadata: RemoteLogSegmentMetadata,
-        state: RemoteLogSegmentState,
-        custom: bytes | None = None,
-    ) -> RemoteLogSegmentMetadataUpdate:
-        return RemoteLogSegmentMetadataUpdate(
-            segment_id=metadata.segment_id,
-            event_timestamp_ms=self._tools.environment.wall_clock_ms(),
-            state=state,
-            broker_id=self._tools.broker_id,
-            custom_metadata=custom,
-        )
+        with self._term.holding(metadata.id):
+            await self._tools.deletion.delete(metadata, custom)
 
     async def _counted(self, operation: Awaitable[T]) -> T:
         try:
             return await operation
         except (RemoteStorageError, KafkaError):
-            self._tools.statistics.copy_failed(self._partition.topic)
+            self._statistics.copy_failed(self._partition.topic)
             raise

@@ -1,14 +1,20 @@
 """Everything that tiering does in a broker, behind one door (KIP-405's `RemoteLogManager`).
 
-    leadership changes --> one copy loop per partition that is led here   (copy_task.py)
-                      \\-> one look now and then at partitions that are followed: what is in the
-                           tier decides what they may delete locally
-    remote reads, by offset and by time                             (remote_reads.py)
+    leadership changes --> copying of each partition that is led here      (copy_task.py)
+                      |--> retention of both its tiers                     (expiration_task.py)
+                      |--> of partitions that are followed: what is in the tier decides what they
+                      |    may delete locally
+                      \\-> of partitions that are tiered no more: removal   (disabled_partition.py)
+    deleted topics      --> removal of their partitions                    (partition_remover.py)
+    remote reads, by offset and by time                                    (remote_reads.py)
 
-Nothing here fails because the tier is unreachable. It is said once, in plain words; copying backs
-off and goes on; local data is served; a read of remote data is a retriable error of its partition.
-Each partition's copying is independent of the others': how many segments travel at once is bounded,
-who may try is not.
+Copying, expiration and following have pools of their own, so that none waits for another's slow
+work (partition_loop.py).
+
+Nothing here fails because the tier is unreachable. It is said once, in plain words; copying and
+expiration back off and go on; local data is served; a read of remote data is a retriable error of
+its partition. Each partition's work is independent of the others': how much is done at once is
+bounded, who may try is not.
 """
 
 import asyncio
@@ -21,26 +27,29 @@ from ..clients.errors import KafkaError
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup, TimestampAndOffset
-from ..storage.index import CorruptIndexError
 from ..storage.remote_lineage import copied_up_to
 from ..storage.remote_segment import RemotePartitionDeleteMetadata, RemotePartitionDeleteState
 from ..storage.unified_log import UnifiedLog
 from .config import RemoteLogManagerConfig
-from .copy_task import CopyCancelledError, CopyTask, CopyTools, bounds_of
+from .copy_task import CopyCancelledError, CopyTask, CopyTools
+from .disabled_partition import DisabledPartition
+from .expiration_task import ExpirationTask
+from .leader_term import LeaderTerm, bounds_of, ready_remote_log
+from .partition_loop import LoopTools, PartitionLoop, Work
 from .partition_remover import PartitionRemover, RemoverTools
 from .permits import Permits
 from .quota import ByteRateQuota
 from .remote_log_reader import RemoteFetchResult
 from .remote_reads import RemoteReads
-from .remote_storage import RemoteStorageError
+from .segment_deletion import SegmentDeletion
 from .tier_access import TierAccess
+from .tier_health import TierHealth
 from .tier_statistics import TierStatistics
 
 _log = logging.getLogger(__name__)
 
-_PARTITIONS_MAX = 100_000
+_TASKS_MAX = 400_000
 _QUOTA_STEP_SECONDS = 1.0
-_DOUBLINGS_MAX = 32
 
 
 class LeaderPartition(NamedTuple):
@@ -50,34 +59,27 @@ class LeaderPartition(NamedTuple):
     leader_epoch: int
 
 
-class _Term:
-    """One term of leadership of one partition."""
-
-    def __init__(self, leader_epoch: int) -> None:
-        self.leader_epoch = leader_epoch
-        self.is_current = True
-        self.task: asyncio.Task[None] | None = None
-
-    def end(self) -> None:
-        self.is_current = False
-        if self.task is not None:
-            self.task.cancel()
-
-
 class _WaitingQuota:
     """The copy quota of the broker; waits in short steps, so that a new limit is soon felt."""
 
-    def __init__(self, quota: ByteRateQuota) -> None:
+    def __init__(self, quota: ByteRateQuota, statistics: TierStatistics) -> None:
         self.quota = quota
+        self._statistics = statistics
 
-    async def take(self, nbytes: int) -> None:
+    async def take(self, nbytes: int, is_wanted: Callable[[], bool]) -> bool:
         loop = asyncio.get_running_loop()
+        began = loop.time()
         while True:
             wait = self.quota.throttle_seconds(loop.time())
-            if wait <= 0:
+            if wait <= 0 or not is_wanted():
                 break
             await asyncio.sleep(min(wait, _QUOTA_STEP_SECONDS))
+        if loop.time() > began:
+            self._statistics.copy_throttled(loop.time() - began)
+        if not is_wanted():
+            return False
         self.quota.record(nbytes, loop.time())
+        return True
 
 
 class RemoteLogManager:
@@ -108,27 +110,36 @@ class RemoteLogManager:
         )
         self.reads = RemoteReads(config, access, self.statistics, log_of)
         self._copiers = Permits(config.copier_threads)
-        self._copy_tools = CopyTools(
+        self._expirers = Permits(config.expiration_threads)
+        self._learners = Permits(config.follower_threads)
+        self._health = TierHealth()
+        self._loop_tools = LoopTools(config, environment, self._health)
+        self._deletion = SegmentDeletion(
             broker_id=config.broker_id,
             storage=access.storage,
             metadata=access.metadata,
             environment=environment,
+            statistics=self.statistics,
+            forget=self.reads.forget_segment,
+        )
+        self._copy_tools = CopyTools(
+            deletion=self._deletion,
             files=access.files,
             pool=access.pool,
-            quota=_WaitingQuota(self.copy_quota),
-            statistics=self.statistics,
+            quota=_WaitingQuota(self.copy_quota, self.statistics),
             custom_metadata_max_bytes=config.custom_metadata_max_bytes,
         )
-        self._tasks = TaskOwner(_PARTITIONS_MAX, self._task_failed)
-        self._terms: dict[TopicIdPartition, _Term] = {}
-        self._followed: set[TopicIdPartition] = set()
+        self._tasks = TaskOwner(_TASKS_MAX, self._task_failed)
+        self._terms: dict[TopicIdPartition, LeaderTerm] = {}
+        self._disabled: dict[TopicIdPartition, LeaderTerm] = {}
+        """Partitions that are led here and whose remote data is being removed."""
+        self._followed: dict[TopicIdPartition, asyncio.Task[None] | None] = {}
         self._is_started = False
-        self._tier_trouble = ""
 
     @property
     def tier_trouble(self) -> str:
         """What is wrong with the tier, in a sentence; empty while it works."""
-        return self._tier_trouble
+        return self._health.trouble
 
     @property
     def idle_share(self) -> float:
@@ -141,9 +152,11 @@ class RemoteLogManager:
         Whatever else these settings say takes a restart, as in Kafka.
         """
         self.copy_quota.bytes_per_second = limits.copy_max_bytes_per_second
-        if limits.threads != self._copiers.limit + self.reads.threads:
+        if limits.threads != self._copiers.limit + self._expirers.limit + self.reads.threads:
             self._access.pool.resize(limits.threads)
         self._copiers.limit = limits.copier_threads
+        self._expirers.limit = limits.expiration_threads
+        self._learners.limit = limits.follower_threads
         self.reads.limit(limits)
         resized = self.reads.resize_index_cache(limits.index_cache_bytes)
         self._tasks.start(resized, "index cache size")
@@ -154,16 +167,21 @@ class RemoteLogManager:
         await self._access.metadata.start()
         await self.reads.start()
         self._remover.start()
-        self._tasks.start(self._follow(), "follower partitions")
-        for partition, term in self._terms.items():
-            self._begin(partition, term)
+        for term in self._terms.values():
+            self._begin(term)
+        for term in self._disabled.values():
+            self._begin_removal(term)
+        for partition in self._followed:
+            self._begin_following(partition)
 
     async def stop(self) -> None:
         """Stop. What is half copied is cleaned up after the next start. Idempotent."""
         self._is_started = False
-        for term in self._terms.values():
+        for term in (*self._terms.values(), *self._disabled.values()):
             term.end()
         self._terms.clear()
+        self._disabled.clear()
+        self._followed.clear()
         await self._tasks.stop()
         await self._remover.stop()
         await self.reads.stop()
@@ -176,24 +194,48 @@ class RemoteLogManager:
     def on_leadership_change(
         self, leaders: Sequence[LeaderPartition], followers: Sequence[TopicIdPartition]
     ) -> None:
-        """Lead or follow these tiered partitions from now on."""
+        """Lead or follow these tiered partitions from now on.
+
+        One that is led already in this epoch has been configured anew: its work is looked at again.
+        """
         self._access.metadata.assign(
             [*(leader.topic_id_partition for leader in leaders), *followers]
         )
         for partition in followers:
-            self._end_term(partition)
-            self._followed.add(partition)
+            self._leave(partition)
             self._attach(partition)
-        for partition, leader_epoch in leaders:
-            self._followed.discard(partition)
-            term = self._terms.get(partition)
-            if term is not None and term.leader_epoch == leader_epoch and _is_at_work(term):
-                continue
-            self._end_term(partition)
-            self._attach(partition)
-            term = self._terms[partition] = _Term(leader_epoch)
+            self._followed[partition] = None
             if self._is_started:
-                self._begin(partition, term)
+                self._begin_following(partition)
+        for partition, leader_epoch in leaders:
+            term = self._terms.get(partition)
+            if term is not None and term.leader_epoch == leader_epoch and term.is_at_work:
+                term.wake()
+                continue
+            self._leave(partition)
+            self._attach(partition)
+            term = self._terms[partition] = LeaderTerm(partition, leader_epoch, self._log_of)
+            if self._is_started:
+                self._begin(term)
+
+    def on_tiering_disabled(
+        self, leaders: Sequence[LeaderPartition], followers: Sequence[TopicIdPartition]
+    ) -> None:
+        """These are not tiered any more, and their remote data is to be deleted (KIP-950).
+
+        Each log begins where its local part begins, before anything is deleted; what is in the
+        tier is removed by the leader. Doing it again takes up what an earlier leader left.
+        """
+        for partition in (*followers, *(leader.topic_id_partition for leader in leaders)):
+            self._leave(partition)
+            self._forget_reads(partition)
+            self._begin_at_local_start(partition)
+        self._access.metadata.forget(followers)
+        self._access.metadata.assign([leader.topic_id_partition for leader in leaders])
+        for partition, leader_epoch in leaders:
+            term = self._disabled[partition] = LeaderTerm(partition, leader_epoch, self._log_of)
+            if self._is_started:
+                self._begin_removal(term)
 
     def stop_partitions(self, partitions: Sequence[TopicIdPartition], delete: bool) -> None:
         """These are no longer here. With `delete` their topic is gone, and so shall its data be.
@@ -202,32 +244,57 @@ class RemoteLogManager:
         be taken up by any broker at any time.
         """
         for partition in partitions:
-            led = partition in self._terms
+            led = partition in self._terms or partition in self._disabled
             if not led and partition not in self._followed:
                 continue
-            self._end_term(partition)
-            self._followed.discard(partition)
-            log = self._log_of(partition.topic_partition)
-            if log is not None and log.topic_id == partition.topic_id:
+            self._leave(partition)
+            log = self._log(partition)
+            if log is not None:
                 log.remote = None
-            segments = self._access.metadata.remote_log(partition).segments()
-            self.reads.forget(partition, [segment.id for segment in segments])
+            self._forget_reads(partition)
             if delete and led and self._is_started:
-                # A leader that goes down between here and the event leaves the objects to a scrub.
+                # A leader that goes down between here and the event leaves the objects to others.
                 self._tasks.start(self._mark_deleted(partition), f"delete {partition}")
+            else:
+                self._access.metadata.forget([partition])
+
+    def _log(self, partition: TopicIdPartition) -> UnifiedLog | None:
+        log = self._log_of(partition.topic_partition)
+        return log if log is not None and log.topic_id == partition.topic_id else None
 
     def _attach(self, partition: TopicIdPartition) -> None:
-        log = self._log_of(partition.topic_partition)
-        if log is not None and log.topic_id == partition.topic_id:
+        log = self._log(partition)
+        if log is not None:
             log.remote = self._access.metadata.remote_log(partition)
             # What was copied in an earlier term may since have been truncated away and written
             # anew: nothing local may go on the strength of it (KAFKA-20732).
             log.update_highest_remote_offset(-1)
 
-    def _end_term(self, partition: TopicIdPartition) -> None:
-        term = self._terms.pop(partition, None)
-        if term is not None:
-            term.end()
+    def _begin_at_local_start(self, partition: TopicIdPartition) -> None:
+        log = self._log(partition)
+        if log is None:
+            return
+        log.remote = None
+        log.update_highest_remote_offset(-1)
+        try:
+            log.maybe_increment_log_start_offset(log.local_log_start_offset)
+        except KafkaError as error:
+            _log.error("The log start of %s cannot be moved: %s", partition, error)
+
+    def _forget_reads(self, partition: TopicIdPartition) -> None:
+        segments = self._access.metadata.remote_log(partition).segments()
+        self.reads.forget(partition, [segment.id for segment in segments])
+
+    def _leave(self, partition: TopicIdPartition) -> None:
+        """End whatever is done for the partition."""
+        for terms in (self._terms, self._disabled):
+            term = terms.pop(partition, None)
+            if term is not None:
+                term.end()
+                self.statistics.forget(partition.topic_partition)
+        following = self._followed.pop(partition, None)
+        if following is not None:
+            following.cancel()
 
     async def _mark_deleted(self, partition: TopicIdPartition) -> None:
         event = RemotePartitionDeleteMetadata(
@@ -245,87 +312,63 @@ class RemoteLogManager:
             except KafkaError as error:
                 failures += 1
                 _log.info("Marking %s as deleted failed, trying again: %s", partition, error)
-                await asyncio.sleep(self._pause(failures))
+                await asyncio.sleep(self._loop_tools.pause_seconds(failures))
 
-    # -- Copying ------------------------------------------------------------------------------
+    # -- The work -----------------------------------------------------------------------------
 
-    def _begin(self, partition: TopicIdPartition, term: _Term) -> None:
-        term.task = self._tasks.start(self._copy_loop(partition, term), f"copy {partition}")
+    def _begin(self, term: LeaderTerm) -> None:
+        name = str(term.partition.topic_partition)
+        copying = CopyTask(self._copy_tools, term)
+        expiration = ExpirationTask(self._deletion, term)
 
-    async def _copy_loop(self, partition: TopicIdPartition, term: _Term) -> None:
-        def log_of() -> UnifiedLog | None:
-            return self._log_of(partition.topic_partition)
-
-        task = CopyTask(self._copy_tools, partition, log_of, lambda: term.is_current)
-        failures = 0
-        while term.is_current:
+        async def copy() -> int | None:
             try:
-                async with self._copiers:
-                    copied = await task.run_once()
-                failures = 0
-                if copied:
-                    self._tier_works()
-                pause = self._config.task_interval_ms / 1000
+                return await copying.run_once()
             except CopyCancelledError as error:
                 _log.error("%s", error)
-                return
-            except (RemoteStorageError, KafkaError, CorruptIndexError, OSError) as error:
-                failures += 1
-                self._copy_failed(partition, error, failures)
-                pause = self._pause(failures)
-            await asyncio.sleep(pause)
+                term.copying_ended = True
+                return None
 
-    def _copy_failed(self, partition: TopicIdPartition, error: Exception, failures: int) -> None:
-        if isinstance(error, RemoteStorageError):
-            self._tier_fails(error)
-        elif isinstance(error, KafkaError) and error.is_retriable:
-            _log.debug("Copying %s is not possible yet: %s", partition.topic_partition, error)
-        elif failures == 1:
-            _log.error("Copying %s failed, trying again: %s", partition.topic_partition, error)
+        self._start_loop(term, f"Copying {name}", self._copiers, copy)
+        self._start_loop(term, f"Expiration of {name}", self._expirers, expiration.run_once)
 
-    def _pause(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row: doubling, bounded, then jittered."""
-        config = self._config
-        doublings = min(failures - 1, _DOUBLINGS_MAX)
-        delay_ms = min(config.retry_backoff_ms << doublings, config.retry_backoff_max_ms)
-        jitter = self._environment.random.uniform(1 - config.retry_jitter, 1 + config.retry_jitter)
-        return delay_ms * jitter / 1000
+    def _begin_removal(self, term: LeaderTerm) -> None:
+        removal = DisabledPartition(self._deletion, term)
 
-    def _tier_fails(self, error: RemoteStorageError) -> None:
-        if not self._tier_trouble:
-            _log.warning(
-                "%s. Local data is served, nothing is deleted that is not in the tier, "
-                "and copying is tried again.",
-                error,
-            )
-        self._tier_trouble = str(error)
+        async def remove() -> int | None:
+            left = await removal.run_once()
+            if left is None and self._disabled.get(term.partition) is term:
+                del self._disabled[term.partition]
+            return left
 
-    def _tier_works(self) -> None:
-        if self._tier_trouble:
-            _log.warning("The remote tier works again")
-            self._tier_trouble = ""
+        name = f"Removal of the remote data of {term.partition.topic_partition}"
+        self._start_loop(term, name, self._expirers, remove)
+
+    def _start_loop(self, term: LeaderTerm, name: str, pool: Permits, work: Work) -> None:
+        loop = PartitionLoop(name, pool, work, self._loop_tools)
+        term.loops.append(loop)
+        term.tasks.append(self._tasks.start(loop.run(), name))
+
+    def _begin_following(self, partition: TopicIdPartition) -> None:
+        """Followers learn from the metadata what is in the tier, and so what they may delete."""
+
+        async def learn() -> int:
+            self._learn_copied_offset(partition)
+            return 0
+
+        name = f"Following {partition.topic_partition}"
+        loop = PartitionLoop(name, self._learners, learn, self._loop_tools)
+        self._followed[partition] = self._tasks.start(loop.run(), name)
+
+    def _learn_copied_offset(self, partition: TopicIdPartition) -> None:
+        log = self._log(partition)
+        if log is not None and log.is_tiered:
+            remote = ready_remote_log(self._access.metadata, partition)
+            history = log.leader_epochs.entries
+            log.update_highest_remote_offset(copied_up_to(remote, history, bounds_of(log)))
 
     def _task_failed(self, task: asyncio.Task[object], failure: BaseException) -> None:
         _log.error("%s failed", task.get_name(), exc_info=failure)
-
-    # -- Following ----------------------------------------------------------------------------
-
-    async def _follow(self) -> None:
-        """Followers learn from the metadata what is in the tier, and so what they may delete."""
-        while True:
-            for partition in list(self._followed):
-                self._learn_copied_offset(partition)
-                await asyncio.sleep(0)
-            await asyncio.sleep(self._config.task_interval_ms / 1000)
-
-    def _learn_copied_offset(self, partition: TopicIdPartition) -> None:
-        log = self._log_of(partition.topic_partition)
-        if log is None or log.topic_id != partition.topic_id:
-            return
-        metadata = self._access.metadata
-        if metadata.is_ready(partition):
-            remote, history = metadata.remote_log(partition), log.leader_epochs.entries
-            log.update_highest_remote_offset(copied_up_to(remote, history, bounds_of(log)))
 
     # -- Reading ------------------------------------------------------------------------------
 
@@ -343,7 +386,3 @@ class RemoteLogManager:
     ) -> TimestampAndOffset | None:
         """The first record of a log that is as young, tier first. Raises KafkaError."""
         return await self.reads.offset_for_timestamp(lookup)
-
-
-def _is_at_work(term: _Term) -> bool:
-    return term.task is not None and not term.task.done()

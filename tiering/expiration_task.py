@@ -1,0 +1,155 @@
+"""Applies retention to both tiers of one partition while this broker leads it (KIP-405).
+
+    not ready -> how far is the tier? -> what may go? -> log start offset up -> segments away
+
+What may go is decided in `storage/remote_retention.py`. The rules kept here (Kafka's
+`RLMExpirationTask`):
+
+- Nothing expires before the metadata is complete (KAFKA-17980) and before this term of leadership
+  knows how far the tier has the log (KAFKA-20732).
+- The log start offset is raised before anything is deleted, so that a reader of what goes away is
+  told OFFSET_OUT_OF_RANGE and not that something is broken (KAFKA-15352).
+- A segment that cannot be deleted does not keep others from it; it is tried again at the next
+  run, and so is what an earlier leader left half deleted. When several fail in a row for want of
+  a tier, the run ends: the rest would fail as well.
+- Leadership is looked at before each segment.
+- Copying may be disabled, or may have failed for good: expiration goes on (KIP-950).
+"""
+
+import asyncio
+import logging
+
+from ..storage.remote_log import RemoteLog
+from ..storage.remote_retention import (
+    Exempt,
+    ExpiredSegment,
+    LogFacts,
+    RetentionDecision,
+    RetentionLimits,
+    decide_retention,
+    local_only_bytes,
+)
+from ..storage.unified_log import UnifiedLog
+from .leader_term import LeaderTerm, ready_remote_log
+from .remote_storage import RemoteStorageError
+from .segment_deletion import SegmentDeletion
+
+_log = logging.getLogger(__name__)
+
+_FAILURES_IN_A_ROW_MAX = 3
+
+
+class ExpirationTask:
+    """The expiration of one partition in one term of leadership."""
+
+    def __init__(self, deletion: SegmentDeletion, term: LeaderTerm) -> None:
+        self._deletion = deletion
+        self._term = term
+
+    async def run_once(self) -> int:
+        """Delete what may go now; how many segments that was.
+
+        Raises RemoteStorageError or KafkaError to be tried again.
+        """
+        term = self._term
+        log = term.log()
+        if log is None or not log.is_tiered:
+            return 0
+        remote = ready_remote_log(self._deletion.metadata, term.partition)
+        if term.unconfirmed is not None:
+            # The end of a copy may have been written or not: let that be settled first.
+            return 0
+        term.find_copied_offset(log, remote)
+        decision = self._decide(log, remote)
+        if decision.log_start_offset > log.log_start_offset:
+            log.maybe_increment_log_start_offset(decision.log_start_offset)
+        return await self._delete_all(remote, decision.expired)
+
+    def _decide(self, log: UnifiedLog, remote: RemoteLog) -> RetentionDecision:
+        statistics, topic_partition = self._deletion.statistics, log.topic_partition
+        config = log.config
+        began = asyncio.get_running_loop().time()
+        decision = decide_retention(
+            remote,
+            facts_of(log, remote),
+            RetentionLimits(config.retention_ms, config.retention_bytes)
+            if config.deletes
+            else RetentionLimits(-1, -1),
+            self._deletion.environment.wall_clock_ms(),
+            Exempt(self._term.reserved, config.copies_to_tier and not self._term.copying_ended),
+        )
+        took_ms = (asyncio.get_running_loop().time() - began) * 1000
+        statistics.set_log_size(topic_partition, remote.finished_bytes, took_ms)
+        statistics.set_metadata_count(topic_partition, len(remote))
+        return decision
+
+    async def _delete_all(self, remote: RemoteLog, expired: list[ExpiredSegment]) -> int:
+        deleted = failures_in_a_row = 0
+        lag = _Lag(self._deletion, self._term, expired)
+        failure: RemoteStorageError | None = None
+        for segment, reason in expired:
+            current = remote.segment(segment.id)
+            if not self._term.is_current:
+                break
+            if current is None or segment.id in self._term.reserved:
+                # Somebody else has seen to it since.
+                continue
+            _log.info(
+                "Deleting the remote segment [%d, %d] of %s: %s",
+                segment.start_offset,
+                segment.end_offset,
+                segment.topic_id_partition.topic_partition,
+                reason.value,
+            )
+            try:
+                with self._term.holding(segment.id):
+                    await self._deletion.delete(current)
+            except RemoteStorageError as error:
+                failure = error
+                failures_in_a_row += error.is_retriable
+                if failures_in_a_row >= _FAILURES_IN_A_ROW_MAX:
+                    break
+            else:
+                deleted += 1
+                failures_in_a_row = 0
+                lag.deleted(segment.segment_size_bytes)
+        if failure is not None:
+            raise failure
+        return deleted
+
+
+class _Lag:
+    """Tells how much is yet to be deleted."""
+
+    def __init__(
+        self, deletion: SegmentDeletion, term: LeaderTerm, expired: list[ExpiredSegment]
+    ) -> None:
+        self._statistics = deletion.statistics
+        self._partition = term.partition.topic_partition
+        self._bytes = sum(each.segment.segment_size_bytes for each in expired)
+        self._segments = len(expired)
+        self._tell()
+
+    def deleted(self, nbytes: int) -> None:
+        self._bytes -= nbytes
+        self._segments -= 1
+        self._tell()
+
+    def _tell(self) -> None:
+        self._statistics.set_delete_lag(self._partition, self._bytes, self._segments)
+
+
+def facts_of(log: UnifiedLog, remote: RemoteLog) -> LogFacts:
+    """What retention needs to know of a log as it is now."""
+    history = log.leader_epochs.entries
+    segments = (
+        (segment.base_offset, log.end_offset_of(segment), segment.size)
+        for segment in log.local.segments
+    )
+    return LogFacts(
+        history,
+        log.log_start_offset,
+        log.high_watermark,
+        log.log_end_offset,
+        local_only_bytes(remote, history, segments) if log.config.retention_bytes >= 0 else 0,
+    )

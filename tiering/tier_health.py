@@ -1,0 +1,35 @@
+"""Whether the tier works, said once when it ceases to and once when it works again.
+
+Copying, expiration and the removal of data fail in the same outage, partition by partition, for as
+long as it lasts. Who operates the broker is told with one line.
+"""
+
+import logging
+
+from .remote_storage import RemoteStorageError
+
+_log = logging.getLogger(__name__)
+
+
+class TierHealth:
+    """See the top of this file."""
+
+    def __init__(self) -> None:
+        self.trouble = ""
+        """What is wrong with the tier, in a sentence; empty while it works."""
+
+    def fails(self, error: RemoteStorageError) -> None:
+        """The tier did not do what it was asked."""
+        if not self.trouble:
+            _log.warning(
+                "%s. Local data is served, nothing is deleted that is not in the tier, "
+                "and copying is tried again.",
+                error,
+            )
+        self.trouble = str(error)
+
+    def works(self) -> None:
+        """The tier did what it was asked."""
+        if self.trouble:
+            _log.warning("The remote tier works again")
+            self.trouble = ""
