@@ -81,6 +81,9 @@ class _Loading:
         self._segments = LogSegments()
         directory = request.directory
         self._epochs = self._read_epochs(f"{directory}/{LEADER_EPOCH_FILE}")
+        history = self._epochs.entries
+        # Where a tiered log was last known to begin, whatever became of the checkpoint since.
+        self._history_start = history[0].start_offset if history else 0
         self._producers = ProducerStateManager(
             self._files, directory, request.producer_expiration_ms
         )
@@ -132,6 +135,10 @@ class _Loading:
         if not request.config.remote_storage_enable:
             # What lies below a tiered log's first segment is in the tier; otherwise it is gone.
             log_start_offset = max(log_start_offset, first)
+        elif self._history_start <= end_offset:
+            # Below its history nothing of a tiered log can be found: a crash after DeleteRecords
+            # must not bring such a beginning back.
+            log_start_offset = max(log_start_offset, self._history_start)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
         self._rebuild_producers(log_start_offset, end_offset)

@@ -1,0 +1,31 @@
+"""Where a tiered log begins after a crash that took the checkpoint of its log start offset."""
+
+from pathlib import Path
+
+from tierlog.tests.storage.log_home import TIERED, LogHome, append, plain
+
+
+def test_a_deleted_beginning_does_not_come_back_without_its_epochs(tmp_path: Path) -> None:
+    """Found by seed 16 of the simulation: offsets that no epoch of the history covers.
+
+    Nothing finds them, in the tier or elsewhere, and a consumer that starts at the earliest offset
+    would be sent back there for ever.
+    """
+    home = LogHome(tmp_path, TIERED)
+    log = home.open()
+    for epoch in range(5):
+        append(log, plain(2), epoch)
+    log.update_high_watermark(10)
+    log.maybe_increment_log_start_offset(7)
+    log.close(0)
+    again = home.open()
+    assert again.log_start_offset == 7
+    assert again.leader_epochs.entries[0].start_offset == 7
+
+
+def test_a_history_that_reaches_back_leaves_the_beginning_as_it_is(tmp_path: Path) -> None:
+    home = LogHome(tmp_path, TIERED)
+    log = home.open()
+    append(log, plain(4), 3)
+    log.close(0)
+    assert home.open().log_start_offset == 0
