@@ -4,18 +4,36 @@ It runs on the host of its name. `kill` is kill -9, `cut_power` takes the page c
 either, `start` begins a new process on what the disk still has.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tierlog.broker.broker import Broker, World
 from tierlog.broker.config import read_config
 from tierlog.broker.transport import StreamNetwork
+from tierlog.replication.controller import Controller
+from tierlog.replication.log_compaction import LogCompaction
+from tierlog.storage.config import LogConfig
+from tierlog.storage.log_manager import LogManager
 from tierlog.tests.simulation.disk import SimulatedDisk, Survival
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import Process, SimulatedNetwork, on_host
+from tierlog.tiering.blocking_pool import BlockingPool
 
 PORT = 9092
+
+
+class _WatchedBroker(Broker):
+    """A broker whose logs can be looked at from outside, once they are open."""
+
+    logs: LogManager | None = None
+
+    def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller, LogCompaction]:
+        opened = super()._open_storage(log_config)
+        self.logs = opened[0]
+        return opened
 
 
 class SimulatedBroker:
@@ -41,11 +59,19 @@ class SimulatedBroker:
             **(properties or {}),
         }
         self._process: Process | None = None
+        self._killed = asyncio.Event()
         self._files = SimulatedFiles(self.disk)
         # The volume is mounted there: the directory itself was not made by the broker.
         self._files.mkdirs("/data")
         self._files.sync_dir("/")
-        self._broker: Broker | None = None
+        self._broker: _WatchedBroker | None = None
+        self.pools: Callable[[int], BlockingPool] | None = None
+        """What the next start has for threads that wait for the tier; None is the loop's own."""
+
+    @property
+    def logs(self) -> LogManager | None:
+        """The logs of the process that runs, once they are open."""
+        return self._broker.logs if self.is_running and self._broker else None
 
     @property
     def bootstrap(self) -> str:
@@ -59,13 +85,31 @@ class SimulatedBroker:
         """Begin a process and wait until it serves."""
         assert self._process is None, "The broker runs already."
         self.starts += 1
+        self._broker = None
         self.disk.now_ms = SimulatedEnvironment(self._loop).wall_clock_ms()
         with on_host(self.host) as self._process:
             self._files = SimulatedFiles(self.disk)
             environment = SimulatedEnvironment(self._loop, f"{self.host}/{self.starts}")
             world = World(environment, self._files, StreamNetwork())
-            self._broker = Broker(read_config(self._properties, self.host), world)
+            if self.pools is not None:
+                world = replace(world, blocking_pool=self.pools)
+            self._broker = _WatchedBroker(read_config(self._properties, self.host), world)
             await self._broker.start()
+
+    async def start_unless_killed(self) -> bool:
+        """Begin a process that may be killed before it serves; whether it serves."""
+        starting = asyncio.ensure_future(self.start())
+        self._killed = asyncio.Event()
+        killed = asyncio.ensure_future(self._killed.wait())
+        await asyncio.wait({starting, killed}, return_when=asyncio.FIRST_COMPLETED)
+        killed.cancel()
+        if not self._killed.is_set():
+            await starting
+            return True
+        # Whatever the dead process has still to do, nobody waits for it.
+        starting.cancel()
+        starting.add_done_callback(_forget)
+        return False
 
     async def stop(self) -> None:
         """Stop cleanly."""
@@ -89,3 +133,10 @@ class SimulatedBroker:
         self._network.kill(self._process)
         self.disk.lose_power(survival, self._loop.random)
         self._process = None
+        self._killed.set()
+
+
+def _forget(starting: "asyncio.Future[None]") -> None:
+    """How the start of a dead process ended matters to nobody."""
+    if not starting.cancelled():
+        starting.exception()

@@ -51,6 +51,11 @@ def on_host(name: str) -> Generator[Process, None, None]:
         _process.reset(token)
 
 
+def is_alive() -> bool:
+    """Whether the process that asks has not been killed."""
+    return _process.get().is_alive
+
+
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """What the network is like."""
