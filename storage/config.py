@@ -273,17 +273,22 @@ def _check_together(config: LogConfig, remote_storage_system_enabled: bool) -> N
             "Remote log storage only supports topics with cleanup.policy=delete "
             "or cleanup.policy being an empty list.",
         )
+    # In Kafka's order, for the first that is broken is told.
     pairs = (
-        ("ms", config.local_retention_ms, config.retention_ms),
         ("bytes", config.local_retention_bytes, config.retention_bytes),
+        ("ms", config.local_retention_ms, config.retention_ms),
     )
     for unit, local, total in pairs:
         _check_local_retention(unit, local, total)
-        if config.remote_log_copy_disable and local not in (USE_TOTAL_RETENTION, total):
+    if not config.remote_log_copy_disable:
+        return
+    for unit, local, total in pairs:
+        if local not in (USE_TOTAL_RETENTION, total):
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"When `remote.log.copy.disable` is true, local.retention.{unit} must equal "
-                f"retention.{unit} (or be -2): nothing is copied to the remote tier any more.",
+                f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and "
+                f"`retention.{unit}` must be set to the identical value because there will be no "
+                "more logs copied to the remote storage.",
             )
 
 

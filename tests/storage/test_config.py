@@ -110,7 +110,7 @@ def test_a_topic_cannot_be_tiered_where_the_broker_is_not() -> None:
 def test_without_copying_local_retention_is_the_total() -> None:
     disabled = {"remote.storage.enable": "true", "remote.log.copy.disable": "true"}
     assert LogConfig.from_properties(disabled, DEFAULTS).remote_log_copy_disable
-    with pytest.raises(KafkaError, match=r"local\.retention\.ms must equal"):
+    with pytest.raises(KafkaError, match=r"`local\.retention\.ms` and `retention\.ms` must be"):
         LogConfig.from_properties({**disabled, "local.retention.ms": "5"}, DEFAULTS)
 
 
