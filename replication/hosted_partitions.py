@@ -16,7 +16,7 @@ Rules it keeps:
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
@@ -36,6 +36,9 @@ from .partition import Partition, PartitionRole
 from .partition_control import UNASSIGNED_DIRECTORY
 from .remote_tier import RemoteTier
 from .topic_names import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from ..tiering.remote_log_manager import LeaderPartition
 
 _log = logging.getLogger(__name__)
 
@@ -265,14 +268,28 @@ class HostedPartitions:
             partition = self.by_name.get(TopicPartition(topic, number))
             if partition is None or partition.log.config == config:
                 continue
-            was_tiered = partition.log.config.remote_storage_enable
+            before = partition.log.config
             partition.log.update_config(config)
             future = self._log_manager.future_logs.get(partition.topic_partition)
             if future is not None:
                 future.update_config(config)
             partition.update_min_isr()
-            if config.remote_storage_enable and not was_tiered and partition.is_leader:
+            self._tiering_changed(partition, before, changes)
+
+    def _tiering_changed(
+        self, partition: Partition, before: LogConfig, changes: _RoleChanges
+    ) -> None:
+        """The partition's topic is configured otherwise than before; what of it is the tier's?"""
+        config = partition.log.config
+        if not (config.remote_storage_enable or before.remote_storage_enable):
+            return
+        if config.remote_storage_enable or config.remote_log_delete_on_disable:
+            if partition.is_leader:
                 changes.leaders.append(partition)
+            elif config.remote_storage_enable != before.remote_storage_enable:
+                changes.followers.append(partition)
+        elif self._remote_tier is not None:
+            self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
 
     def on_moved(self, partition: Partition) -> None:
         """The partition has another log, of the same records: the tier's work begins anew."""
@@ -299,18 +316,22 @@ class HostedPartitions:
         manager = self._remote_tier
         if manager is None:
             return
-        leaders = _tiered(changes.leaders)
-        followers = _tiered(changes.followers)
+        leaders, followers = _tiered(changes.leaders), _tiered(changes.followers)
         if leaders or followers:
-            from ..tiering.remote_log_manager import LeaderPartition
+            manager.on_leadership_change(_as_leaders(leaders), _as_followers(followers))
+        leaders, followers = _disabled(changes.leaders), _disabled(changes.followers)
+        if leaders or followers:
+            manager.on_tiering_disabled(_as_leaders(leaders), _as_followers(followers))
 
-            manager.on_leadership_change(
-                [
-                    LeaderPartition(partition.topic_id_partition, partition.leader_epoch)
-                    for partition in leaders
-                ],
-                [partition.topic_id_partition for partition in followers],
-            )
+
+def _as_leaders(partitions: Iterable[Partition]) -> "list[LeaderPartition]":
+    from ..tiering.remote_log_manager import LeaderPartition
+
+    return [LeaderPartition(each.topic_id_partition, each.leader_epoch) for each in partitions]
+
+
+def _as_followers(partitions: Iterable[Partition]) -> list[TopicIdPartition]:
+    return [each.topic_id_partition for each in partitions]
 
 
 def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
@@ -319,5 +340,16 @@ def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
         partition
         for partition in partitions
         if partition.log.config.remote_storage_enable
+        and partition.topic_partition.topic not in _NEVER_TIERED
+    ]
+
+
+def _disabled(partitions: Iterable[Partition]) -> list[Partition]:
+    """Those that are not tiered any more and whose remote data, if any is left, is to go."""
+    return [
+        partition
+        for partition in partitions
+        if partition.log.config.remote_log_delete_on_disable
+        and not partition.log.config.remote_storage_enable
         and partition.topic_partition.topic not in _NEVER_TIERED
     ]

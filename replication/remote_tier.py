@@ -36,7 +36,16 @@ class RemoteTier(Protocol):
     def on_leadership_change(
         self, leaders: "Sequence[LeaderPartition]", followers: Sequence[TopicIdPartition]
     ) -> None:
-        """These tiered partitions are led, or followed, from here now."""
+        """These tiered partitions are led, or followed, from here now.
+
+        One that is led in this epoch already is configured otherwise now.
+        """
+        ...
+
+    def on_tiering_disabled(
+        self, leaders: "Sequence[LeaderPartition]", followers: Sequence[TopicIdPartition]
+    ) -> None:
+        """These are not tiered any more; what the tier has of them is to go (KIP-950)."""
         ...
 
     def stop_partitions(self, partitions: Sequence[TopicIdPartition], delete: bool) -> None:

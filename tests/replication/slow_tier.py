@@ -38,6 +38,7 @@ class SlowTier:
         self.finished = 0
         self.is_fetch_throttled = False
         self.leaders: list[LeaderPartition] = []
+        self.disabled: list[TopicIdPartition] = []
         self.stopped: list[tuple[TopicIdPartition, bool]] = []
 
     async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
@@ -72,6 +73,11 @@ class SlowTier:
         self, leaders: Sequence[LeaderPartition], followers: Sequence[TopicIdPartition]
     ) -> None:
         self.leaders += leaders
+
+    def on_tiering_disabled(
+        self, leaders: Sequence[LeaderPartition], followers: Sequence[TopicIdPartition]
+    ) -> None:
+        self.disabled += [*(leader.topic_id_partition for leader in leaders), *followers]
 
     def stop_partitions(self, partitions: Sequence[TopicIdPartition], delete: bool) -> None:
         self.stopped += [(partition, delete) for partition in partitions]
