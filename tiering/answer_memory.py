@@ -47,5 +47,10 @@ class _HeldBytes(bytes):
 
     memory: AnswerMemory
 
+    @property
+    def nbytes(self) -> int:
+        """As a region of a file has it: what encodes answers asks either by this name."""
+        return len(self)
+
     def __del__(self) -> None:
         self.memory.give_back(len(self))
