@@ -237,8 +237,10 @@ remote.log.manager.task.retry.jitter | DOUBLE | 0.2 | [0,...,0.5]
     How much those pauses vary.
 remote.log.metadata.custom.metadata.max.bytes | INT | 128 | [0,...]
     The most bytes a store may add to a segment.
-remote.log.metadata.manager.class.name | STRING | - | non-empty string
-    A Java plugin, which is not loaded: the topic is used.
+remote.log.metadata.manager.class.name | STRING | \
+org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager \
+| non-empty string
+    What keeps the metadata of segments: Kafka's name for the topic, or a Python class.
 remote.log.metadata.manager.impl.prefix | STRING | rlmm.config. | non-empty string
     What precedes the properties of the remote log metadata.
 remote.log.reader.max.pending.tasks | INT | 100 | [1,...]

@@ -74,7 +74,9 @@ DYNAMIC = frozenset(
         "remote.log.index.file.cache.total.size.bytes",
         "remote.log.manager.copier.thread.pool.size",
         "remote.log.manager.copy.max.bytes.per.second",
+        "remote.log.manager.expiration.thread.pool.size",
         "remote.log.manager.fetch.max.bytes.per.second",
+        "remote.log.manager.follower.thread.pool.size",
         "remote.log.reader.threads",
         "unclean.leader.election.enable",
     }

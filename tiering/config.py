@@ -58,10 +58,10 @@ METADATA_SETTINGS: dict[str, ConfigDef] = {
         ConfigDef("remote.log.metadata.topic.replication.factor", _SHORT, "3", _POSITIVE),
         ConfigDef("remote.log.metadata.topic.min.isr", _SHORT, "2", _POSITIVE),
         ConfigDef("remote.log.metadata.topic.retention.ms", _LONG, "-1", "[1,...] or -1"),
-        ConfigDef("remote.log.metadata.consume.wait.ms", _LONG, "120000", _POSITIVE),
-        ConfigDef("remote.log.metadata.initialization.retry.interval.ms", _LONG, "100", _POSITIVE),
+        ConfigDef("remote.log.metadata.consume.wait.ms", _LONG, "120000", "[0,...]"),
+        ConfigDef("remote.log.metadata.initialization.retry.interval.ms", _LONG, "100", "[0,...]"),
         ConfigDef(
-            "remote.log.metadata.initialization.retry.max.timeout.ms", _LONG, "120000", _POSITIVE
+            "remote.log.metadata.initialization.retry.max.timeout.ms", _LONG, "120000", "[0,...]"
         ),
     )
 }
