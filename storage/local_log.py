@@ -342,7 +342,14 @@ class LocalLog:
         self.recovery_point = offset
 
     def sync_truncation(self) -> None:
-        """fsync what a truncation left: later records must not stand among earlier ones."""
+        """fsync what a truncation left: later records must not stand among earlier ones.
+
+        A log that begins anew counts as flushed up to there, so all that a first flush would have
+        synced is synced too.
+        """
+        for sync in self._unsynced:
+            sync()
+        self._unsynced.clear()
         self.active_segment.flush_log()
         self._files.sync_dir(self.directory)
 

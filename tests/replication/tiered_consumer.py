@@ -50,6 +50,26 @@ def consume(node: ReplicaNode, offset: int) -> list[str]:
     return values
 
 
+def whole_log(node: ReplicaNode) -> dict[int, int]:
+    """The leader epoch of every record that a replica could serve as leader, by its offset.
+
+    Fails where the history does not lead to a record at or above the log start.
+    """
+    found = node.local
+    log, remote, tier = node.log, node.group.metadata.log, node.group.tier
+    for offset in range(log.log_start_offset, log.local_log_start_offset):
+        epoch = log.leader_epochs.epoch_for_offset(offset)
+        assert epoch is not None, f"no epoch for {offset}"
+        segment = remote.segment_for(epoch, offset)
+        assert segment is not None, f"no segment for {offset} of epoch {epoch}"
+        batch = next(
+            each for each in batches(tier.segments[segment.id].log) if each.base_offset == offset
+        )
+        assert batch.partition_leader_epoch == epoch
+        found[offset] = epoch
+    return {offset: found[offset] for offset in sorted(found) if offset >= log.log_start_offset}
+
+
 def values_of(content: bytes) -> list[str]:
     found: list[str] = []
     for batch in batches(content):

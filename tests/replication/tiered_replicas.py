@@ -61,7 +61,12 @@ from tierlog.tiering.tier_statistics import TierStatistics
 PARTITION = TopicIdPartition(Uuid(b"topic id, 16 by."), "orders", 0)
 NAME: TopicPartition = PARTITION.topic_partition
 NOW_MS = 1_750_000_000_000
-TIERED = LogConfig(remote_storage_enable=True, index_interval_bytes=1, file_delete_delay_ms=1)
+TIERED = LogConfig(
+    remote_storage_enable=True,
+    index_interval_bytes=1,
+    segment_index_bytes=1200,
+    file_delete_delay_ms=1,
+)
 BACKOFF_MS = 1000
 _ORIGIN = AppendOrigin.CLIENT
 T = TypeVar("T")
