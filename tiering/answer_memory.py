@@ -32,14 +32,15 @@ class AnswerMemory:
         """So much is not held any more."""
         self._held -= nbytes
 
-    def answer(self, reserved: int, content: bytes) -> bytes:
+    def answer(self, reserved: int, content: bytes | memoryview) -> bytes | memoryview:
         """The answer in place of the reservation, counted for as long as anyone holds it."""
         self._held += len(content) - reserved
         if not content:
             return content
         held = _HeldBytes(content)
         held.memory = self
-        return held
+        # As a view, since whoever sends it knows bytes by their very type.
+        return memoryview(held)
 
 
 class _HeldBytes(bytes):

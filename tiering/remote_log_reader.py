@@ -65,7 +65,7 @@ class TieredLog(Protocol):
 class RemoteFetchResult:
     """Whole batches from the tier, possibly none."""
 
-    records: bytes
+    records: bytes | memoryview
     aborted_transactions: list[AbortedTxn] | None = None
     """For read_committed; None for the other isolations."""
     first_entry_incomplete: bool = False

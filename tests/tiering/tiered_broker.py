@@ -157,7 +157,7 @@ def on_a_leader(
     simulate(body)
 
 
-def _offsets(raw: bytes, offset: int) -> list[int]:
+def _offsets(raw: bytes | memoryview, offset: int) -> list[int]:
     records = [record for batch in batches(raw) for record in batch.records()]
     for record in records:
         assert record.value == b"v%d" % record.offset
