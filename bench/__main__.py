@@ -13,7 +13,7 @@ from .kafka_peer import KafkaUnavailableError
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tierlog.bench", description=__doc__)
-    commands = parser.add_subparsers(dest="command", metavar="startup|throughput")
+    commands = parser.add_subparsers(dest="command", metavar="startup|throughput|tiering")
     startup = commands.add_parser("startup", help="CPU, time and memory to the first answer")
     startup.add_argument("--rounds", type=int, default=5, help="starts of each broker (default 5)")
     throughput = commands.add_parser("throughput", help="produce and consume with librdkafka")
@@ -25,6 +25,18 @@ def build_parser() -> argparse.ArgumentParser:
     )
     throughput.add_argument(
         "--warm-up", type=int, default=1, help="rounds before the counted ones (default 1)"
+    )
+    tiering = commands.add_parser("tiering", help="what copying to and reading from a tier costs")
+    tiering.add_argument(
+        "--megabytes", type=int, default=300, help="payload of one round (default 300)"
+    )
+    tiering.add_argument("--rounds", type=int, default=3, help="counted rounds (default 3)")
+    tiering.add_argument("--warm-up", type=int, default=1, help="rounds before those (default 1)")
+    tiering.add_argument(
+        "--seconds", type=float, default=10, help="how long each steady load lasts (default 10)"
+    )
+    tiering.add_argument(
+        "--records-per-second", type=int, default=15_000, help="its rate (default 15000)"
     )
     return parser
 
@@ -46,6 +58,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 megabytes=getattr(options, "megabytes", 500),
                 rounds=getattr(options, "rounds", 3),
                 warm_up=getattr(options, "warm_up", 1),
+            )
+        if options.command == "tiering":
+            from . import tiering
+
+            tiering.run(
+                tiering.Scale(
+                    megabytes=options.megabytes,
+                    rounds=options.rounds,
+                    warm_up=options.warm_up,
+                    seconds=options.seconds,
+                    records_per_second=options.records_per_second,
+                )
             )
     except KafkaUnavailableError as error:
         print(f"tierlog.bench: {error}", file=sys.stderr)
