@@ -188,7 +188,8 @@ def _expired_by_rules(
         if not is_within_leader_epochs(segment, facts.log_end_offset, history):
             continue
         if not remote.serves(segment):
-            # Others cover it; it goes when the log start has passed it.
+            # Others cover it: it goes as soon as the log start has passed it, and not before.
+            yield ExpiredSegment(segment, DeleteReason.LOG_START)
             continue
         if oldest_ms is not None and segment.max_timestamp_ms < oldest_ms:
             excess -= segment.segment_size_bytes

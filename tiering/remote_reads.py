@@ -18,6 +18,7 @@ from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup, TimestampAndOffset
 from ..storage.index import CorruptIndexError
 from ..storage.remote_log import RemoteLog
+from ..storage.remote_segment import RemoteLogSegmentMetadata
 from ..storage.unified_log import UnifiedLog
 from .answer_memory import AnswerMemory
 from .chunk_cache import ChunkCache
@@ -117,9 +118,10 @@ class RemoteReads:
         seconds = self.fetch_quota.throttle_seconds(asyncio.get_running_loop().time())
         return seconds > 0
 
-    def forget_segment(self, segment_id: Uuid) -> None:
+    async def forget_segment(self, segment: RemoteLogSegmentMetadata) -> None:
         """A segment is being deleted: nothing need be kept of it."""
-        self._chunks.forget(segment_id)
+        self._chunks.forget(segment.id)
+        await self._indexes.forget(segment)
 
     async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
         """The batches that a fetch wants from the tier. Raises KafkaError."""

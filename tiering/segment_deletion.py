@@ -7,12 +7,11 @@
 Each step is idempotent. A segment whose deletion has begun is taken up again by whoever leads.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
-from ..clients.kafka_uuid import Uuid
 from ..storage.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -34,7 +33,7 @@ class SegmentDeletion:
     metadata: RemoteLogMetadataManager
     environment: Environment
     statistics: TierStatistics
-    forget: Callable[[Uuid], None]
+    forget: Callable[[RemoteLogSegmentMetadata], Awaitable[None]]
     """Drops what readers have cached of a segment."""
 
     async def delete(
@@ -50,11 +49,13 @@ class SegmentDeletion:
             started = self.update(segment, _STATE.DELETE_SEGMENT_STARTED, custom_metadata)
             if segment.state is not _STATE.DELETE_SEGMENT_STARTED:
                 await self.metadata.publish(started)
-            self.forget(segment.id)
+            await self.forget(segment)
             await self.storage.delete_log_segment_data(segment.updated(started))
             await self.metadata.publish(self.update(segment, _STATE.DELETE_SEGMENT_FINISHED))
-        except (RemoteStorageError, KafkaError):
-            self.statistics.delete_failed(topic)
+        except (RemoteStorageError, KafkaError) as error:
+            if not error.is_retriable:
+                # An outage is no failure of the deletion; Kafka doesn't count it either.
+                self.statistics.delete_failed(topic)
             raise
         self.statistics.deleted(topic)
 

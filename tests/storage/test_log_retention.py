@@ -163,6 +163,7 @@ def test_local_retention_by_size(tmp_path: Path) -> None:
     assert (bases(log), log.log_start_offset) == ([6, 8], 0)
 
 
+@pytest.mark.scenario("2.4")
 def test_an_active_segment_beyond_local_retention_is_rolled_for_the_copy(tmp_path: Path) -> None:
     log = LogHome(tmp_path, LOCAL_NOTHING).open()
     append(log, plain(2, timestamp=NOW_MS - HOUR_MS))

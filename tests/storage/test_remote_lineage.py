@@ -61,6 +61,7 @@ def parse(text: str) -> Epochs:
     return [(int(epoch), int(start)) for epoch, start in pairs]
 
 
+@pytest.mark.scenario("4.4")
 def test_the_answer_is_kafkas_for_each_recorded_case() -> None:
     recorded = Path(__file__).with_name("remote_lineage_answers.txt").read_text()
     cases = [line.split(";") for line in recorded.splitlines() if not line.startswith("#")]
@@ -72,6 +73,7 @@ def test_the_answer_is_kafkas_for_each_recorded_case() -> None:
         assert str(answer).lower() == expected.strip(), (epochs, offsets, history, log_end_offset)
 
 
+@pytest.mark.scenario("4.4")
 @pytest.mark.parametrize(
     ("offsets", "epochs", "history", "within"),
     [
@@ -93,11 +95,13 @@ def test_an_empty_history_holds_nothing() -> None:
     assert not is_within_leader_epochs(segment(1, 0, 9, [(0, 0)]), 100, [])
 
 
+@pytest.mark.scenario("4.4")
 def test_a_segment_that_reaches_the_log_end_is_not_ours() -> None:
     each = segment(1, 0, 9, [(0, 0)])
     assert [is_within_leader_epochs(each, end, [(0, 0)]) for end in (9, 10)] == [False, True]
 
 
+@pytest.mark.scenario("4.1")
 @pytest.mark.parametrize(
     ("history", "remote", "expected"),
     [
@@ -116,12 +120,14 @@ def test_a_new_leader_goes_on_where_its_own_history_ends_in_the_tier(
     assert highest_remote_offset(log, history, 800) == expected
 
 
+@pytest.mark.scenario("3.6")
 def test_copying_restarts_after_the_last_epoch_that_has_a_copy() -> None:
     log = remote_log(segment(1, 0, 2, [(0, 0)]), segment(2, 3, 4, [(1, 3)]))
     history = [(0, 0), (1, 3), (2, 6), (3, 7)]
     assert highest_remote_offset(log, history, 8) == OffsetAndEpoch(4, 1)
 
 
+@pytest.mark.scenario("4.2")
 @pytest.mark.parametrize(
     ("remote", "expected"),
     [
@@ -137,6 +143,7 @@ def test_the_log_begins_with_the_oldest_epoch_that_has_a_copy(
     assert remote_log_start_offset(remote_log(*remote), history, 250) == expected
 
 
+@pytest.mark.scenario("4.2")
 def test_a_copy_that_is_not_finished_is_no_beginning() -> None:
     log = RemoteLog(PARTITION)
     log.apply_copy_started(segment(1, 100, 200, [(0, 100)]))
@@ -149,6 +156,7 @@ def test_epoch_of_an_offset() -> None:
     assert epoch_of_offset([(2, 10)], 9) == -1
 
 
+@pytest.mark.scenario("4.4")
 def test_epochs_without_records_are_left_out() -> None:
     assert without_empty_epochs([(0, 0), (1, 5), (2, 5), (3, 5), (4, 9)]) == [
         (0, 0),

@@ -103,6 +103,7 @@ def test_local_deletion_does_not_cut_the_epoch_history(tmp_path: Path) -> None:
     assert log.leader_epochs.entries[0] == (1, 30)
 
 
+@pytest.mark.scenario("4.3")
 def test_segments_are_copied_when_closed_and_wholly_stable(tmp_path: Path) -> None:
     log = LogHome(tmp_path, TIERED).open()
     for _ in range(3):

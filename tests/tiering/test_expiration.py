@@ -162,6 +162,7 @@ def test_an_outage_holds_expiration_up_and_is_told_once(caplog: pytest.LogCaptur
         # A few try in a row, then the pause doubles up to half a minute.
         assert 3 <= len(broker.tier.asked(DELETE)) <= 3 * 3600 / 20
         assert broker.log.log_start_offset == 19
+        assert broker.manager.statistics.remote_delete_errors["orders"] == 0
         broker.tier.is_down = False
         await until(lambda: not broker.tier.segments)
 

@@ -34,6 +34,7 @@ from tierlog.tests.tiering.tiered_broker import (
 STATE = RemoteLogSegmentState
 
 
+@pytest.mark.scenario("2.1")
 def test_2_1_segments_are_offloaded_and_consumed_from_the_tier() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.append(5, per_segment=2)
@@ -47,6 +48,7 @@ def test_2_1_segments_are_offloaded_and_consumed_from_the_tier() -> None:
     on_a_leader(story)
 
 
+@pytest.mark.scenario("2.1")
 def test_2_1_after_a_restart_the_metadata_is_read_again() -> None:
     async def story(loop: SimulatedLoop) -> None:
         tier, topic = MemoryTier(), SharedTopic()
@@ -81,6 +83,7 @@ def test_nothing_leaves_the_disk_before_its_copy_is_finished() -> None:
     on_a_leader(story)
 
 
+@pytest.mark.scenario("4.3")
 def test_only_what_is_below_the_last_stable_offset_is_copied() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.append(6)
@@ -101,6 +104,7 @@ def states_written(broker: TieredBroker) -> list[RemoteLogSegmentState]:
     ]
 
 
+@pytest.mark.scenario("4.7")
 def test_4_7_a_failed_copy_is_deleted_and_tried_again_under_a_new_id() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.tier.faults[COPY] = [BROKEN]
@@ -119,6 +123,7 @@ def test_4_7_a_failed_copy_is_deleted_and_tried_again_under_a_new_id() -> None:
     on_a_leader(story)
 
 
+@pytest.mark.scenario("4.7")
 def test_4_7_a_copy_that_may_succeed_later_is_not_deleted_at_once() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.tier.faults[COPY] = [UNREACHABLE]
@@ -205,6 +210,7 @@ def test_what_a_crash_left_unfinished_is_removed_before_anything_is_copied() -> 
     simulate(story)
 
 
+@pytest.mark.scenario("4.7")
 def test_4_7_too_much_custom_metadata_stops_the_partition_until_its_leader_changes() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.tier.custom_metadata = bytes(256)
@@ -322,6 +328,7 @@ def test_a_throttled_read_is_empty_and_no_error() -> None:
     on_a_leader(story)
 
 
+@pytest.mark.scenario("2.9")
 def test_copy_disable_stops_copies_and_leaves_reads() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.append(3)
@@ -357,6 +364,7 @@ def test_what_a_deleted_topic_has_in_the_tier_goes_each_segment_once() -> None:
     on_a_leader(story)
 
 
+@pytest.mark.scenario("4.8")
 def test_4_8_a_timestamp_is_looked_for_in_the_tier_and_then_locally() -> None:
     async def story(broker: TieredBroker) -> None:
         for timestamp in (1000, 2000, 3000, 4000):
