@@ -94,7 +94,7 @@ def _read_remote(node: ReplicaNode, read: RemoteRead) -> bytes:
         reader = RemoteLogReader(indexes, chunks)
         try:
             result = await reader.read(read, node.group.metadata.log, node.log)
-            found.append(result.records)
+            found.append(bytes(result.records))
         except KafkaError as error:
             failures.append(error)
         finally:
