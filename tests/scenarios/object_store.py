@@ -27,6 +27,8 @@ class Bucket(Protocol):
 
     def find(self, path: str) -> list[str]: ...
 
+    def cat_file(self, path: str) -> bytes: ...
+
 
 class ObjectStore:
     """moto's server. Not running until `start`; the port is taken from the beginning."""
