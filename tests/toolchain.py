@@ -52,6 +52,7 @@ TOOLCHAINS = {
         Toolchain("mvn", "Maven", _on_path("mvn")),
         Toolchain("go", "Go", _on_path("go")),
         Toolchain("node", "Node", _on_path("node")),
+        Toolchain("sshd", "OpenSSH server", _on_path("sshd")),
     )
 }
 

@@ -4,6 +4,8 @@ adlfs finds the account and its credentials; the requests are made with its serv
 """
 
 import base64
+import io
+import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -18,6 +20,7 @@ class AbfsClient:
     """The requests, on the service client of an `AzureBlobFileSystem`."""
 
     parts_at_once = PARTS_AT_ONCE
+    whole_bytes_max = 512 * 1024
 
     def __init__(self, azure: Any, file_system: Any, limits: dict[str, Any]) -> None:  # noqa: ANN401  # adlfs publishes no types
         self._azure = azure
@@ -88,7 +91,10 @@ class _AbfsUpload:
         return base64.b64encode(b"%010d" % number).decode()
 
     async def part(self, number: int, content: bytes) -> None:
-        await self._blob.stage_block(self._id(number), content, length=len(content), **self._limits)
+        # A stream goes out in small writes, where bytes would hold up the loop.
+        await self._blob.stage_block(
+            self._id(number), io.BytesIO(content), length=len(content), **self._limits
+        )
         self._parts = max(self._parts, number + 1)
 
     async def finish(self) -> None:
@@ -101,6 +107,15 @@ class _AbfsUpload:
         # Writing the blob drops its staged blocks, which the service else keeps for a week.
         await self._blob.upload_blob(b"", overwrite=True, **self._limits)
         await self._blob.delete_blob(**self._limits)
+
+
+def _end_with_its_loop(file_system: object) -> None:
+    """Take back adlfs's order to close everything at exit, in a loop that is no more then."""
+    orders = cast("list[weakref.finalize[..., object]]", getattr(weakref.finalize, "_registry", ()))
+    for order in list(orders):
+        kept = order.peek()
+        if kept is not None and kept[0] is file_system:
+            order.detach()
 
 
 class _Azure:
@@ -123,8 +138,14 @@ async def connect(
         made = kind(
             asynchronous=True, skip_instance_cache=True, use_listings_cache=False, **options
         )
+        _end_with_its_loop(made)
         return _Azure(), made, str(made._strip_protocol(url)).rstrip("/")
 
     azure, file_system, root = await pool.run(make)
-    limits = {"connection_timeout": min(5.0, deadline_s), "read_timeout": deadline_s}
+    limits = {
+        "connection_timeout": min(5.0, deadline_s),
+        "read_timeout": deadline_s,
+        # Azure's first retry comes after fifteen seconds: whoever asks has a better plan.
+        "retry_total": 0,
+    }
     return AbfsClient(azure, file_system, limits), root

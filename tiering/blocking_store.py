@@ -154,6 +154,17 @@ class BlockingStore:
             file_system.mv(path + TEMPORARY, path)
 
     async def get(self, key: str, start: int | None, end: int | None) -> bytes:
+        if start is None or end is None:
+            return await self._read(key, start, end)
+        pieces: list[bytes] = []
+        for position in range(start, end, PIECE_BYTES):
+            until = min(position + PIECE_BYTES, end)
+            pieces.append(await self._read(key, position, until))
+            if len(pieces[-1]) != until - position:
+                break
+        return b"".join(pieces)
+
+    async def _read(self, key: str, start: int | None, end: int | None) -> bytes:
         return await self._with(
             lambda fs, root: read_range(fs, self._protocol, f"{root}/{key}", (start, end))
         )
@@ -175,7 +186,7 @@ class BlockingStore:
         folder = prefix.rstrip("/")
         await self._with(lambda fs, root: _remove_folder(fs, self._protocol, f"{root}/{folder}"))
 
-    def renew(self) -> bool:
+    async def renew(self) -> bool:
         worked, self._worked = self._worked, False
         return worked
 
@@ -186,6 +197,14 @@ class BlockingStore:
 
 
 def _open_for_writing(file_system: FileSystem, path: str) -> Stream:
+    stream = _opened(file_system, path)
+    if hasattr(stream, "set_pipelined"):
+        # paramiko's: else it waits for an answer after each 32 KiB.
+        stream.set_pipelined(True)
+    return cast("Stream", stream)
+
+
+def _opened(file_system: FileSystem, path: str) -> Any:  # noqa: ANN401  # each library has its own
     try:
         return file_system.open(path, "wb", block_size=PIECE_BYTES)
     except FileNotFoundError:
@@ -197,8 +216,10 @@ def _open_for_writing(file_system: FileSystem, path: str) -> Stream:
 
 def _spoil(stream: Stream) -> None:
     """Let a buffered stream that is given up write nothing more, not even when it is collected."""
-    if hasattr(stream, "buffer"):
-        cast("Any", stream).closed = True
+    for name in ("closed", "_closed"):  # fsspec's word and paramiko's
+        if hasattr(stream, name):
+            with suppress(AttributeError):
+                setattr(stream, name, True)
 
 
 def _walk(file_system: FileSystem, root: str, prefix: str) -> list[TierObject]:

@@ -36,6 +36,9 @@ T = TypeVar("T")
 DEADLINE_SECONDS = 30.0
 """After so long a request counts as failed; an object is many requests."""
 
+_REASON_CHARACTERS = 400
+"""Of what a library says; some append the whole page that a server sent."""
+
 _NATIVE_MODULES = {
     "s3": "s3_store",
     "s3a": "s3_store",
@@ -124,7 +127,7 @@ class TierFileSystem:
         try:
             return await self._once(call)
         except RemoteStorageError as error:
-            if error.failure is not Failure.DENIED or not self._store.renew():
+            if error.failure is not Failure.DENIED or not await self._store.renew():
                 raise
         # It worked until now, so the credentials are others than when we connected.
         return await self._once(call)
@@ -150,7 +153,8 @@ class TierFileSystem:
                 f"The remote tier {self} needs the Python package {missing!r}, which is not "
                 f"installed: pip install {missing}"
             )
-        text = self._location.redact(f"{type(error).__name__}: {error}")
+        text = self._location.redact(" ".join(f"{type(error).__name__}: {error}".split()))
+        text = text[:_REASON_CHARACTERS]
         if type(error) is TimeoutError and not str(error):
             text = f"no answer within {self._deadline_s:g} s"
         failure = failure_of(error)
@@ -211,7 +215,6 @@ def _open(location: RemoteUrl, deadline_s: float) -> tuple[FileSystem, str]:
     options: dict[str, object] = {
         **_defaults(location.protocol, deadline_s),
         **location.options,
-        "use_listings_cache": False,
         "skip_instance_cache": location.protocol != "memory",
     }
     try:
@@ -236,7 +239,8 @@ def _defaults(protocol: str, deadline_s: float) -> dict[str, object]:
         # paramiko has a time-out for each step, and else waits for ever.
         steps = ("timeout", "banner_timeout", "auth_timeout", "channel_timeout")
         return dict.fromkeys(steps, deadline_s)
-    return {}
+    # A listing that is kept would show a store as it once was.
+    return {"use_listings_cache": False}
 
 
 def _missing_package(protocol: str, error: ImportError) -> str:

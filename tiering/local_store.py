@@ -118,7 +118,7 @@ class LocalStore:
     async def remove_folder(self, prefix: str) -> None:
         await self._run(lambda: self._files.remove_tree(self._path(prefix.rstrip("/"))))
 
-    def renew(self) -> bool:
+    async def renew(self) -> bool:
         return False
 
     async def close(self) -> None:

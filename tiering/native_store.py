@@ -43,6 +43,8 @@ class Client(Protocol):
     """The requests of one kind of store. Paths are as fsspec has them, the bucket first."""
 
     parts_at_once: int
+    whole_bytes_max: int
+    """A larger object goes up in parts, be it one."""
 
     async def put(self, path: str, content: bytes) -> None: ...
 
@@ -122,7 +124,7 @@ class NativeStore:
     async def put(self, key: str, source: Source) -> None:
         async with self._client() as (client, root):
             path = f"{root}/{key}"
-            if source.size <= PIECE_BYTES:
+            if source.size <= client.whole_bytes_max:
                 content = await source.whole()
                 await self._within(client.put(path, content))
                 return
@@ -194,19 +196,17 @@ class NativeStore:
     async def remove_folder(self, prefix: str) -> None:
         """Object stores have no folders."""
 
-    def renew(self) -> bool:
+    async def renew(self) -> bool:
         connection, self._connection = self._connection, None
-        if connection is None:
+        if connection is None or self._loop is not asyncio.get_running_loop():
             return False
         connection.is_retired = True
+        if not connection.users:
+            await self._close(connection)
         return connection.worked
 
     async def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None and self._loop is asyncio.get_running_loop():
-            connection.is_retired = True
-            if not connection.users:
-                await self._close(connection)
+        await self.renew()
 
 
 def options_of(defaults: dict[str, Any], stated: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ or a missing package shows at the first use.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from ..clients.errors import ErrorCode, KafkaError
 
@@ -27,6 +27,22 @@ OptionValue = str | int | bool | dict[str, "OptionValue"]
 _SECRET_NAME = re.compile(
     r"key|secret|token|password|passphrase|credential|connection_string|sas|auth", re.IGNORECASE
 )
+_PLAIN_NAME = re.compile(r"look_for_keys|.*_timeout|.*file(name)?|.*_polic(y|ies)", re.IGNORECASE)
+"""Names that only sound secret: switches, times and paths."""
+_CONNECTION_SECRET = re.compile(r"(?:AccountKey|SharedAccessSignature)=([^;]+)", re.IGNORECASE)
+_SIGNED = re.compile(
+    r"((?:sig|signature|delegation|[a-z_-]*token|x-amz-credential|awsaccesskeyid)=)[^&\s\"';)]+",
+    re.IGNORECASE,
+)
+"""What libraries put into addresses, found in the environment or on the machine itself."""
+
+_NEVER = {
+    "sshfs": "the package sshfs ignores byte ranges; use sftp:// with paramiko",
+} | dict.fromkeys(
+    ("blockcache", "cached", "dir", "filecache", "reference", "simplecache"),
+    "it stands on another file system, which options would name",
+)
+
 _PROTOCOL = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE)
 
 
@@ -46,6 +62,9 @@ class RemoteUrl:
                 "the remote tier needs a URL with a protocol, "
                 "such as file:///var/lib/tierlog/remote or s3://bucket/prefix"
             )
+        reason = _NEVER.get(protocol.lower())
+        if reason is not None:
+            raise _invalid(f"{protocol}:// cannot hold a remote tier: {reason}")
 
     @property
     def protocol(self) -> str:
@@ -62,21 +81,25 @@ class RemoteUrl:
         """`text` without any value of an option that looks secret, nor the URL's user info."""
         for secret in self._secrets():
             text = text.replace(secret, "***")
-        return text
+        return _SIGNED.sub(r"\1***", text)
 
     def _secrets(self) -> list[str]:
         found = [urlsplit(self.url).netloc.rpartition("@")[0]]
         password = urlsplit(self.url).password
         found.append(password or "")
         found.extend(_secret_values(self.options, inherited=False))
+        # The parts of a connection string are secrets one by one.
+        found += [part for each in found for part in _CONNECTION_SECRET.findall(each)]
+        # An address in a message holds them as addresses do.
+        found += [quote(each, safe="") for each in found]
         # The longest first, so that a secret inside another does not leave the rest standing.
-        return sorted((each for each in found if each), key=len, reverse=True)
+        return sorted({each for each in found if each}, key=len, reverse=True)
 
 
 def _secret_values(options: Mapping[str, OptionValue], *, inherited: bool) -> list[str]:
     found: list[str] = []
     for name, value in options.items():
-        secret = inherited or bool(_SECRET_NAME.search(name))
+        secret = inherited or _is_secret(name)
         if isinstance(value, dict):
             found.extend(_secret_values(value, inherited=secret))
         elif secret and not isinstance(value, bool):
@@ -112,8 +135,12 @@ def _nest(options: dict[str, OptionValue], path: list[str], value: OptionValue) 
     options[path[-1]] = value
 
 
+def _is_secret(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name)) and not _PLAIN_NAME.fullmatch(name)
+
+
 def _value(name: str, text: str) -> OptionValue:
-    if _SECRET_NAME.search(name):
+    if _is_secret(name):
         # A password of digits is still a password.
         return text
     if text in ("true", "false"):

@@ -13,18 +13,26 @@ from typing import Any, cast
 from .blocking_pool import BlockingPool
 from .native_store import PARTS_AT_ONCE, options_of
 from .remote_failures import ServiceError
-from .tier_store import TierObject
+from .tier_store import PIECE_BYTES, TierObject
 
 _KEYS_PER_DELETION = 1000
 _DEFAULTS: dict[str, Any] = {
-    "config_kwargs": {"connect_timeout": 5, "max_pool_connections": 50},
+    "config_kwargs": {
+        "connect_timeout": 5,
+        "max_pool_connections": 50,
+        # Whoever copies or reads tries again, later and with more patience.
+        "retries": {"mode": "standard", "max_attempts": 2},
+    },
 }
+_TRIES = 2
+"""Of s3fs, around those: it alone reads an answer again that broke off."""
 
 
 class S3Client:
     """The requests, on an `S3FileSystem` of the running loop."""
 
     parts_at_once = PARTS_AT_ONCE
+    whole_bytes_max = PIECE_BYTES
 
     def __init__(self, file_system: Any) -> None:  # noqa: ANN401  # s3fs publishes no types
         self._s3 = file_system
@@ -151,6 +159,7 @@ async def connect(
             session=_session(options),
             **options,
         )
+        made.retries = _TRIES
         return made, str(made._strip_protocol(url)).rstrip("/")
 
     file_system, root = await pool.run(make)

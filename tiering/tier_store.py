@@ -100,7 +100,7 @@ class TierStore(Protocol):
         """Remove an empty folder, in stores that have folders."""
         ...
 
-    def renew(self) -> bool:
+    async def renew(self) -> bool:
         """Connect anew before the next call. True if the present connection ever worked."""
         ...
 
