@@ -16,6 +16,7 @@ start offset and not merely to the first local segment. The rules are those of
 `findLogStartOffset`.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
@@ -44,45 +45,57 @@ class EpochIndex(Protocol):
 
 def without_empty_epochs(history: EpochHistory) -> list[tuple[int, int]]:
     """Leave out epochs in which no record was written: they begin where the next one begins."""
+    if len(history) < 2:
+        return list(history)
     kept = [
         (epoch, start)
         for (epoch, start), (_, next_start) in pairwise(history)
         if start < next_start
     ]
-    return [*kept, history[-1]] if history else []
+    return [*kept, history[-1]]
+
+
+class Lineage:
+    """A history, made ready to be asked about many segments."""
+
+    def __init__(self, history: EpochHistory) -> None:
+        self.epochs = without_empty_epochs(history)
+        self._starts = dict(self.epochs)
+        self._following = {epoch: after for (epoch, _), after in pairwise(self.epochs)}
+
+    def holds(self, segment: RemoteLogSegmentMetadata, log_end_offset: int) -> bool:
+        """Whether each record of the segment is a record of the history's own log.
+
+        Epochs before the history's first are not looked at, since the beginning of the history may
+        have been truncated away with the records (KAFKA-16890).
+        """
+        if segment.end_offset >= log_end_offset:
+            return False
+        segment_epochs = without_empty_epochs(segment.segment_leader_epochs)
+        if not self.epochs or not _ends_within(segment_epochs, self.epochs):
+            return False
+        first_log_epoch = self.epochs[0][0]
+        starts, following = self._starts, self._following
+        compared = [entry for entry in segment_epochs if entry[0] >= first_log_epoch]
+        for position, (epoch, offset) in enumerate(compared):
+            if epoch not in starts:
+                return False
+            if position == 0 and epoch != first_log_epoch and offset < starts[epoch]:
+                return False
+            next_entry = following.get(epoch)
+            if position + 1 < len(compared):
+                if next_entry != compared[position + 1]:
+                    return False
+            elif next_entry is not None and segment.end_offset > next_entry[1] - 1:
+                return False
+        return True
 
 
 def is_within_leader_epochs(
     segment: RemoteLogSegmentMetadata, log_end_offset: int, history: EpochHistory
 ) -> bool:
-    """Whether each record of the segment is a record of the history's own log.
-
-    Epochs before the history's first are not looked at, since the beginning of the history may have
-    been truncated away with the records (KAFKA-16890).
-    """
-    if segment.end_offset >= log_end_offset:
-        return False
-    log_epochs = without_empty_epochs(history)
-    segment_epochs = without_empty_epochs(segment.segment_leader_epochs)
-    if not log_epochs or not _ends_within(segment_epochs, log_epochs):
-        return False
-    first_log_epoch = log_epochs[0][0]
-    compared = [entry for entry in segment_epochs if entry[0] >= first_log_epoch]
-    starts = dict(log_epochs)
-    following = dict(pairwise(log_epochs))
-    for position, entry in enumerate(compared):
-        epoch, offset = entry
-        if epoch not in starts:
-            return False
-        if position == 0 and epoch != first_log_epoch and offset < starts[epoch]:
-            return False
-        next_entry = following.get((epoch, starts[epoch]))
-        if position + 1 < len(compared):
-            if next_entry != compared[position + 1]:
-                return False
-        elif next_entry is not None and segment.end_offset > next_entry[1] - 1:
-            return False
-    return True
+    """See `Lineage.holds`."""
+    return Lineage(history).holds(segment, log_end_offset)
 
 
 def _ends_within(segment_epochs: EpochHistory, log_epochs: EpochHistory) -> bool:
@@ -163,9 +176,9 @@ def remote_log_start_offset(
 
 def epoch_of_offset(history: EpochHistory, offset: int) -> int:
     """The leader epoch that wrote an offset; -1 if the history begins later."""
-    found = NO_EPOCH
-    for epoch, start_offset in history:
-        if start_offset > offset:
-            break
-        found = epoch
-    return found
+    slot = bisect_right(history, offset, key=_start_of)
+    return history[slot - 1][0] if slot else NO_EPOCH
+
+
+def _start_of(entry: tuple[int, int]) -> int:
+    return entry[1]

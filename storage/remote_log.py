@@ -21,7 +21,10 @@ unknown segment, changes nothing and the caller is told so.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import replace
 from enum import Enum
+from typing import NamedTuple
 
 from ..clients.kafka_uuid import Uuid
 from ..clients.topic_partition import TopicIdPartition
@@ -34,6 +37,8 @@ from .remote_segment import (
     is_valid_segment_transition,
 )
 
+_TOUCHED_MAX = 1000
+
 
 class Applied(Enum):
     """What became of an event."""
@@ -41,6 +46,25 @@ class Applied(Enum):
     YES = "applied"
     INVALID_TRANSITION = "dropped: the segment's state does not allow it"
     UNKNOWN_SEGMENT = "dropped: the segment was never announced, or is gone"
+
+
+class EpochImage(NamedTuple):
+    """What is known of one leader epoch."""
+
+    epoch: int
+    highest_offset: int | None
+    readable: tuple[tuple[int, int, Uuid], ...]
+    """First offset, last offset and id of each segment that is read in this epoch."""
+
+
+class RemoteLogImage(NamedTuple):
+    """All that is known of a partition, as immutable values that can be kept and restored."""
+
+    segments: tuple[RemoteLogSegmentMetadata, ...]
+    """In the order in which they were announced."""
+    epochs: tuple[EpochImage, ...]
+    partition_delete_state: RemotePartitionDeleteState | None
+    remover_id: int
 
 
 class _EpochState:
@@ -58,7 +82,9 @@ class _EpochState:
         self.highest_offset: int | None = None
         """Never lowered: what was copied once stays copied, even if it has been deleted since."""
 
-    def finish_copy(self, start_offset: int, segment_id: Uuid, end_offset: int) -> None:
+    def finish_copy(self, start_offset: int, segment_id: Uuid, end_offset: int) -> list[Uuid]:
+        """Make a segment readable; the segments that are not any more, because it covers them."""
+        covered: list[Uuid] = []
         highest = self.highest_offset
         # A segment that reaches to the end of the epoch covers each one that starts no earlier.
         while (
@@ -69,23 +95,25 @@ class _EpochState:
         ):
             self.starts.pop()
             self.ends.pop()
-            self.unreferenced.add(self.ids.pop())
+            covered.append(self.ids.pop())
         position = bisect_right(self.starts, start_offset)
         if position and self.starts[position - 1] == start_offset:
             if end_offset < self.ends[position - 1]:
                 # A shorter copy of the same records, perhaps one that a deposed leader finished
                 # late: taking it would make the rest of the longer one unreachable.
-                return
-            self.unreferenced.add(self.ids[position - 1])
+                return covered
+            covered.append(self.ids[position - 1])
             self.ids[position - 1] = segment_id
             self.ends[position - 1] = end_offset
         else:
             self.starts.insert(position, start_offset)
             self.ends.insert(position, end_offset)
             self.ids.insert(position, segment_id)
+        self.unreferenced.update(covered)
         self.unreferenced.discard(segment_id)
         if highest is None or end_offset > highest:
             self.highest_offset = end_offset
+        return covered
 
     def start_delete(self, start_offset: int, segment_id: Uuid) -> None:
         position = bisect_right(self.starts, start_offset) - 1
@@ -125,6 +153,7 @@ class RemoteLog:
         self._finished_bytes = 0
         self._unfinished: dict[Uuid, None] = {}
         """Ids of segments that are being copied or deleted, in the order of their announcement."""
+        self._touched: set[Uuid] | None = None
         self._aborting: dict[Uuid, int] = {}
         """Finished segments that may hold aborted transactions, with their ends (KIP-1058)."""
 
@@ -154,6 +183,39 @@ class RemoteLog:
     def __len__(self) -> int:
         """The number of segments that metadata is kept of, in all states."""
         return len(self._segments)
+
+    def image(self) -> RemoteLogImage:
+        """All that is known, to be kept."""
+        epochs = tuple(
+            EpochImage(
+                epoch,
+                state.highest_offset,
+                tuple(zip(state.starts, state.ends, state.ids, strict=True)),
+            )
+            for epoch, state in self._epochs.items()
+        )
+        segments = tuple(self._segments.values())
+        return RemoteLogImage(segments, epochs, self._partition_delete_state, self._remover_id)
+
+    def restore(self, image: RemoteLogImage) -> None:
+        """Know what an image tells, before any event is applied."""
+        assert self.is_unheard_of
+        for segment in image.segments:
+            announced = replace(segment, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED)
+            self.apply_copy_started(announced)
+            if segment.state is not announced.state:
+                self._transition(announced, segment)
+        # Which segment is read depends on the order of events. It is taken from the image.
+        for epoch, highest_offset, readable in image.epochs:
+            state = self._epoch_state(epoch)
+            known = state.unreferenced.union(state.ids)
+            state.starts = [start for start, _, _ in readable]
+            state.ends = [end for _, end, _ in readable]
+            state.ids = [segment_id for _, _, segment_id in readable]
+            state.unreferenced = known.difference(state.ids)
+            state.highest_offset = highest_offset
+        self._partition_delete_state = image.partition_delete_state
+        self._remover_id = image.remover_id
 
     def apply_copy_started(self, metadata: RemoteLogSegmentMetadata) -> Applied:
         """A leader announces a segment that it is about to copy."""
@@ -200,13 +262,15 @@ class RemoteLog:
         self._segments[after.id] = after
         if before.state is after.state:
             return
+        self._touch([after.id])
         finished = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
         size = after.segment_size_bytes
         self._finished_bytes += size * ((after.state is finished) - (before.state is finished))
         for epoch, start_offset in after.segment_leader_epochs:
             state = self._epoch_state(epoch)
             if after.state is finished:
-                state.finish_copy(start_offset, after.id, after.end_offset_of_epoch(epoch))
+                end_offset = after.end_offset_of_epoch(epoch)
+                self._touch(state.finish_copy(start_offset, after.id, end_offset))
             elif after.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
                 state.start_delete(start_offset, after.id)
                 self._restore_covered(epoch, state)
@@ -233,6 +297,23 @@ class RemoteLog:
         for segment in sorted(covered, key=lambda each: (each.start_offset, each.id)):
             start_offset = dict(segment.segment_leader_epochs)[epoch]
             state.finish_copy(start_offset, segment.id, segment.end_offset_of_epoch(epoch))
+        self._touch(segment.id for segment in covered)
+
+    def _touch(self, segment_ids: Iterable[Uuid]) -> None:
+        if self._touched is not None:
+            self._touched.update(segment_ids)
+            if len(self._touched) > max(2 * len(self._segments), _TOUCHED_MAX):
+                # Nobody has asked for long; who does then must look at everything.
+                self._touched = None
+
+    def take_touched(self) -> set[Uuid] | None:
+        """Segments that have become readable, or ceased to be, since this was last called.
+
+        Some may be named that have not. None at first, and when it was not called for long: then
+        it may be any of them. For one caller.
+        """
+        touched, self._touched = self._touched, set()
+        return touched
 
     def _epoch_state(self, epoch: int) -> _EpochState:
         state = self._epochs.get(epoch)

@@ -30,10 +30,9 @@ from typing import NamedTuple
 from ..clients.kafka_uuid import Uuid
 from .remote_lineage import (
     EpochHistory,
+    Lineage,
     epoch_end_offsets,
     epoch_of_offset,
-    is_within_leader_epochs,
-    without_empty_epochs,
 )
 from .remote_log import RemoteLog
 from .remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
@@ -78,6 +77,9 @@ class Exempt(NamedTuple):
     """Whether copying goes on here, and removes what copies at its front left unfinished."""
 
 
+_NOTHING_EXEMPT = Exempt()
+
+
 class ExpiredSegment(NamedTuple):
     """A remote segment that is to go."""
 
@@ -93,13 +95,20 @@ class RetentionDecision(NamedTuple):
 
 
 def local_only_bytes(
-    remote: RemoteLog, history: EpochHistory, segments: Iterable[tuple[int, int, int]]
+    remote: RemoteLog,
+    history: EpochHistory,
+    segments: Iterable[tuple[int, int, int]],
+    copied_offset: int = -1,
 ) -> int:
-    """The bytes of those (base offset, offset after the end, size) that the tier does not have."""
+    """The bytes of those (base offset, offset after the end, size) that the tier does not have.
+
+    It is known to have everything up to `copied_offset`.
+    """
     return sum(
         size
         for base_offset, end_offset, size in segments
-        if not _is_covered(remote, history, base_offset, end_offset)
+        if end_offset > copied_offset + 1
+        and not _is_covered(remote, history, base_offset, end_offset)
     )
 
 
@@ -116,17 +125,53 @@ def _is_covered(remote: RemoteLog, history: EpochHistory, offset: int, end_offse
     return True
 
 
-def lineage_bytes(remote: RemoteLog, facts: LogFacts) -> int:
-    """The bytes in the tier that readers of the log can reach (`remoteLogSize`)."""
-    history = without_empty_epochs(facts.history)
-    return sum(
-        segment.segment_size_bytes
-        for segment in _of_history(remote, history)
-        if segment.state is _STATE.COPY_SEGMENT_FINISHED
-        and segment.end_offset >= facts.log_start_offset
-        and remote.serves(segment)
-        and is_within_leader_epochs(segment, facts.log_end_offset, history)
-    )
+class LineageSize:
+    """The bytes in the tier that readers of the log can reach (`remoteLogSize`, KIP-852).
+
+    A running sum: each call looks at what has changed since the last. Everything is looked at when
+    the history is another one; that its first epoch begins later now does not count as such.
+    """
+
+    def __init__(self, remote: RemoteLog) -> None:
+        self._remote = remote
+        self._history: list[tuple[int, int]] | None = None
+        self._counted: dict[Uuid, int] = {}
+        self._total = 0
+
+    def of(self, facts: LogFacts) -> int:
+        """The size now. For a log that has only grown since the last call."""
+        lineage = Lineage(facts.history)
+        history = [(lineage.epochs[0][0], -1), *lineage.epochs[1:]]
+        touched = self._remote.take_touched()
+        if touched is None or history != self._history:
+            touched = {segment.id for segment in self._remote.segments()} | self._counted.keys()
+            self._history = history
+        for segment_id in touched:
+            self._total -= self._counted.pop(segment_id, 0)
+            segment = self._remote.segment(segment_id)
+            if segment is not None and self._is_reached(segment, lineage, facts.log_end_offset):
+                self._counted[segment_id] = segment.segment_size_bytes
+                self._total += segment.segment_size_bytes
+        return self._total - self._below(facts, lineage)
+
+    def _is_reached(
+        self, segment: RemoteLogSegmentMetadata, lineage: Lineage, log_end_offset: int
+    ) -> bool:
+        return (
+            segment.state is _STATE.COPY_SEGMENT_FINISHED
+            and self._remote.serves(segment)
+            and lineage.holds(segment, log_end_offset)
+        )
+
+    def _below(self, facts: LogFacts, lineage: Lineage) -> int:
+        """What lies below the log start: nobody can reach it, and it is about to be deleted."""
+        below = 0
+        for segment in _of_history(self._remote, lineage.epochs):
+            if segment.start_offset >= facts.log_start_offset:
+                break
+            if segment.end_offset < facts.log_start_offset:
+                below += self._counted.get(segment.id, 0)
+        return below
 
 
 def decide_retention(
@@ -134,15 +179,16 @@ def decide_retention(
     facts: LogFacts,
     limits: RetentionLimits,
     now_ms: int,
-    exempt: Exempt = Exempt(),  # noqa: B008  # immutable
+    exempt: Exempt = _NOTHING_EXEMPT,
+    size: LineageSize | None = None,
 ) -> RetentionDecision:
-    """See the top of this file."""
+    """See the top of this file. `size` is that of `remote`, for who asks again and again."""
     if not facts.history:
         return RetentionDecision(facts.log_start_offset, [])
     expired = _unfinished(remote, facts, exempt)
     finished = [
         each
-        for each in _expired_by_rules(remote, facts, limits, now_ms)
+        for each in _expired_by_rules(remote, facts, limits, now_ms, size or LineageSize(remote))
         if each.segment.id not in exempt.in_hand
     ]
     log_start_offset = max(
@@ -168,14 +214,18 @@ def _unfinished(remote: RemoteLog, facts: LogFacts, exempt: Exempt) -> list[Expi
 
 
 def _expired_by_rules(
-    remote: RemoteLog, facts: LogFacts, limits: RetentionLimits, now_ms: int
+    remote: RemoteLog,
+    facts: LogFacts,
+    limits: RetentionLimits,
+    now_ms: int,
+    size: LineageSize,
 ) -> Iterator[ExpiredSegment]:
     """Finished segments that log start, time or size let go, oldest first."""
-    history = without_empty_epochs(facts.history)
-    first_epoch = history[0][0]
-    excess = _excess_bytes(remote, facts, limits)
+    lineage = Lineage(facts.history)
+    first_epoch = lineage.epochs[0][0]
+    excess = _excess_bytes(remote, facts, limits, size)
     oldest_ms = now_ms - limits.retention_ms if limits.retention_ms >= 0 else None
-    for segment in _of_history(remote, history):
+    for segment in _of_history(remote, lineage.epochs):
         if segment.state is not _STATE.COPY_SEGMENT_FINISHED:
             continue
         if (
@@ -185,7 +235,7 @@ def _expired_by_rules(
             # Its epochs may be gone from the history, which begins at the log start offset.
             yield ExpiredSegment(segment, DeleteReason.LOG_START)
             continue
-        if not is_within_leader_epochs(segment, facts.log_end_offset, history):
+        if not lineage.holds(segment, facts.log_end_offset):
             continue
         if not remote.serves(segment):
             # Others cover it: it goes as soon as the log start has passed it, and not before.
@@ -201,13 +251,15 @@ def _expired_by_rules(
             return
 
 
-def _excess_bytes(remote: RemoteLog, facts: LogFacts, limits: RetentionLimits) -> int:
+def _excess_bytes(
+    remote: RemoteLog, facts: LogFacts, limits: RetentionLimits, size: LineageSize
+) -> int:
     """By how much the log is larger than it may be; -1 if it is not, or has no limit."""
     limit = limits.retention_bytes
     # All finished segments of whatever lineage are an upper bound that costs nothing (KIP-852).
     if limit < 0 or remote.finished_bytes + facts.local_only_bytes <= limit:
         return -1
-    excess = lineage_bytes(remote, facts) + facts.local_only_bytes - limit
+    excess = size.of(facts) + facts.local_only_bytes - limit
     return excess if excess > 0 else -1
 
 

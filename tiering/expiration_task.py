@@ -23,6 +23,7 @@ from ..storage.remote_log import RemoteLog
 from ..storage.remote_retention import (
     Exempt,
     ExpiredSegment,
+    LineageSize,
     LogFacts,
     RetentionDecision,
     RetentionLimits,
@@ -45,6 +46,7 @@ class ExpirationTask:
     def __init__(self, deletion: SegmentDeletion, term: LeaderTerm) -> None:
         self._deletion = deletion
         self._term = term
+        self._size: LineageSize | None = None
 
     async def run_once(self) -> int:
         """Delete what may go now; how many segments that was.
@@ -77,11 +79,17 @@ class ExpirationTask:
             else RetentionLimits(-1, -1),
             self._deletion.environment.wall_clock_ms(),
             Exempt(self._term.reserved, config.copies_to_tier and not self._term.copying_ended),
+            self._size_of(remote),
         )
         took_ms = (asyncio.get_running_loop().time() - began) * 1000
         statistics.set_log_size(topic_partition, remote.finished_bytes, took_ms)
         statistics.set_metadata_count(topic_partition, len(remote))
         return decision
+
+    def _size_of(self, remote: RemoteLog) -> LineageSize:
+        if self._size is None:
+            self._size = LineageSize(remote)
+        return self._size
 
     async def _delete_all(self, remote: RemoteLog, expired: list[ExpiredSegment]) -> int:
         deleted = failures_in_a_row = 0
@@ -151,5 +159,7 @@ def facts_of(log: UnifiedLog, remote: RemoteLog) -> LogFacts:
         log.log_start_offset,
         log.high_watermark,
         log.log_end_offset,
-        local_only_bytes(remote, history, segments) if log.config.retention_bytes >= 0 else 0,
+        local_only_bytes(remote, history, segments, log.highest_remote_offset)
+        if log.config.retention_bytes >= 0
+        else 0,
     )

@@ -11,11 +11,11 @@ from tierlog.storage.remote_log import RemoteLog
 from tierlog.storage.remote_retention import (
     DeleteReason,
     Exempt,
+    LineageSize,
     LogFacts,
     RetentionDecision,
     RetentionLimits,
     decide_retention,
-    lineage_bytes,
     local_only_bytes,
 )
 from tierlog.storage.remote_segment import (
@@ -154,7 +154,7 @@ def test_a_dead_branch_neither_counts_nor_holds_anything_up() -> None:
         segment(20, 29, [(2, 20)]),
     )
     lineage: Epochs = [(0, 0), (2, 20)]
-    assert lineage_bytes(remote, facts(40, history=lineage)) == 300
+    assert LineageSize(remote).of(facts(40, history=lineage)) == 300
     limits = RetentionLimits(-1, 200)
     decision = decide_retention(remote, facts(40, history=lineage), limits, NOW_MS)
     assert answer(decision) == (10, [(0, SIZE)])
@@ -210,7 +210,7 @@ def test_a_copy_that_others_cover_counts_for_nothing_until_the_log_start_passes_
     short = numbered(segment(0, 4, at_ms=10**9), 9)
     remote = tier(short, *TENS)
     assert not remote.serves(short)
-    assert lineage_bytes(remote, facts(60)) == 500
+    assert LineageSize(remote).of(facts(60)) == 500
     assert answer(decide_retention(remote, facts(60), RetentionLimits(-1, 500), 0)) == (0, [])
     by_age = decide_retention(remote, facts(60), RetentionLimits(NOW_MS - 1500, -1), NOW_MS)
     assert answer(by_age) == (20, [(0, LOG_START), (0, TIME), (10, TIME)])
@@ -261,7 +261,7 @@ def test_nothing_within_retention_is_deleted(
     end = segments[-1].end_offset + 1
     known = LogFacts([(0, start)], start, end, end, local_only)
     limits = RetentionLimits(retention_ms, retention_bytes)
-    before = lineage_bytes(remote, known)
+    before = LineageSize(remote).of(known)
     decision = decide_retention(remote, known, limits, NOW_MS)
     assert start <= decision.log_start_offset <= end
     freed = 0
@@ -284,3 +284,45 @@ def test_nothing_within_retention_is_deleted(
         remote, known._replace(log_start_offset=decision.log_start_offset), limits, NOW_MS
     )
     assert again.log_start_offset >= decision.log_start_offset
+
+
+EVENTS = st.tuples(st.integers(0, 11), st.sampled_from(list(STATE)), st.integers(0, 60))
+
+
+@given(st.lists(EVENTS, max_size=60), st.booleans())
+def test_the_running_size_is_the_size(
+    events: list[tuple[int, RemoteLogSegmentState, int]], has_branch: bool
+) -> None:
+    """Segments 0 to 5 are one after the other, the others overlap them or are of a branch."""
+    history: Epochs = [(0, 0), (2, 30)] if has_branch else [(0, 0)]
+    twins = RemoteLog(PARTITION), RemoteLog(PARTITION)
+    size, log_start = LineageSize(twins[0]), 0
+    for number, state, start in events:
+        base = 10 * (number % 6)
+        end = base + (9 if number < 6 else 4 + 3 * (number - 6))
+        epochs: Epochs = [(number % 3, base)] if number > 8 else [(0, base)]
+        each = numbered(segment(base, end, epochs, size=number + 1), number + 1)
+        for remote in twins:
+            if state is STATE.COPY_SEGMENT_STARTED:
+                remote.apply_copy_started(each)
+            else:
+                move(remote, each, state)
+        log_start = max(log_start, start if start % 7 == 0 else 0)
+        lineage = [(0, log_start), *history[1:]] if log_start < 30 else history[-1:]
+        known = facts(100, start=log_start, history=lineage)
+        assert size.of(known) == LineageSize(twins[1]).of(known)
+
+
+def test_who_has_not_asked_for_long_looks_at_everything() -> None:
+    remote = RemoteLog(PARTITION)
+    size = LineageSize(remote)
+    for base in range(0, 20_000, 10):
+        each = segment(base, base + 9, size=1)
+        remote.apply_copy_started(each)
+        move(remote, each, STATE.COPY_SEGMENT_FINISHED)
+        if base == 100:
+            assert size.of(facts(1000)) == 1
+        if base < 15_000:
+            move(remote, each, STATE.DELETE_SEGMENT_STARTED)
+            move(remote, each, STATE.DELETE_SEGMENT_FINISHED)
+    assert size.of(facts(30_000)) == 500
