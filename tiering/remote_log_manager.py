@@ -69,12 +69,14 @@ class _WaitingQuota:
     async def take(self, nbytes: int, is_wanted: Callable[[], bool]) -> bool:
         loop = asyncio.get_running_loop()
         began = loop.time()
+        has_waited = False
         while True:
             wait = self.quota.throttle_seconds(loop.time())
             if wait <= 0 or not is_wanted():
                 break
+            has_waited = True
             await asyncio.sleep(min(wait, _QUOTA_STEP_SECONDS))
-        if loop.time() > began:
+        if has_waited:
             self._statistics.copy_throttled(loop.time() - began)
         if not is_wanted():
             return False

@@ -9,7 +9,7 @@ how many wait and how much one of them holds is bounded.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 
 from ..clients.errors import ErrorCode, KafkaError
@@ -114,8 +114,10 @@ class RemoteReads:
 
     @property
     def is_throttled(self) -> bool:
-        """Whether reads have taken more than their quota (KIP-956)."""
+        """Whether reads have taken more than their quota (KIP-956); counted when they have."""
         seconds = self.fetch_quota.throttle_seconds(asyncio.get_running_loop().time())
+        if seconds > 0:
+            self._statistics.fetch_throttled(seconds)
         return seconds > 0
 
     async def forget_segment(self, segment: RemoteLogSegmentMetadata) -> None:
@@ -134,7 +136,9 @@ class RemoteReads:
         try:
             log = self._readable_log(partition)
             remote = self._metadata.remote_log(partition)
-            result = await self._pool.run(lambda: self._read_bounded(remote_read, remote, log))
+            result = await self._pool.run(
+                lambda: self._timed(self._read_bounded(remote_read, remote, log))
+            )
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._statistics.fetch_failed(partition.topic)
@@ -143,6 +147,15 @@ class RemoteReads:
         self.fetch_quota.record(len(result.records), loop.time())
         self._statistics.fetched(partition.topic, len(result.records))
         return result
+
+    async def _timed(self, read: Coroutine[object, object, RemoteFetchResult]) -> RemoteFetchResult:
+        """Have it counted how long a read took, whatever came of it."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            return await read
+        finally:
+            self._statistics.fetch_took(loop.time() - began)
 
     async def _read_bounded(
         self, wanted: RemoteRead, remote: RemoteLog, log: UnifiedLog
