@@ -2,6 +2,12 @@
 
 from hypothesis import given, strategies as st
 
+from tierlog.clients.protocol.codec import encode_bytes
+from tierlog.clients.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
 from tierlog.tiering.answer_memory import LEAST_BYTES, AnswerMemory
 
 MEBIBYTE = 1 << 20
@@ -17,6 +23,25 @@ def test_an_answer_counts_until_the_last_view_of_it_is_gone() -> None:
     del answer
     assert memory.held == 1_000
     del rest
+    assert memory.held == 0
+
+
+def test_an_answer_leaves_in_a_response() -> None:
+    memory = AnswerMemory(16 * MEBIBYTE)
+    response = FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic="t",
+                partitions=[
+                    PartitionData(partition_index=0, high_watermark=1, records=records)
+                    for records in (memory.answer(0, b"x" * 1_000), memory.answer(0, b""))
+                ],
+            )
+        ]
+    )
+    sent = encode_bytes(response, 12)
+    assert b"x" * 1_000 in sent
+    del response
     assert memory.held == 0
 
 

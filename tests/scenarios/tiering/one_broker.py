@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tierlog.bench.probe import free_port
 from tierlog.bench.tierlog_node import TierlogNode
@@ -139,6 +139,10 @@ class OneBroker:
     def delete_topic(self, topic: str) -> None:
         _finish(self.admin.delete_topics([topic]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
 
+    def expand(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        _finish(self.admin.create_partitions([NewPartitions(topic, partitions)]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
+
     def delete_records(self, topic: str, offset: int, partition: int = 0) -> None:
         """DeleteRecords before an offset."""
         before = confluent_kafka.TopicPartition(topic, partition, offset)
@@ -176,6 +180,20 @@ class OneBroker:
             )
             producer.flush(WAIT_S)
             assert offsets == [number]
+
+    def send(self, topic: str, values: Iterable[bytes], **settings: object) -> None:
+        """Records without keys, in batches as they come."""
+        producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": self.node.bootstrap,
+                "acks": "all",
+                "log_level": 0,
+                **_properties(settings),
+            }
+        )
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        assert producer.flush(WAIT_S) == 0
 
     def bounce(self) -> None:
         """Stop cleanly and start again."""
@@ -302,9 +320,9 @@ class OneBroker:
                 offset, key, value = message.offset(), message.key(), message.value()
                 if message.error() is None:
                     assert offset is not None
-                    assert isinstance(key, bytes)
+                    assert isinstance(key, bytes | None)
                     assert isinstance(value, bytes)
-                    found.append(Seen(offset, key, value))
+                    found.append(Seen(offset, key or b"", value))
             return len(found) >= count
 
         try:
@@ -312,6 +330,12 @@ class OneBroker:
         finally:
             consumer.close()
         return found
+
+    def values(self, topic: str, start: int, count: int) -> list[bytes]:
+        """The values of the next so many records from an offset on."""
+        found = self.read(topic, start, count)
+        assert [seen.offset for seen in found] == list(range(start, start + count))
+        return [seen.value for seen in found]
 
     def consume(
         self, topic: str, start: int, total: int, *, tier: int, fetches: int | None = None
@@ -355,13 +379,12 @@ class OneBroker:
 
     # -- What the broker counts ---------------------------------------------------------------
 
-    def count(self, metric: str, topic: str) -> int:
-        """A total of `BrokerTopicMetrics` since the broker's start."""
+    def count(self, metric: str, topic: str = "") -> int:
+        """A total of `BrokerTopicMetrics` since the broker's start: a topic's, or everyone's."""
         with urlopen(f"http://127.0.0.1:{self._metrics_port}/metrics", timeout=30) as answer:
             page = answer.read().decode()
-        pattern = (
-            rf'^kafka_server_BrokerTopicMetrics_Count\{{name="{metric}",topic="{topic}"\}} (\S+)$'
-        )
+        of_topic = f',topic="{topic}"' if topic else ""
+        pattern = rf'^kafka_server_BrokerTopicMetrics_Count\{{name="{metric}"{of_topic}\}} (\S+)$'
         found = re.search(pattern, page, re.MULTILINE)
         return int(float(found[1])) if found else 0
 

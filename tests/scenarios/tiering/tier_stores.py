@@ -1,5 +1,6 @@
 """What lies in a remote tier, seen from outside: a directory, or a bucket of an object store."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -44,10 +45,11 @@ class DirectoryTier:
         return {"rsm.config.url": self._root.resolve().as_uri()}
 
     def names(self) -> list[str]:
+        # Unlike a glob, a walk does not mind that folders go while it looks.
         return sorted(
-            path.relative_to(self._root).as_posix()
-            for path in self._root.glob("*/*")
-            if path.is_file()
+            f"{Path(folder).name}/{name}"
+            for folder, _, names in os.walk(self._root)
+            for name in names
         )
 
     def read(self, key: str) -> bytes:
