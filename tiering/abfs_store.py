@@ -71,6 +71,10 @@ class AbfsClient:
             break
         return found, pages.continuation_token or None
 
+    async def abandoned(self, root: str, before_ms: int) -> list[Callable[[], Awaitable[object]]]:
+        # The service forgets them after a week.
+        return []
+
     async def close(self) -> None:
         await self._service.close()
         if hasattr(self._credential, "close"):

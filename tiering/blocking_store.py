@@ -186,6 +186,9 @@ class BlockingStore:
         folder = prefix.rstrip("/")
         await self._with(lambda fs, root: _remove_folder(fs, self._protocol, f"{root}/{folder}"))
 
+    async def abort_abandoned(self, before_ms: int) -> int:
+        return 0
+
     async def renew(self) -> bool:
         worked, self._worked = self._worked, False
         return worked

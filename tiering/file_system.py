@@ -92,12 +92,13 @@ class TierFileSystem:
         content = await self._do(lambda: self._store.get(key, start, end))
         if end is not None and len(content) != end - (start or 0):
             wanted = end - (start or 0)
-            is_short = len(content) < wanted
-            raise RemoteStorageError(
+            text = (
                 f"The remote tier {self} sent {len(content)} bytes of {key} "
-                f"where {wanted} were asked for",
-                Failure.UNREACHABLE if is_short else Failure.BROKEN,
+                f"where {wanted} were asked for"
             )
+            if len(content) > wanted:
+                raise RemoteStorageError(f"{text}: it ignores byte ranges")
+            raise RemoteStorageError(text, Failure.UNREACHABLE)
         return content
 
     async def remove(self, key: str) -> None:
@@ -118,6 +119,10 @@ class TierFileSystem:
         prefix = folder.rstrip("/") + "/"
         await self.remove_all([each.key for each in await self.list(prefix)])
         await self._do(lambda: self._store.remove_folder(prefix))
+
+    async def abort_abandoned(self, before_ms: int) -> int:
+        """Abort uploads begun before then, by the store's clock, and not finished; how many."""
+        return await self._do(lambda: self._store.abort_abandoned(before_ms))
 
     async def close(self) -> None:
         """Let go of connections. The next call makes new ones."""

@@ -5,12 +5,16 @@ written first and a manifest last: object stores have no atomic rename, so the m
 that the rest is whole, and the metadata topic decides whether the segment counts at all. It goes
 first when a segment is deleted: one that is half removed must not look whole.
 
-How objects are written and read is `file_system.py`'s, for every kind of store. Byte ranges are
-asked for exactly, because closing a stream early costs object stores a connection.
+Before the first copy the store is probed (`tier_probe.py`), so that the operator hears of one that
+cannot be a tier, and not a consumer. How objects are written and read is `file_system.py`'s, for
+every kind of store. Byte ranges are asked for exactly, because closing a stream early costs object
+stores a connection.
 """
 
+import asyncio
 from collections.abc import Callable
 
+from ..clients.kafka_uuid import uuid_to_string
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
 from ..storage.remote_segment import RemoteLogSegmentMetadata
@@ -20,6 +24,7 @@ from .manifest import Manifest, TopicDescription, encode_manifest
 from .object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key, partition_prefix
 from .remote_storage import IndexType, LogSegmentData
 from .remote_url import RemoteUrl
+from .tier_probe import probe
 from .tier_store import PIECE_BYTES
 
 CHUNK_BYTES = PIECE_BYTES
@@ -49,6 +54,9 @@ class FsspecStorage:
     ) -> None:
         self._location = location
         self._pool = pool
+        self._probing = asyncio.Lock()
+        # Our own memory needs no proof.
+        self._is_probed = location.protocol == "memory"
         self._objects = TierFileSystem(location, files, pool, deadline_s)
         self._describe = describe
 
@@ -58,6 +66,7 @@ class FsspecStorage:
     async def copy_log_segment_data(
         self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
     ) -> bytes | None:
+        await self._probe_once(metadata)
         log = data.log_segment
         key = object_key(metadata, LOG_SUFFIX)
         parts = {LOG_SUFFIX: await self._objects.write(key, log.nbytes, log.slice)}
@@ -68,6 +77,13 @@ class FsspecStorage:
         manifest = encode_manifest(Manifest(metadata, parts, topic))
         await self._objects.write_bytes(object_key(metadata, MANIFEST_SUFFIX), manifest)
         return None
+
+    async def _probe_once(self, metadata: RemoteLogSegmentMetadata) -> None:
+        async with self._probing:
+            if not self._is_probed:
+                # The segment's id is new, so the key is nobody else's.
+                await probe(self._objects, f"probe-{uuid_to_string(metadata.id)}")
+                self._is_probed = True
 
     async def fetch_log_segment(
         self, metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int

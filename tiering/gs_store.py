@@ -70,6 +70,10 @@ class GsClient:
         ]
         return found, answer.get("nextPageToken")
 
+    async def abandoned(self, root: str, before_ms: int) -> list[Callable[[], Awaitable[object]]]:
+        # The service forgets them after a week.
+        return []
+
     async def close(self) -> None:
         if self._gs._session is not None:
             await self._gs._session.close()

@@ -118,6 +118,9 @@ class LocalStore:
     async def remove_folder(self, prefix: str) -> None:
         await self._run(lambda: self._files.remove_tree(self._path(prefix.rstrip("/"))))
 
+    async def abort_abandoned(self, before_ms: int) -> int:
+        return 0
+
     async def renew(self) -> bool:
         return False
 

@@ -60,6 +60,10 @@ class Client(Protocol):
         """A page of the listing, its keys whole paths, and where the next one begins."""
         ...
 
+    async def abandoned(self, root: str, before_ms: int) -> list[Callable[[], Awaitable[object]]]:
+        """The requests that abort uploads which began before then, and which would stay."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -195,6 +199,12 @@ class NativeStore:
 
     async def remove_folder(self, prefix: str) -> None:
         """Object stores have no folders."""
+
+    async def abort_abandoned(self, before_ms: int) -> int:
+        async with self._client() as (client, root):
+            calls = await self._within(client.abandoned(root, before_ms))
+            await at_most(_REMOVALS_AT_ONCE, [partial(self._called, call) for call in calls])
+            return len(calls)
 
     async def renew(self) -> bool:
         connection, self._connection = self._connection, None

@@ -88,19 +88,23 @@ class S3Client:
         ]
         return found, answer.get("NextContinuationToken")
 
-    async def abort_abandoned(self, root: str, before_ms: int) -> int:
-        """Abort uploads below `root` that began before then; how many there were."""
+    async def abandoned(self, root: str, before_ms: int) -> list[Callable[[], Awaitable[object]]]:
         bucket, _, key = root.partition("/")
-        answer = await self._call("list_multipart_uploads", Bucket=bucket, Prefix=key)
-        old = [
-            each
+        # A thousand at most: there are a few, or there is time on another day.
+        answer = await self._call(
+            "list_multipart_uploads", Bucket=bucket, Prefix=f"{key}/" if key else ""
+        )
+        return [
+            partial(
+                self._call,
+                "abort_multipart_upload",
+                Bucket=bucket,
+                Key=each["Key"],
+                UploadId=each["UploadId"],
+            )
             for each in _entries(answer, "Uploads")
             if _milliseconds(each["Initiated"]) < before_ms
         ]
-        for each in old:
-            named = {"Key": each["Key"], "UploadId": each["UploadId"]}
-            await self._call("abort_multipart_upload", Bucket=bucket, **named)
-        return len(old)
 
     async def close(self) -> None:
         creator = getattr(self._s3, "_s3creator", None)

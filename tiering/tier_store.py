@@ -100,6 +100,10 @@ class TierStore(Protocol):
         """Remove an empty folder, in stores that have folders."""
         ...
 
+    async def abort_abandoned(self, before_ms: int) -> int:
+        """Abort uploads in parts begun before then, where the store keeps them for ever."""
+        ...
+
     async def renew(self) -> bool:
         """Connect anew before the next call. True if the present connection ever worked."""
         ...

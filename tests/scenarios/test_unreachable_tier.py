@@ -97,7 +97,7 @@ def test_a_bucket_that_appears_later_gets_everything(tmp_path: Path) -> None:
     ("url", "words"),
     [
         ("nonsense://here", "Protocol not known: nonsense"),
-        ("gs://bucket/prefix", "pip install gcsfs"),
+        ("oss://bucket/prefix", "pip install ossfs"),
         ("http://127.0.0.1:1/tier", "do not offer what a tier needs"),
         ("file://{file}/tier", "Not a directory"),
     ],
