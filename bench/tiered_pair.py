@@ -5,7 +5,7 @@ for what is already there, how much of it has been copied, how fast copying may 
 """
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 SEGMENT_BYTES = 16 * MEBIBYTE
-_TIER_SUFFIXES = (".log",)
 _WAIT_SECONDS = 180.0
 
 UNTIERED = {
@@ -83,20 +82,27 @@ def limit_copying(node: BrokerNode, bytes_per_second: int) -> None:
 
 def bytes_in_tier(node: BrokerNode, topic: str) -> int:
     """How much of the topic's log lies in the tier, looked up in its directory."""
+    return _size_of(
+        path
+        for path in (node.directory / "remote").rglob("*")
+        if topic in str(path.parent) and path.suffix == ".log"
+    )
+
+
+def _size_of(paths: Iterable[Path]) -> int:
     total = 0
-    for path in (node.directory / "remote").rglob("*"):
-        if topic in str(path.parent) and path.suffix in _TIER_SUFFIXES:
-            try:
-                total += path.stat().st_size
-            except FileNotFoundError:
-                # Renamed or deleted since it was listed: the next look counts it.
-                continue
+    for path in paths:
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            # Renamed or deleted since it was listed: the next look counts it.
+            continue
     return total
 
 
 def local_bytes(node: BrokerNode, topic: str) -> int:
     """How much of the topic's log is on the broker's own disk."""
-    return sum(path.stat().st_size for path in (node.directory / "logs").glob(f"{topic}-0/*.log"))
+    return _size_of((node.directory / "logs").glob(f"{topic}-0/*.log"))
 
 
 def wait_until_copied(node: BrokerNode, topic: str, nbytes: int) -> float:
