@@ -154,6 +154,7 @@ class RemoteLog:
         self._unfinished: dict[Uuid, None] = {}
         """Ids of segments that are being copied or deleted, in the order of their announcement."""
         self._touched: set[Uuid] | None = None
+        self._watcher: object = None
         self._aborting: dict[Uuid, int] = {}
         """Finished segments that may hold aborted transactions, with their ends (KIP-1058)."""
 
@@ -192,7 +193,7 @@ class RemoteLog:
                 state.highest_offset,
                 tuple(zip(state.starts, state.ends, state.ids, strict=True)),
             )
-            for epoch, state in self._epochs.items()
+            for epoch, state in sorted(self._epochs.items())
         )
         segments = tuple(self._segments.values())
         return RemoteLogImage(segments, epochs, self._partition_delete_state, self._remover_id)
@@ -306,13 +307,14 @@ class RemoteLog:
                 # Nobody has asked for long; who does then must look at everything.
                 self._touched = None
 
-    def take_touched(self) -> set[Uuid] | None:
-        """Segments that have become readable, or ceased to be, since this was last called.
+    def take_touched(self, watcher: object) -> set[Uuid] | None:
+        """Segments that have become readable, or ceased to be, since this watcher last asked.
 
-        Some may be named that have not. None at first, and when it was not called for long: then
-        it may be any of them. For one caller.
+        Some may be named that have not. None if it may be any of them: at first, when another has
+        asked since, and when nobody did for long.
         """
-        touched, self._touched = self._touched, set()
+        touched = self._touched if watcher is self._watcher else None
+        self._touched, self._watcher = set(), watcher
         return touched
 
     def _epoch_state(self, epoch: int) -> _EpochState:

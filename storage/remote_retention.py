@@ -142,7 +142,7 @@ class LineageSize:
         """The size now. For a log that has only grown since the last call."""
         lineage = Lineage(facts.history)
         history = [(lineage.epochs[0][0], -1), *lineage.epochs[1:]]
-        touched = self._remote.take_touched()
+        touched = self._remote.take_touched(self)
         if touched is None or history != self._history:
             touched = {segment.id for segment in self._remote.segments()} | self._counted.keys()
             self._history = history

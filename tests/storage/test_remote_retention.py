@@ -313,6 +313,15 @@ def test_the_running_size_is_the_size(
         assert size.of(known) == LineageSize(twins[1]).of(known)
 
 
+def test_two_who_ask_in_turn_get_the_same_answer() -> None:
+    remote = tier(*TENS)
+    first, second = LineageSize(remote), LineageSize(remote)
+    assert first.of(facts(60)) == 500
+    move(remote, TENS[0], STATE.DELETE_SEGMENT_STARTED)
+    assert second.of(facts(60)) == 400
+    assert first.of(facts(60)) == 400
+
+
 def test_who_has_not_asked_for_long_looks_at_everything() -> None:
     remote = RemoteLog(PARTITION)
     size = LineageSize(remote)
