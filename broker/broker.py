@@ -51,6 +51,7 @@ from .fetch_session import FetchSessionCache
 from .groups import Groups
 from .listeners import with_bound_ports
 from .metrics import Metrics
+from .mount_config import MOUNTED_TOPICS_FILE
 from .quota_switch import obey_quotas
 from .settings import (
     cleaner_config,
@@ -71,6 +72,7 @@ from .transport import Network
 
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
+    from .mounts import Mounts
 
 _LOG = logging.getLogger(__name__)
 
@@ -110,6 +112,7 @@ class Broker:
         # What was started, to be stopped in reverse.
         self._started = AsyncExitStack()
         self._remote: RemoteLogManager | None = None
+        self._mounts: Mounts | None = None
         self.on_fatal: Callable[[str], None] = _LOG.critical
         """Told, in a sentence, why the broker cannot go on. Whoever runs it should stop it."""
 
@@ -149,6 +152,9 @@ class Broker:
             self._started.push_async_callback(self._remote.stop)
             await self._remote.start()
             self._start_scrub()
+        if self._mounts is not None:
+            self._started.push_async_callback(self._mounts.stop)
+            await self._mounts.start()
 
     async def _bind(self, server: SocketServer) -> None:
         try:
@@ -195,7 +201,7 @@ class Broker:
             environment,
             log_manager,
             lambda: controller.image,
-            self._remote,
+            self._make_mounts(log_manager, controller) or self._remote,
             self._move_tools(controller),
         )
         self._started.push_async_callback(replica_manager.stop)
@@ -274,6 +280,26 @@ class Broker:
             lambda: own_address(self.listeners.bound[0]),
             image,
         )
+
+    def _make_mounts(self, log_manager: LogManager, controller: Controller) -> "Mounts | None":
+        """Tiers of other clusters, also those of an earlier life, whose topics are to go."""
+        config, world = self.config, self._world
+        path = f"{config.log_dirs[0]}/{MOUNTED_TOPICS_FILE}"
+        if not config.mounts and not world.files.exists(path):
+            return None
+        from .mounts import Mounts, MountTools
+
+        tools = MountTools(
+            config.node_id,
+            controller,
+            log_manager,
+            world.environment,
+            world.files,
+            world.blocking_pool(config.remote_log_manager.reader_threads),
+            config.remote_log_manager,
+        )
+        self._mounts = Mounts(config.mounts, tools, self._remote)
+        return self._mounts
 
     def _start_scrub(self) -> None:
         """Look after the tier now and then, where the configuration says how often."""

@@ -18,6 +18,7 @@ from ..tiering.config import RemoteLogManagerConfig
 from ..tiering.remote_url import RemoteUrl, remote_url
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, read_listeners
+from .mount_config import MountConfig, read_mounts
 from .value_rules import check_values
 
 
@@ -49,6 +50,7 @@ class BrokerConfig:
     log_dirs: tuple[str, ...]
     remote_storage: RemoteUrl | None
     remote_log_manager: RemoteLogManagerConfig
+    mounts: tuple[MountConfig, ...] = ()
 
     def internal_topic_replication_factor(self, name: str) -> int:
         """Never more than the one broker there is: Kafka would wait for the others for ever."""
@@ -74,13 +76,15 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     log_dirs = tuple(os.path.abspath(directory) for directory in named)
     if len(set(log_dirs)) < len(log_dirs):
         raise _refuse("log.dirs names the same directory twice.")
+    remote_storage = _remote_storage(values)
     return BrokerConfig(
         values,
         node_id,
         read_listeners(values, local_host_name),
         log_dirs,
-        _remote_storage(values),
+        remote_storage,
         RemoteLogManagerConfig.from_properties(stated, node_id, log_dirs[0]),
+        read_mounts(stated, remote_storage),
     )
 
 

@@ -10,7 +10,15 @@ from collections.abc import Iterable, Mapping
 
 from ..clients.config_def import ConfigDef, ConfigType, ConfigValue, parse_value
 
-PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "listener.name.", "log4j.", "sasl.", "ssl.")
+PLUGIN_PREFIXES = (
+    "rsm.config.",
+    "rlmm.config.",
+    "tierlog.mount.",
+    "listener.name.",
+    "log4j.",
+    "sasl.",
+    "ssl.",
+)
 """Names that begin so belong to a plugin or to one listener, and cannot be listed."""
 
 

@@ -58,6 +58,8 @@ def delete_records_of(partition: Partition, offset: int) -> int:
             f"Cannot delete records of internal topic {partition.topic_partition.topic}",
         )
     log = partition.leader_log()
+    if log.read_only_reason:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, log.read_only_reason)
     if not log.config.deletes:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,

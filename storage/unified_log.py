@@ -87,6 +87,8 @@ class UnifiedLog:
         """One past the last offset that is replicated. Invariant: at most the log end offset."""
         self.highest_remote_offset = -1
         """The last offset of a finished copy in this leader's lineage; -1 while unknown."""
+        self.read_only_reason = ""
+        """Why nobody may append or delete here, in a sentence; empty where they may."""
         self._now_ms = now_ms  # the last time that anyone told
 
     def __repr__(self) -> str:
@@ -161,6 +163,8 @@ class UnifiedLog:
         nothing appended: see `log_validator` and `ProducerEntry`, and RECORD_LIST_TOO_LARGE.
         """
         self._now_ms = now_ms
+        if self.read_only_reason:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, self.read_only_reason)
         context = AppendContext(self.local.config, origin, leader_epoch, now_ms)
         found = validate(records, context)
         for batch in found:

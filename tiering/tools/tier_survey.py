@@ -101,7 +101,7 @@ async def survey_tier(
 
     async def look(segment: StoredSegment) -> None:
         nonlocal done
-        await _read_manifest(tier, segment, survey)
+        await read_manifest(tier, segment, survey)
         done += 1
         progress(done, len(whole))
 
@@ -116,7 +116,8 @@ async def survey_tier(
     return survey
 
 
-async def _read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey) -> None:
+async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey) -> None:
+    """Read one manifest into a survey, or a finding about it. Raises RemoteStorageError."""
     key = segment.key(MANIFEST_SUFFIX)
     try:
         manifest = decode_manifest(await tier.read(key))

@@ -1,0 +1,134 @@
+"""What a mounted tier holds now: the pure half of mounting another cluster's tier.
+
+Each look lists the bucket, reads the manifests that are new since the last one, and decides every
+partition's log anew as a rebuild would (`lineage_choice.py`). A segment whose manifest has gone is
+gone with it. A partition that cannot be decided on just now (its tail was deleted between listing
+and reading) keeps what the look before has found.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ...clients.kafka_uuid import Uuid
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
+from ...storage.remote_log import RemoteLog
+from ..manifest import Manifest
+from ..remote_storage import IndexType
+from .in_parallel import in_parallel
+from .lineage_choice import Lineage, after_last_hole, choose_lineage, remote_log_of, tail_of
+from .rebuild_plan import description_of, newest_topics
+from .stored_segments import StoredSegment, sort_out
+from .tier_survey import (
+    WORKERS,
+    DamagedPartError,
+    Survey,
+    TierReader,
+    read_manifest,
+    read_part,
+)
+
+
+class MountedTopic(NamedTuple):
+    """A topic of the mounted tier."""
+
+    name: str
+    topic_id: Uuid
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class MountedPartition:
+    """A partition's log as the mounted tier has it."""
+
+    lineage: Lineage
+    remote: RemoteLog
+    """For readers: its segments, all finished."""
+
+
+@dataclass(slots=True)
+class MountedView:
+    """Everything that a look at the tier has found."""
+
+    topics: dict[str, MountedTopic] = field(default_factory=dict[str, MountedTopic])
+    partitions: dict[TopicIdPartition, MountedPartition] = field(
+        default_factory=dict[TopicIdPartition, MountedPartition]
+    )
+
+
+class TierWatcher:
+    """Looks at one tier again and again, and reads only what is new."""
+
+    def __init__(self, tier: TierReader, topics: frozenset[str]) -> None:
+        self._tier = tier
+        self._only = topics
+        """The topics that are wanted; all of them if it is empty."""
+        self._manifests: dict[Uuid, Manifest] = {}
+        self._segments_of: dict[TopicIdPartition, frozenset[Uuid]] = {}
+        self._view = MountedView()
+
+    async def look(self) -> MountedView:
+        """What is there now. Raises RemoteStorageError if the store does not answer."""
+        survey = Survey(sort_out(await self._tier.list()))
+        whole = {
+            segment.segment_id: segment
+            for segment in survey.listing.segments.values()
+            if segment.has_manifest and self._is_wanted(segment)
+        }
+        survey.manifests = {
+            each: self._manifests[each] for each in whole if each in self._manifests
+        }
+        new = [segment for each, segment in whole.items() if each not in survey.manifests]
+
+        async def read(segment: StoredSegment) -> None:
+            await read_manifest(self._tier, segment, survey)
+
+        await in_parallel(new, read, WORKERS)
+        self._manifests = survey.manifests
+        self._view = await self._decide(survey)
+        return self._view
+
+    def _is_wanted(self, segment: StoredSegment) -> bool:
+        return not self._only or segment.topic_id_partition.topic in self._only
+
+    async def _decide(self, survey: Survey) -> MountedView:
+        names = newest_topics(survey.manifests.values())
+        by_partition = {
+            partition: manifests
+            for partition, manifests in survey.partitions().items()
+            if names.by_name[partition.topic] == partition.topic_id
+        }
+        view = MountedView()
+        segments_of: dict[TopicIdPartition, frozenset[Uuid]] = {}
+        for partition, manifests in by_partition.items():
+            ids = frozenset(manifest.metadata.id for manifest in manifests)
+            before = self._view.partitions.get(partition)
+            if before is not None and self._segments_of.get(partition) == ids:
+                found: MountedPartition | None = before
+            else:
+                found = await self._decide_partition(manifests) or before
+            if found is not None:
+                view.partitions[partition] = found
+                segments_of[partition] = ids
+        self._segments_of = segments_of
+        for name, topic_id in names.by_name.items():
+            own = [each for each in by_partition if each.topic_id == topic_id]
+            told = description_of(manifest for each in own for manifest in by_partition[each])
+            shown = max(each.partition for each in own) + 1
+            count = max(shown, 0 if told is None else told.partitions)
+            view.topics[name] = MountedTopic(name, topic_id, count)
+        return view
+
+    async def _decide_partition(self, manifests: list[Manifest]) -> MountedPartition | None:
+        segments = [manifest.metadata for manifest in manifests]
+        tail = tail_of(segments)
+        manifest = next(each for each in manifests if each.metadata is tail)
+        try:
+            content = await read_part(self._tier, manifest, IndexType.LEADER_EPOCH.value)
+            history = parse_epochs(content)
+        except (DamagedPartError, MalformedCheckpointError):
+            # Deleted meanwhile, or damaged: the next look decides.
+            return None
+        # A reader that is led into a hole would begin again and again.
+        lineage = after_last_hole(choose_lineage(segments, history))
+        return MountedPartition(lineage, remote_log_of(tail.topic_id_partition, segments))
