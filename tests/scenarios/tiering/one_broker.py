@@ -198,12 +198,17 @@ class OneBroker:
     def bounce(self) -> None:
         """Stop cleanly and start again."""
         self.node.stop()
+        self._start_again()
+
+    def _start_again(self) -> None:
         self.node.start()
+        # What a client knew of the broker before is not what this is about.
+        self.__dict__.pop("admin", None)
 
     def crash(self) -> None:
         """kill -9, and a start."""
         self.node.kill()
-        self.node.start()
+        self._start_again()
 
     # -- The tier -----------------------------------------------------------------------------
 
@@ -375,6 +380,13 @@ class OneBroker:
             lambda: self.offset(topic, name) == expected,
             WAIT_S,
             lambda: f"{name} of {topic} is {self.offset(topic, name)}, not {expected}",
+        )
+
+    def wait_for_start(self, topic: str, expected: int) -> None:
+        wait_until(
+            lambda: self.offset(topic, EARLIEST)[0] == expected,
+            WAIT_S,
+            lambda: f"{topic} begins at {self.offset(topic, EARLIEST)}, not at {expected}",
         )
 
     # -- What the broker counts ---------------------------------------------------------------
