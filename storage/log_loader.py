@@ -81,9 +81,12 @@ class _Loading:
         self._segments = LogSegments()
         directory = request.directory
         self._epochs = self._read_epochs(f"{directory}/{LEADER_EPOCH_FILE}")
-        history = self._epochs.entries
-        # Where a tiered log was last known to begin, whatever became of the checkpoint since.
-        self._history_start = history[0].start_offset if history else 0
+        self._log_start_offset = request.log_start_offset
+        if request.config.remote_storage_enable and self._epochs.entries:
+            # Below its history nothing of a tiered log can be found: a crash after DeleteRecords
+            # must not bring such a beginning back.
+            history_start = self._epochs.entries[0].start_offset
+            self._log_start_offset = max(request.log_start_offset, history_start)
         self._producers = ProducerStateManager(
             self._files, directory, request.producer_expiration_ms
         )
@@ -111,12 +114,13 @@ class _Loading:
         self._open_segments(names)
         if not request.had_clean_shutdown:
             self._recover_from(request.recovery_point)
-        if len(self._segments) and self._end_offset() < request.log_start_offset:
-            # The records that the checkpoint promises are gone with the disk's cache.
+        start = self._log_start_offset
+        if len(self._segments) and self._end_offset() < start:
+            # The records that the checkpoints promise are gone with the disk's cache.
             for segment in self._segments:
-                self._lose(segment, request.log_start_offset, "it ended below its start offset")
+                self._lose(segment, start, "it ended below its start offset")
         if not len(self._segments):
-            self._segments.add(self._segment(request.log_start_offset))
+            self._segments.add(self._segment(start))
         if self._loss is not None:
             self._log_dir.losses.append(self._loss)
         return self._assemble()
@@ -131,14 +135,10 @@ class _Loading:
         )
         local.note_rebuilt(self._rebuilt)
         first = self._segments.first.base_offset
-        log_start_offset = request.log_start_offset
+        log_start_offset = self._log_start_offset
         if not request.config.remote_storage_enable:
             # What lies below a tiered log's first segment is in the tier; otherwise it is gone.
             log_start_offset = max(log_start_offset, first)
-        elif self._history_start <= end_offset:
-            # Below its history nothing of a tiered log can be found: a crash after DeleteRecords
-            # must not bring such a beginning back.
-            log_start_offset = max(log_start_offset, self._history_start)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
         self._rebuild_producers(log_start_offset, end_offset)

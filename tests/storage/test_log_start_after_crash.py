@@ -29,3 +29,24 @@ def test_a_history_that_reaches_back_leaves_the_beginning_as_it_is(tmp_path: Pat
     append(log, plain(4), 3)
     log.close(0)
     assert home.open().log_start_offset == 0
+
+
+def test_records_deleted_before_a_crash_do_not_come_back_without_their_epochs(
+    tmp_path: Path,
+) -> None:
+    """The end of the log is lost, down to below where its history begins: nothing is left."""
+    home = LogHome(tmp_path, TIERED)
+    log = home.open()
+    for epoch in range(2):
+        append(log, plain(2), epoch)
+    log.flush()
+    size = log.local.active_segment.size
+    for epoch in range(2, 5):
+        append(log, plain(2), epoch)
+    log.maybe_increment_log_start_offset(7)
+    log.release()
+    path = home.path / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:size])
+    again = home.open(clean=False)
+    assert (again.log_start_offset, again.log_end_offset) == (7, 7)
+    assert append(again, plain(1), 5).first_offset == 7
