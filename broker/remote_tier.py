@@ -13,9 +13,11 @@ from ..tiering.fsspec_storage import FsspecStorage
 from ..tiering.manifest import TopicDescription
 from ..tiering.metadata_events import METADATA_TOPIC
 from ..tiering.metadata_manager import TopicBasedRemoteLogMetadataManager
+from ..tiering.metadata_snapshot import SnapshotFiles
 from ..tiering.metadata_topic import ClusterMetadataTopic
 from ..tiering.remote_log_manager import RemoteLogManager
 from ..tiering.remote_url import RemoteUrl
+from ..tiering.snapshot_keeper import SnapshotKeeper
 from ..tiering.tier_access import TierAccess
 from .config import BrokerConfig
 from .listeners import EVERY_INTERFACE, Endpoint
@@ -72,7 +74,12 @@ def make_remote_log_manager(
             pool,
             describe=lambda partition: topic_description(image(), partition),
         ),
-        metadata=TopicBasedRemoteLogMetadataManager(settings.metadata, topic, environment),
+        metadata=TopicBasedRemoteLogMetadataManager(
+            settings.metadata,
+            topic,
+            environment,
+            SnapshotKeeper(SnapshotFiles(files, settings.log_directory), pool),
+        ),
         files=files,
         pool=pool,
         topics=ImageTopics(image),

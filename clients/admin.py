@@ -207,6 +207,11 @@ class Admin:
 
         return await self._retried(attempt)
 
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, once topics have been listed; empty if it has none."""
+        return self._metadata.cluster_id or ""
+
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicMetadata]:
         """Every topic, by name. Raises `KafkaError`."""
         await self._retried(self._all_metadata)

@@ -16,6 +16,8 @@ partition assigned later therefore finds its past already there (KAFKA-16105). A
 ready once the consumer has reached the end that its metadata partition had when it was first
 wanted; before that nothing may be copied, expired or read on the strength of it.
 
+What was read is kept on disk (`metadata_snapshot.py`), and a start goes on from there.
+
 The topic is made when it is first needed, by whichever broker comes first. Whatever goes wrong is
 tried again for ever, with back-off, in the background; a broker serves its local data meanwhile.
 """
@@ -38,6 +40,8 @@ from ..storage.remote_segment import (
 )
 from .config import MetadataManagerConfig
 from .metadata_events import METADATA_TOPIC, decode_event, encode_event, metadata_partition
+from .metadata_snapshot import Snapshot, TopicIdentity
+from .snapshot_keeper import SnapshotKeeper
 
 if TYPE_CHECKING:
     from ..clients.completed_fetch import ConsumerRecord
@@ -97,12 +101,21 @@ class MetadataTopic(Protocol):
         """
         ...
 
+    @property
+    def identity(self) -> TopicIdentity:
+        """Which topic it is, once it is open."""
+        ...
+
     async def append(self, partition: int, value: bytes) -> int:
         """Write a record; its offset. Raises KafkaError."""
         ...
 
     def assign(self, partitions: Collection[int]) -> None:
         """Read these partitions, those that are new from their beginning."""
+        ...
+
+    def seek(self, partition: int, offset: int | None) -> None:
+        """Read an assigned partition from an offset on; None: from its beginning."""
         ...
 
     async def poll(self, timeout_ms: int) -> "list[ConsumerRecord]":
@@ -126,9 +139,14 @@ class TopicBasedRemoteLogMetadataManager:
     """See the top of this file."""
 
     def __init__(
-        self, config: MetadataManagerConfig, topic: MetadataTopic, environment: Environment
+        self,
+        config: MetadataManagerConfig,
+        topic: MetadataTopic,
+        environment: Environment,
+        snapshots: SnapshotKeeper | None = None,
     ) -> None:
         self._config = config
+        self._snapshots = snapshots
         self._topic = topic
         self._environment = environment
         self._backoff = Backoff(config.initialization_retry_interval_ms, _RETRY_MAX_MS)
@@ -163,6 +181,7 @@ class TopicBasedRemoteLogMetadataManager:
         """Stop reading; publications under way fail. Idempotent."""
         self._is_started = False
         await self._tasks.stop()
+        await self._save(all_changed=True)
         await self._topic.close()
 
     def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
@@ -260,40 +279,85 @@ class TopicBasedRemoteLogMetadataManager:
             needed = set(range(self._partitions))
         else:
             needed = {metadata_partition(each, self._partitions) for each in self._wanted}
-        if not needed <= self._assigned:
-            # Nothing is ever given up: what was learnt of a partition must stay current.
-            self._assigned |= needed
-            self._topic.assign(sorted(self._assigned))
+        # Nothing is ever given up: what was learnt of a partition must stay current.
+        self._assigned |= needed
 
     async def _read(self) -> None:
-        await self._learn_ends()
-        for record in await self._topic.poll(_POLL_MS):
-            self._apply(record)
-        if any(self._positions.get(each, 0) < end for each, end in self._ready_at.items()):
-            # The log start may lie above the last event: a position without a record to show it.
-            behind = [each for each in self._ready_at if each not in self._positions]
-            self._positions.update(await self._topic.positions(behind) if behind else {})
+        await self._begin_partitions()
+        records = await self._topic.poll(_POLL_MS)
+        rewound: set[int] = set()
+        for record in records:
+            number = record.partition
+            if number in rewound:
+                continue
+            if self._snapshots is not None and number in self._snapshots.unverified:
+                snapshot = await self._snapshots.verified(
+                    number, record.offset, record.value or b""
+                )
+                if snapshot is None:
+                    rewound.add(number)
+                    self._topic.seek(number, None)
+                else:
+                    await self._restore(snapshot)
+            else:
+                self._apply(record)
+        await self._look_behind()
         self._moved.set()
         self._moved = asyncio.Event()
+        await self._save(all_changed=False)
 
-    async def _learn_ends(self) -> None:
+    async def _begin_partitions(self) -> None:
+        """Read those that have come to be needed: from their snapshot on, or from the beginning."""
         new = sorted(self._assigned - self._ready_at.keys())
-        if new:
-            self._ready_at.update(await self._topic.end_offsets(new))
+        if not new:
+            return
+        self._topic.assign(sorted({*self._ready_at, *new}))
+        ends = await self._topic.end_offsets(new)
+        if self._snapshots is not None:
+            identity = self._topic.identity
+            for number in new:
+                offset = await self._snapshots.load(identity, number, ends[number])
+                if offset is not None:
+                    self._topic.seek(number, offset)
+        self._ready_at.update(ends)
+
+    async def _restore(self, snapshot: Snapshot) -> None:
+        for partition, image in snapshot.logs:
+            remote = self.remote_log(partition)
+            if remote.is_unheard_of:
+                remote.restore(image)
+            # Others have their turn between two logs: there may be many.
+            await asyncio.sleep(0)
+        self._positions[snapshot.partition] = snapshot.next_offset
+
+    async def _look_behind(self) -> None:
+        """The log start may lie above the last event: a position without a record to show it."""
+        if all(self._positions.get(each, 0) >= end for each, end in self._ready_at.items()):
+            return
+        behind = [each for each in self._ready_at if each not in self._positions]
+        if not behind:
+            return
+        positions = await self._topic.positions(behind)
+        for number, position in positions.items():
+            if self._snapshots is None or number not in self._snapshots.unverified:
+                self._positions[number] = position
+            elif position >= self._ready_at[number]:
+                await self._snapshots.give_up(number)
+                self._topic.seek(number, None)
+
+    async def _save(self, *, all_changed: bool) -> None:
+        if self._snapshots is not None and self._opened.is_set():
+            await self._snapshots.save(
+                self._topic.identity, self._positions, self.remote_log, all_changed=all_changed
+            )
 
     def _apply(self, record: "ConsumerRecord") -> None:
         self._positions[record.partition] = record.offset + 1
-        try:
-            event = decode_event(record.value or b"")
-        except KafkaError as error:
-            # Somebody else wrote it. Stopping here would stop tiering for ever.
-            _log.error(
-                "Offset %d of %s-%d is skipped: %s",
-                record.offset,
-                METADATA_TOPIC,
-                record.partition,
-                error,
-            )
+        event = self._decoded(record)
+        if self._snapshots is not None:
+            partition = None if event is None else event.topic_id_partition
+            self._snapshots.applied(record.partition, record.value or b"", partition)
+        if event is None:
             return
         remote = self.remote_log(event.topic_id_partition)
         if isinstance(event, RemoteLogSegmentMetadata):
@@ -304,6 +368,20 @@ class TopicBasedRemoteLogMetadataManager:
             applied = remote.apply_partition_delete(event.state, event.broker_id)
         if applied is not Applied.YES:
             _log.info("%s: %s", applied.value, event)
+
+    def _decoded(self, record: "ConsumerRecord") -> RemoteLogMetadata | None:
+        try:
+            return decode_event(record.value or b"")
+        except KafkaError as error:
+            # Somebody else wrote it. Stopping here would stop tiering for ever.
+            _log.error(
+                "Offset %d of %s-%d is skipped: %s",
+                record.offset,
+                METADATA_TOPIC,
+                record.partition,
+                error,
+            )
+            return None
 
     def _died(self, _: asyncio.Task[object], failure: BaseException) -> None:
         """A fault of ours: say it loudly. The next assignment or publication begins anew."""

@@ -13,6 +13,7 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicPartition
 from .config import MetadataManagerConfig
 from .metadata_events import METADATA_TOPIC
+from .metadata_snapshot import TopicIdentity
 
 if TYPE_CHECKING:
     # A broker that has nothing to tier starts without them.
@@ -51,6 +52,7 @@ class ClusterMetadataTopic:
         self._environment = environment
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
+        self._identity: TopicIdentity | None = None
 
     async def open(self) -> int:
         from ..clients.admin import Admin
@@ -96,6 +98,7 @@ class ClusterMetadataTopic:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{METADATA_TOPIC} is not there yet"
             )
+        self._identity = TopicIdentity(admin.cluster_id, topics[METADATA_TOPIC].topic_id)
         return len(topics[METADATA_TOPIC].partitions)
 
     def _new_topic(self, live_brokers: int) -> "NewTopic":
@@ -110,6 +113,11 @@ class ClusterMetadataTopic:
             metadata_topic_config(config, replication_factor),
         )
 
+    @property
+    def identity(self) -> TopicIdentity:
+        assert self._identity is not None, "The topic is not open yet"
+        return self._identity
+
     async def append(self, partition: int, value: bytes) -> int:
         assert self._producer is not None
         written = await self._producer.send(METADATA_TOPIC, value, partition=partition)
@@ -118,6 +126,14 @@ class ClusterMetadataTopic:
     def assign(self, partitions: Collection[int]) -> None:
         assert self._consumer is not None
         self._consumer.assign([TopicPartition(METADATA_TOPIC, each) for each in partitions])
+
+    def seek(self, partition: int, offset: int | None) -> None:
+        assert self._consumer is not None
+        wanted = TopicPartition(METADATA_TOPIC, partition)
+        if offset is None:
+            self._consumer.seek_to_beginning([wanted])
+        else:
+            self._consumer.seek(wanted, offset)
 
     async def poll(self, timeout_ms: int) -> "list[ConsumerRecord]":
         assert self._consumer is not None

@@ -5,8 +5,10 @@ from collections.abc import Collection, Mapping
 
 from tierlog.clients.completed_fetch import ConsumerRecord
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.storage.remote_segment import RemoteLogMetadata
 from tierlog.tiering.metadata_events import METADATA_TOPIC, decode_event, encode_event
+from tierlog.tiering.metadata_snapshot import TopicIdentity
 
 UNREACHABLE = KafkaError(ErrorCode.NETWORK_EXCEPTION, "The broker cannot be reached")
 
@@ -21,6 +23,7 @@ class SharedTopic:
         """How many of the next writes are written and answered with an error."""
         self.holds_back_reads = False
         self.start_offsets = [0] * partitions
+        self.topic_id = Uuid(b"metadata topic 1")
         self._changed = asyncio.Event()
 
     def write(self, partition: int, value: bytes) -> int:
@@ -51,7 +54,12 @@ class MemoryMetadataTopic:
         self._shared = shared
         self._positions: dict[int, int] = {}
         self.opened = 0
+        self.events_read = 0
         self.is_closed = False
+
+    @property
+    def identity(self) -> TopicIdentity:
+        return TopicIdentity("cluster", self._shared.topic_id)
 
     def _require(self) -> None:
         if self._shared.is_down:
@@ -76,6 +84,10 @@ class MemoryMetadataTopic:
             each: self._positions.get(each, self._shared.start_offsets[each]) for each in partitions
         }
 
+    def seek(self, partition: int, offset: int | None) -> None:
+        start = self._shared.start_offsets[partition]
+        self._positions[partition] = start if offset is None else max(start, offset)
+
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
         self._require()
         found = [] if self._shared.holds_back_reads else self._take()
@@ -93,6 +105,7 @@ class MemoryMetadataTopic:
                 for offset in range(position, len(values))
             ]
             self._positions[partition] = len(values)
+        self.events_read += len(found)
         return found
 
     async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:
