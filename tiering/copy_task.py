@@ -96,6 +96,7 @@ class CopyTask:
         remote = ready_remote_log(self._metadata, self._partition)
         await self._finish_stored(remote)
         if not log.config.copies_to_tier:
+            self._statistics.set_copy_lag(log.topic_partition, 0, 0)
             return 0
         await self._clean_up(log, remote)
         self._term.find_copied_offset(log, remote)

@@ -97,6 +97,9 @@ def test_a_copy_under_way_is_finished_when_copying_is_disabled() -> None:
         (copied,) = broker.metadata.remote_log(PARTITION).segments()
         assert (copied.state, copied.start_offset) == (STATE.COPY_SEGMENT_FINISHED, 0)
         assert (broker.log.highest_remote_offset, broker.tier.asked(COPY)) == (0, [0])
+        # What nobody is going to copy is no lag.
+        lag = broker.manager.statistics.remote_copy_lag_segments
+        await until(lambda: lag.by_topic() == {"orders": 0.0})
 
     on_a_leader(story)
 
