@@ -134,8 +134,13 @@ class TierFileSystem:
         except RemoteStorageError as error:
             if error.failure is not Failure.DENIED or not await self._store.renew():
                 raise
-        # It worked until now, so the credentials are others than when we connected.
-        return await self._once(call)
+        # It worked until now, so the credentials may be others than when we connected.
+        try:
+            return await self._once(call)
+        except RemoteStorageError as error:
+            if error.failure is Failure.DENIED:
+                await self._store.renew()
+            raise
 
     async def _once(self, call: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -236,6 +241,12 @@ def _open(location: RemoteUrl, deadline_s: float) -> tuple[FileSystem, str]:
             f"The remote tier {location} cannot be opened: {reason}. "
             f"Known protocols are those of the installed fsspec and its companion packages"
         ) from None
+    if type(file_system).__module__.partition(".")[0] == "sshfs":
+        # It takes over ssh:// where it is installed.
+        raise RemoteStorageError(
+            f"The remote tier {location} cannot be used: the package sshfs ignores byte ranges; "
+            "use sftp:// with paramiko"
+        )
     return file_system, root.rstrip("/")
 
 

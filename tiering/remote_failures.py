@@ -108,16 +108,24 @@ _UNREACHABLE_ERRNOS = frozenset(
 )
 
 # A name node that is in standby, or starting: the words in which HDFS says so.
-_HDFS_NOT_YET = ("Operation category", "safe mode", "SafeModeException", "StandbyException")
+_HDFS_NOT_YET = (
+    "Operation category",
+    "RetriableException",
+    "SafeModeException",
+    "StandbyException",
+    "safe mode",
+)
 
 
 def failure_of(error: BaseException) -> Failure:
     """The kind of `error`; its causes are asked only where itself does not say."""
     chain = list(_chain(error))
-    for each in chain:
-        found = _failure_of_one(each)
-        if found is not None:
-            return found
+    # What a server answered says more than what a library made of it.
+    for tell in (_by_answer, _by_name):
+        for each in chain:
+            found = tell(each)
+            if found is not None:
+                return found
     if any(each.args and str(each.args[0]).startswith("Forbidden") for each in chain):
         # gcsfs says 403 in words only.
         return Failure.DENIED
@@ -133,14 +141,14 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
 
 
-def _failure_of_one(error: BaseException) -> Failure | None:
+def _by_answer(error: BaseException) -> Failure | None:
     if any(words in str(error) for words in _HDFS_NOT_YET):
         return Failure.UNREACHABLE
     if isinstance(error, FileNotFoundError):
         return Failure.NOT_FOUND
     if isinstance(error, PermissionError):
         return Failure.DENIED
-    return _by_code(error) or _by_status(error) or _by_name(error)
+    return _by_code(error) or _by_status(error)
 
 
 def _by_code(error: BaseException) -> Failure | None:

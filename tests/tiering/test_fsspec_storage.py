@@ -189,6 +189,17 @@ def test_what_is_missing_is_named_in_one_sentence(
         assert not failed.value.is_retriable
 
 
+def test_the_sshfs_package_is_refused_under_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes over ssh:// where it is installed."""
+    memory = import_module("fsspec.implementations.memory").MemoryFileSystem
+    kind = type("SSHFileSystem", (memory,), {"__module__": "sshfs.spec", "protocol": "ssh"})
+    registry = import_module("fsspec.registry")
+    monkeypatch.setitem(registry._registry, "ssh", kind)
+    for storage in open_storage(RemoteUrl("ssh://host/tier", {"host": "host"})):
+        with pytest.raises(RemoteStorageError, match="ignores byte ranges; use sftp://"):
+            asyncio.run(storage.fetch_index(segment_metadata(1), IndexType.OFFSET))
+
+
 def test_fsspec_is_imported_at_the_first_use_and_not_before() -> None:
     program = (
         "import sys; import tierlog.tiering.fsspec_storage as storage;"

@@ -66,3 +66,51 @@ def test_nothing_secret_is_printed() -> None:
 def test_a_plain_url_is_printed_as_it_is() -> None:
     assert str(RemoteUrl("FILE:///x")) == "FILE:///x"
     assert RemoteUrl("FILE:///x").protocol == "file"
+
+
+@pytest.mark.parametrize("protocol", ["sshfs", "dir", "simplecache", "filecache", "reference"])
+def test_file_systems_that_hide_another_or_ignore_ranges_are_refused(protocol: str) -> None:
+    with pytest.raises(KafkaError, match=f"{protocol}:// cannot hold a remote tier"):
+        RemoteUrl(f"{protocol}://host/path")
+
+
+def test_secrets_inside_a_connection_string_are_hidden_one_by_one() -> None:
+    key = "YS1rZXk+/w=="
+    location = remote_url(
+        {
+            "url": "abfs://container/tier",
+            "option.connection_string": f"AccountName=me;AccountKey={key};EndpointSuffix=x",
+        }
+    )
+    assert location.redact(f"no {key}, no") == "no ***, no"
+    assert location.redact("?key=YS1rZXk%2B%2Fw%3D%3D&x") == "?key=***&x"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("GET /b?sv=1&sig=abc%3D&se=2", "GET /b?sv=1&sig=***&se=2"),
+        ("?op=OPEN&delegation=HAAE-x_y&offset=1", "?op=OPEN&delegation=***&offset=1"),
+        ("X-Amz-Security-Token=FQoG/x==; more", "X-Amz-Security-Token=***; more"),
+        ("?access_token=ya29.x", "?access_token=***"),
+    ],
+)
+def test_what_signs_an_address_is_hidden_wherever_it_came_from(said: str, shown: str) -> None:
+    assert RemoteUrl("s3://bucket").redact(said) == shown
+
+
+def test_names_that_only_sound_secret_are_switches_and_paths() -> None:
+    location = remote_url(
+        {
+            "url": "sftp://host/tier",
+            "option.look_for_keys": "false",
+            "option.key_filename": "/etc/tierlog/id",
+            "option.auth_timeout": "7",
+        }
+    )
+    assert location.options == {
+        "look_for_keys": False,
+        "key_filename": "/etc/tierlog/id",
+        "auth_timeout": 7,
+    }
+    assert location.redact("7 of /etc/tierlog/id") == "7 of /etc/tierlog/id"
