@@ -14,7 +14,6 @@ stores a connection.
 import asyncio
 from collections.abc import Callable
 
-from ..clients.kafka_uuid import uuid_to_string
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
 from ..storage.remote_segment import RemoteLogSegmentMetadata
@@ -31,7 +30,7 @@ CHUNK_BYTES = PIECE_BYTES
 """How much of a segment is in memory at once while it is copied."""
 
 _SUFFIXES = (LOG_SUFFIX, *(index.value for index in IndexType))
-
+_PROBE_SUFFIX = "probe.tmp"
 
 Describe = Callable[[TopicIdPartition], TopicDescription | None]
 """What a partition's topic is configured to be, for its manifests; None if that is not known."""
@@ -81,8 +80,9 @@ class FsspecStorage:
     async def _probe_once(self, metadata: RemoteLogSegmentMetadata) -> None:
         async with self._probing:
             if not self._is_probed:
-                # The segment's id is new, so the key is nobody else's.
-                await probe(self._objects, f"probe-{uuid_to_string(metadata.id)}")
+                # The segment's id is new, so the key is nobody else's; a scrub knows whose it is,
+                # should this broker be killed in between.
+                await probe(self._objects, object_key(metadata, _PROBE_SUFFIX))
                 self._is_probed = True
 
     async def fetch_log_segment(
