@@ -26,8 +26,8 @@ from ..clients.environment import Environment
 from ..clients.errors import KafkaError
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
+from ..storage.copied_offset import CopiedOffset
 from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup, TimestampAndOffset
-from ..storage.remote_lineage import copied_up_to
 from ..storage.remote_segment import RemotePartitionDeleteMetadata, RemotePartitionDeleteState
 from ..storage.unified_log import UnifiedLog
 from .config import RemoteLogManagerConfig
@@ -354,20 +354,22 @@ class RemoteLogManager:
     def _begin_following(self, partition: TopicIdPartition) -> None:
         """Followers learn from the metadata what is in the tier, and so what they may delete."""
 
+        copied = CopiedOffset(self._access.metadata.remote_log(partition))
+
         async def learn() -> int:
-            self._learn_copied_offset(partition)
+            self._learn_copied_offset(partition, copied)
             return 0
 
         name = f"Following {partition.topic_partition}"
         loop = PartitionLoop(name, self._learners, learn, self._loop_tools)
         self._followed[partition] = self._tasks.start(loop.run(), name)
 
-    def _learn_copied_offset(self, partition: TopicIdPartition) -> None:
+    def _learn_copied_offset(self, partition: TopicIdPartition, copied: CopiedOffset) -> None:
         log = self._log(partition)
         if log is not None and log.is_tiered:
-            remote = ready_remote_log(self._access.metadata, partition)
+            ready_remote_log(self._access.metadata, partition)
             history = log.leader_epochs.entries
-            log.update_highest_remote_offset(copied_up_to(remote, history, bounds_of(log)))
+            log.update_highest_remote_offset(copied.of(history, bounds_of(log)))
 
     def _task_failed(self, task: asyncio.Task[object], failure: BaseException) -> None:
         _log.error("%s failed", task.get_name(), exc_info=failure)
