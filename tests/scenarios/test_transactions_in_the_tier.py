@@ -8,6 +8,8 @@ committed records come, all of them and in order, and no other.
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until
 
@@ -80,6 +82,7 @@ def read(bootstrap: str, first: int, *, committed: bool) -> list[bytes]:
             return values
 
 
+@pytest.mark.scenario("2.13")
 def test_no_reader_sees_what_was_aborted_long_ago(tmp_path: Path) -> None:
     settings = {
         "rsm.config.url": (tmp_path / "remote").as_uri(),

@@ -50,6 +50,7 @@ PROPERTIES = {
 WAIT_S = 60.0
 """Scenarios say seconds; a machine that does many things at once gets more of them."""
 
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING = -1, -2, -3, -4, -5, -6
 
 
@@ -195,6 +196,42 @@ class OneBroker:
             producer.produce(topic, value, partition=0)
         assert producer.flush(WAIT_S) == 0
 
+    def begin(
+        self, topic: str, *numbers: int, transactional_id: str = "one"
+    ) -> confluent_kafka.Producer:
+        """A transaction that is left open."""
+        producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": self.node.bootstrap,
+                "transactional.id": transactional_id,
+                "log_level": 0,
+            }
+        )
+        producer.init_transactions(WAIT_S)
+        producer.begin_transaction()
+        for number in numbers:
+            offsets: list[object] = []
+            producer.produce(
+                topic,
+                b"v%d" % number,
+                b"k%d" % number,
+                partition=0,
+                on_delivery=partial(_delivered, offsets),
+            )
+            producer.flush(WAIT_S)
+            assert offsets == [number]
+        return producer
+
+    def transact(
+        self, topic: str, numbers: Iterable[int], *, commit: bool, transactional_id: str = "one"
+    ) -> None:
+        """One transaction; each record is a batch of its own, and the marker one more."""
+        producer = self.begin(topic, *numbers, transactional_id=transactional_id)
+        if commit:
+            producer.commit_transaction(WAIT_S)
+        else:
+            producer.abort_transaction(WAIT_S)
+
     def bounce(self) -> None:
         """Stop cleanly and start again."""
         self.node.stop()
@@ -304,17 +341,17 @@ class OneBroker:
     # -- What clients see ---------------------------------------------------------------------
 
     def read(
-        self, topic: str, start: int, count: int, partition: int = 0, **settings: object
+        self, topic: str, start: int, count: int, partition: int = 0, *, isolation: str = COMMITTED
     ) -> list[Seen]:
         """The next so many records from an offset on, as librdkafka reads them."""
         consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": self.node.bootstrap,
                 "group.id": "nobody",
+                "isolation.level": isolation,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "log_level": 0,
-                **_properties(settings),
             }
         )
         consumer.assign([confluent_kafka.TopicPartition(topic, partition, start)])

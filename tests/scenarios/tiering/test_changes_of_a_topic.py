@@ -19,7 +19,7 @@ from tierlog.tests.scenarios.tiering.one_broker import (
     OneBroker,
     numbered,
 )
-from tierlog.tests.scenarios.tiering.tier_stores import DirectoryTier
+from tierlog.tests.scenarios.tiering.tier_stores import DirectoryTier, TierStore
 from tierlog.tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -182,8 +182,9 @@ def test_a_broker_that_is_killed_again_and_again_copies_nothing_twice(
         broker.consume("topicA", 0, end, tier=end - 1)
 
 
-def test_a_tier_that_is_away_for_a_while(tmp_path: Path, store: DirectoryTier) -> None:
+def test_a_tier_that_is_away_for_a_while(tmp_path: Path, each_store: TierStore) -> None:
     """Nothing local goes, remote reads are tried again, retention waits; then all catches up."""
+    store = each_store
     with OneBroker(tmp_path, store) as broker:
         broker.create("topicA")
         broker.produce("topicA", range(3))

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from tierlog.tests.scenarios.object_store import BUCKET, ObjectStore
+from tierlog.tests.scenarios.tiering.relay import Relay
 
 
 class TierStore(Protocol):
@@ -22,6 +23,12 @@ class TierStore(Protocol):
         ...
 
     def read(self, key: str) -> bytes: ...
+
+    def lose(self) -> None:
+        """Let it be out of the broker's reach."""
+        ...
+
+    def come_back(self) -> None: ...
 
     def __enter__(self) -> Self: ...
 
@@ -76,14 +83,16 @@ class DirectoryTier:
 
 
 class BucketTier:
-    """A tier in an S3 that is a process of its own; it is out of reach while that stands still."""
+    """A tier in an S3 that is a process of its own; the broker's way there can be cut."""
 
     def __init__(self, directory: Path) -> None:
         self._store = ObjectStore(directory)
+        self._way = Relay(self._store.port)
 
     @property
     def properties(self) -> Mapping[str, str]:
-        return self._store.properties
+        endpoint = f"http://127.0.0.1:{self._way.port}"
+        return {**self._store.properties, "rsm.config.option.endpoint_url": endpoint}
 
     def names(self) -> list[str]:
         prefix = f"{BUCKET}/broker/"
@@ -92,9 +101,15 @@ class BucketTier:
     def read(self, key: str) -> bytes:
         return self._store.bucket().cat_file(f"{BUCKET}/broker/{key}")
 
+    def lose(self) -> None:
+        self._way.cut()
+
+    def come_back(self) -> None:
+        self._way.open()
+
     def __enter__(self) -> Self:
-        self._store.__enter__()
         self._store.start()
+        self._way.open()
         return self
 
     def __exit__(
@@ -103,7 +118,8 @@ class BucketTier:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._store.__exit__(kind, error, traceback)
+        self._way.cut()
+        self._store.stop()
 
 
 STORES: Mapping[str, type[DirectoryTier] | type[BucketTier]] = {
