@@ -20,7 +20,6 @@ from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.tests.scenarios.tier_command import Answer, tier
 from tierlog.tests.waiting import wait_until
 
-PARTITIONS = 2
 VALUE_BYTES = 1000
 PROPERTIES = {
     "log.retention.check.interval.ms": "200",
@@ -28,6 +27,8 @@ PROPERTIES = {
     "log.initial.task.delay.ms": "100",
     "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
     "offsets.topic.num.partitions": "2",
+    # A slow store, or a slow machine: one long wait is better than many that time out.
+    "remote.fetch.max.wait.ms": "10000",
 }
 
 Partition = tuple[str, int]
@@ -39,6 +40,7 @@ class Story:
 
     node: TierlogNode
     topics: list[str]
+    partitions: int
     segment_bytes: int
     produced: dict[Partition, int] = field(default_factory=dict[Partition, int])
     digests: dict[Partition, list[bytes]] = field(default_factory=dict[Partition, list[bytes]])
@@ -56,7 +58,7 @@ class Story:
 
     def create_topics(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.node.bootstrap})
-        topics = [NewTopic(each, PARTITIONS, 1, config=self.config) for each in self.topics]
+        topics = [NewTopic(each, self.partitions, 1, config=self.config) for each in self.topics]
         # The client publishes this without all of its types.
         for created in admin.create_topics(topics).values():  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             created.result(30)
@@ -67,7 +69,7 @@ class Story:
             {"bootstrap.servers": self.node.bootstrap, "acks": "all", "linger.ms": 20}
         )
         for topic in self.topics:
-            for partition in range(PARTITIONS):
+            for partition in range(self.partitions):
                 first = self.produced.get((topic, partition), 0)
                 for number in range(first, first + records_per_partition):
                     value = hashlib.sha256(f"{topic} {partition} {number}".encode()).digest()
@@ -176,9 +178,10 @@ def _digest(message: confluent_kafka.Message) -> bytes:
 def main(directory: Path, topics: int, megabytes: int) -> None:
     """Tell it at this size and print how long each part took."""
     shutil.rmtree(directory, ignore_errors=True)
-    records = megabytes * 1_000_000 // VALUE_BYTES // topics // PARTITIONS
+    partitions = 2
+    records = megabytes * 1_000_000 // VALUE_BYTES // topics // partitions
     with TierlogNode(directory / "node", properties=PROPERTIES) as node:
-        story = Story(node, [f"topic-{each}" for each in range(topics)], 8 << 20)
+        story = Story(node, [f"topic-{each}" for each in range(topics)], partitions, 8 << 20)
         story.create_topics()
         story.produce(records)
         tiered = story.wait_until_tiered()

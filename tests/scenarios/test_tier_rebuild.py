@@ -18,6 +18,7 @@ from tierlog.tests.scenarios.tier_command import tier
 pytestmark = pytest.mark.slow
 
 TOPICS = 10
+PARTITIONS = 1
 SEGMENT_BYTES = 1 << 20
 RECORDS = 3_000
 
@@ -43,7 +44,7 @@ def test_ten_topics_come_back_from_the_bucket_alone(
     properties: dict[str, str], tmp_path: Path
 ) -> None:
     with TierlogNode(tmp_path / "node", properties=properties) as node:
-        story = Story(node, [f"topic-{each}" for each in range(TOPICS)], SEGMENT_BYTES)
+        story = Story(node, [f"topic-{each}" for each in range(TOPICS)], PARTITIONS, SEGMENT_BYTES)
         story.create_topics()
         story.produce(RECORDS)
         tiered = story.wait_until_tiered()
@@ -63,7 +64,7 @@ def test_ten_topics_come_back_from_the_bucket_alone(
         assert all(each["config_is_known"] for each in rebuilt["topics"])
         for each in rebuilt["topics"]:
             assert each["config"]["retention.ms"] == story.config["retention.ms"]
-            assert each["partition_count"] == 2
+            assert each["partition_count"] == PARTITIONS
 
         node.start()
         assert before == [asyncio.run(topic_state(node.bootstrap, each)) for each in story.topics]

@@ -1,0 +1,130 @@
+"""A bucket in memory with real segments in it, to survey, damage, scrub and rebuild from."""
+
+from collections.abc import Sequence
+from struct import Struct
+
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.record.batch import batches
+from tierlog.clients.record.checksum import crc32c
+from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.storage.checkpoint import format_epochs
+from tierlog.storage.producer_entry import ProducerEntry
+from tierlog.storage.producer_snapshot import encode_snapshot
+from tierlog.storage.remote_lineage import epoch_of_offset
+from tierlog.storage.remote_segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
+from tierlog.tiering.manifest import Manifest, Part, TopicDescription, encode_manifest
+from tierlog.tiering.object_keys import object_key
+from tierlog.tiering.remote_storage import Failure, RemoteResourceNotFound, RemoteStorageError
+from tierlog.tiering.tier_store import TierObject
+
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
+WRITTEN_MS = 1_000_000
+
+History = Sequence[tuple[int, int]]
+
+
+class Bucket:
+    """What the tools need of `TierFileSystem`."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.is_down = False
+        self.removed: list[str] = []
+
+    def _answer(self) -> None:
+        if self.is_down:
+            raise RemoteStorageError("The tier is unreachable", Failure.UNREACHABLE)
+
+    async def list(self, prefix: str = "") -> list[TierObject]:
+        self._answer()
+        return [
+            TierObject(key, len(content), WRITTEN_MS)
+            for key, content in sorted(self.objects.items())
+            if key.startswith(prefix)
+        ]
+
+    async def read(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+        self._answer()
+        if key not in self.objects:
+            raise RemoteResourceNotFound(f"no {key}")
+        content = self.objects[key][start:end]
+        if end is not None and len(content) != end - (start or 0):
+            raise RemoteStorageError(f"{key} is short", Failure.BROKEN)
+        return content
+
+    async def remove(self, key: str) -> None:
+        self._answer()
+        self.objects.pop(key, None)
+        self.removed.append(key)
+
+    def damage(self, metadata: RemoteLogSegmentMetadata, suffix: str, position: int) -> None:
+        """Turn one bit over."""
+        key = object_key(metadata, suffix)
+        content = bytearray(self.objects[key])
+        content[position] ^= 1
+        self.objects[key] = bytes(content)
+
+
+def put_segment(
+    bucket: Bucket,
+    number: int,
+    offsets: tuple[int, int],
+    history: History = ((0, 0),),
+    *,
+    partition: TopicIdPartition = PARTITION,
+    topic: TopicDescription | None = None,
+    producers: Sequence[ProducerEntry] = (),
+) -> RemoteLogSegmentMetadata:
+    """Store a segment of batches of up to three records, as a copy would have."""
+    first, last = offsets
+    log, index, times = bytearray(), bytearray(), bytearray()
+    offset = first
+    while offset <= last:
+        epoch = epoch_of_offset(history, offset)
+        end = min(offset + 2, last, *(start - 1 for _, start in history if start > offset))
+        index += OFFSET_ENTRY.pack(end - first, len(log))
+        times += TIME_ENTRY.pack(end * 10, end - first)
+        log += batch_bytes((offset, end, epoch))
+        offset = end + 1
+    epochs = [(epoch_of_offset(history, first), first)]
+    epochs += [entry for entry in history if first < entry[1] <= last]
+    metadata = RemoteLogSegmentMetadata(
+        segment_id=RemoteLogSegmentId(partition, Uuid(number.to_bytes(16, "big"))),
+        start_offset=first,
+        end_offset=last,
+        max_timestamp_ms=max(batch.max_timestamp for batch in batches(bytes(log))),
+        broker_id=1,
+        event_timestamp_ms=number,
+        segment_size_bytes=len(log),
+        segment_leader_epochs=tuple(epochs),
+        txn_index_empty=True,
+    )
+    parts = {
+        "log": bytes(log),
+        "index": bytes(index),
+        "timeindex": bytes(times),
+        "snapshot": encode_snapshot(producers),
+        "leader_epoch_checkpoint": format_epochs(entry for entry in history if entry[1] <= last),
+    }
+    for suffix, content in parts.items():
+        bucket.objects[object_key(metadata, suffix)] = content
+    manifest = Manifest(
+        metadata,
+        {suffix: Part(len(content), crc32c(content)) for suffix, content in parts.items()},
+        topic,
+    )
+    bucket.objects[object_key(metadata, "manifest")] = encode_manifest(manifest)
+    return metadata
+
+
+def forge(bucket: Bucket, metadata: RemoteLogSegmentMetadata, suffix: str, content: bytes) -> None:
+    """Replace a part and let the manifest say that it is right: only its meaning is wrong."""
+    from tierlog.tiering.manifest import decode_manifest
+
+    key = object_key(metadata, "manifest")
+    manifest = decode_manifest(bucket.objects[key])
+    manifest.parts[suffix] = Part(len(content), crc32c(content))
+    bucket.objects[key] = encode_manifest(manifest)
+    bucket.objects[object_key(metadata, suffix)] = content

@@ -1,0 +1,222 @@
+"""Verifying a tier: whatever is damaged is found, and what is sound is not complained of."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tierlog.storage.remote_log import RemoteLog
+from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
+from tierlog.tests.tiering.tools.bucket import OFFSET_ENTRY, TIME_ENTRY, Bucket, forge, put_segment
+from tierlog.tiering.object_keys import object_key
+from tierlog.tiering.remote_storage import RemoteStorageError
+from tierlog.tiering.tools import segment_check
+from tierlog.tiering.tools.lineage_choice import remote_log_of
+from tierlog.tiering.tools.tier_check import check_lineages, check_segments, metadata_findings
+from tierlog.tiering.tools.tier_survey import Finding, survey_tier
+
+HISTORY = ((0, 0), (2, 13))
+
+
+def silent(_done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+def verify(bucket: Bucket, known: RemoteLog | None = None) -> list[Finding]:
+    async def story() -> list[Finding]:
+        survey = await survey_tier(bucket)
+        findings = [*survey.findings, *await check_lineages(bucket, survey)]
+        findings += await check_segments(bucket, survey, silent)
+        if known is not None:
+            findings += metadata_findings(survey, {PARTITION: known})
+        return findings
+
+    return asyncio.run(story())
+
+
+def two_segments() -> tuple[Bucket, RemoteLogSegmentMetadata, RemoteLogSegmentMetadata]:
+    bucket = Bucket()
+    return (
+        bucket,
+        put_segment(bucket, 1, (0, 9), HISTORY),
+        put_segment(bucket, 2, (10, 29), HISTORY),
+    )
+
+
+def test_a_sound_tier_has_no_findings() -> None:
+    bucket, first, second = two_segments()
+    assert verify(bucket, remote_log_of(PARTITION, [first, second])) == []
+
+
+def test_pieces_that_cut_through_batches_make_no_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bucket, _, _ = two_segments()
+    for size in (1, 61, 100, 1000):
+        monkeypatch.setattr(segment_check, "PIECE_BYTES", size)
+        assert verify(bucket) == []
+
+
+@pytest.mark.parametrize(
+    "suffix", ["log", "index", "timeindex", "snapshot", "leader_epoch_checkpoint"]
+)
+def test_one_bit_anywhere_is_found(suffix: str) -> None:
+    for segment in (0, 1):
+        for where in (0, -1):
+            bucket, *segments = two_segments()
+            bucket.damage(segments[segment], suffix, where)
+            findings = verify(bucket)
+            assert any(each.is_trouble for each in findings)
+            assert object_key(segments[segment], suffix) in {each.key for each in findings}
+
+
+@pytest.mark.parametrize("suffix", ["log", "index", "leader_epoch_checkpoint"])
+def test_a_missing_part_is_found_by_name(suffix: str) -> None:
+    bucket, first, _ = two_segments()
+    del bucket.objects[object_key(first, suffix)]
+    findings = verify(bucket)
+    assert f"{suffix} is missing" in str(findings[0])
+    # And so are its offsets, for nobody can read them now.
+    assert any("no segment holds" not in str(each) for each in findings)
+
+
+def test_a_damaged_manifest_is_a_finding_and_no_crash() -> None:
+    bucket, first, _ = two_segments()
+    bucket.objects[object_key(first, "manifest")] = b"\x81\xa1"
+    (finding, *_) = verify(bucket)
+    assert finding.key == object_key(first, "manifest")
+    assert "cannot be read" in finding.problem
+
+
+def test_a_manifest_under_another_segments_key_is_found() -> None:
+    bucket, first, second = two_segments()
+    key = object_key(first, "manifest")
+    bucket.objects[key] = bucket.objects[object_key(second, "manifest")]
+    assert "of another segment" in str(verify(bucket)[0])
+
+
+def test_a_hole_between_segments_is_found() -> None:
+    bucket = Bucket()
+    put_segment(bucket, 1, (0, 9))
+    put_segment(bucket, 3, (20, 29))
+    (finding,) = verify(bucket)
+    assert "10 to 19" in finding.problem
+    assert finding.is_trouble
+
+
+def test_a_dead_branch_is_a_note() -> None:
+    bucket = Bucket()
+    put_segment(bucket, 1, (0, 9), ((0, 0),))
+    put_segment(bucket, 2, (0, 5), ((0, 0), (1, 3)))
+    put_segment(bucket, 3, (3, 4), ((0, 0),))
+    findings = verify(bucket)
+    assert findings
+    assert not any(each.is_trouble for each in findings)
+
+
+def test_an_unreachable_store_is_an_error_and_never_a_sound_tier() -> None:
+    bucket, _, _ = two_segments()
+    bucket.is_down = True
+    with pytest.raises(RemoteStorageError):
+        verify(bucket)
+
+
+def batches_of(*ranges: tuple[int, int, int]) -> bytes:
+    return b"".join(map(batch_bytes, ranges))
+
+
+Forger = Callable[[], tuple[str, bytes, str]]
+
+FORGED: dict[str, Forger] = {
+    "the log repeats offsets": lambda: (
+        "log",
+        batches_of((0, 2, 0), (2, 9, 0)),
+        "comes where 3 should",
+    ),
+    "the log goes on too far": lambda: ("log", batches_of((0, 11, 0)), "ends before offset 12"),
+    "the log ends within a batch": lambda: ("log", batches_of((0, 9, 0))[:-1], "within a batch"),
+    "a batch is of another leader": lambda: (
+        "log",
+        batches_of((0, 4, 0), (5, 9, 7)),
+        "of epoch 7, not 0",
+    ),
+    "the log is no log": lambda: ("log", b"\x00" * 200, "cannot be followed"),
+    "the index points into a batch": lambda: (
+        "index",
+        OFFSET_ENTRY.pack(2, 0) + OFFSET_ENTRY.pack(5, 7),
+        "midst of a batch",
+    ),
+    "the index points beyond the log": lambda: (
+        "index",
+        OFFSET_ENTRY.pack(2, 1 << 20),
+        "beyond the end",
+    ),
+    "the index leads past the offset": lambda: (
+        "index",
+        OFFSET_ENTRY.pack(1, len(batch_bytes((0, 2, 0)))),
+        "behind it",
+    ),
+    "the index does not ascend": lambda: (
+        "index",
+        OFFSET_ENTRY.pack(2, 0) + OFFSET_ENTRY.pack(1, 0),
+        "do not ascend",
+    ),
+    "the index is cut": lambda: ("index", b"\x00" * 9, "no multiple"),
+    "the time index promises younger records": lambda: (
+        "timeindex",
+        TIME_ENTRY.pack(10**12, 2),
+        "cannot have",
+    ),
+    "the snapshot is none": lambda: ("snapshot", b"??????????", "snapshot"),
+    "the epochs tell of others": lambda: (
+        "leader_epoch_checkpoint",
+        b"0\n1\n5 0\n",
+        "other leaders",
+    ),
+    "the epochs are no checkpoint": lambda: ("leader_epoch_checkpoint", b"\xff", "not text"),
+    "an aborted transaction ends elsewhere": lambda: (
+        "txnindex",
+        b"\x00\x00" + b"".join(each.to_bytes(8, "big") for each in (1, 2, 99, 3)),
+        "outside the segment",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_the_manifest_swears_to_is_read_all_the_same(name: str) -> None:
+    """The CRCs are right; what the bytes say is not."""
+    suffix, content, words = FORGED[name]()
+    bucket = Bucket()
+    metadata = put_segment(bucket, 1, (0, 9))
+    forge(bucket, metadata, suffix, content)
+    findings = verify(bucket)
+    assert any(words in each.problem and each.is_trouble for each in findings), findings
+
+
+def test_a_gap_within_a_segment_is_a_note() -> None:
+    """A topic that was compacted once has them."""
+    bucket = Bucket()
+    metadata = put_segment(bucket, 1, (0, 9))
+    forge(bucket, metadata, "index", b"")
+    forge(bucket, metadata, "log", batches_of((0, 2, 0), (6, 9, 0)))
+    (finding,) = verify(bucket)
+    assert "3 to 5" in finding.problem
+    assert not finding.is_trouble
+    forge(bucket, metadata, "log", batches_of((0, 5, 0)))
+    (finding,) = verify(bucket)
+    assert "ends before offset 6" in finding.problem
+    assert not finding.is_trouble
+
+
+def test_the_metadata_and_the_objects_must_agree() -> None:
+    bucket, first, second = two_segments()
+    absent = replace(first, segment_id=first.segment_id._replace(id=PARTITION.topic_id))
+    told = remote_log_of(PARTITION, [replace(first, end_offset=8), absent])
+    findings = verify(bucket, told)
+    problems = {each.key: each for each in findings}
+    assert "differ in end_offset" in problems[object_key(first, "manifest")].problem
+    assert "it is not" in problems[object_key(absent, "manifest")].problem
+    unknown = problems[object_key(second, "log").removesuffix(".log")]
+    assert not unknown.is_trouble
