@@ -87,6 +87,8 @@ def _refusal(image: ClusterImage, name: str) -> str:
         validate_topic_name(name)
     except KafkaError as error:
         return error.message
+    if name.startswith("__"):
+        return "names that begin so are kept for internal topics"
     collision = colliding_topic(name, image.topics_by_name)
     return "" if collision is None else f"its name collides with that of {collision}"
 

@@ -36,7 +36,8 @@ def test_one_leader_one_log() -> None:
     lineage = choose_lineage(segments, [(0, 0)])
     assert (lineage.log_start_offset, lineage.log_end_offset) == (0, 30)
     assert ids(lineage.segments) == [1, 2, 3]
-    assert lineage.left_out == lineage.holes == ()
+    assert lineage.left_out == ()
+    assert lineage.holes == ()
     assert lineage.history == ((0, 0),)
 
 
