@@ -33,25 +33,24 @@ class AnswerMemory:
         self._held -= nbytes
 
     def answer(self, reserved: int, content: bytes | memoryview) -> bytes | memoryview:
-        """The answer in place of the reservation, counted for as long as anyone holds it."""
+        """A copy in place of the reservation, counted for as long as anyone holds it.
+
+        It is the only copy between the cache and the socket: without it a small answer to a slow
+        client would keep a whole chunk in memory.
+        """
         self._held += len(content) - reserved
         if not content:
-            return content
+            return b""
         held = _HeldBytes(content)
         held.memory = self
         # As a view, since whoever sends it knows bytes by their very type.
         return memoryview(held)
 
 
-class _HeldBytes(bytes):
-    """Bytes that say when they go."""
+class _HeldBytes(bytearray):
+    """Bytes that say when they go. Of a view a subclass of `bytes` would make two copies."""
 
     memory: AnswerMemory
-
-    @property
-    def nbytes(self) -> int:
-        """As a region of a file has it: what encodes answers asks either by this name."""
-        return len(self)
 
     def __del__(self) -> None:
         self.memory.give_back(len(self))

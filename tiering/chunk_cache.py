@@ -49,23 +49,24 @@ class ChunkCache:
         """Bytes held, without what is under way."""
         return self._bytes
 
-    async def read(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
+    async def read(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> memoryview:
         """Exactly `size` bytes from `position`, or fewer at the segment's end.
 
-        Raises RemoteStorageError.
+        They are a view of what is cached where they lie in one chunk, and keep all of that chunk in
+        memory: who needs them for long copies them. Raises RemoteStorageError.
         """
         end = min(position + size, segment.segment_size_bytes)
         if position >= end:
-            return b""
+            return memoryview(b"")
         first, last = position // self.chunk_bytes, (end - 1) // self.chunk_bytes
-        pieces: list[bytes] = []
+        pieces: list[memoryview] = []
         for number in range(first, last + 1):
             # Ask for the next one before waiting: the two travel together.
             self.prefetch(segment, number + 1)
             chunk = await self._chunk(segment, number)
             start = number * self.chunk_bytes
-            pieces.append(chunk[max(position - start, 0) : end - start])
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.append(memoryview(chunk)[max(position - start, 0) : end - start])
+        return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
     def prefetch(self, segment: RemoteLogSegmentMetadata, number: int = 0) -> None:
         """Begin to load a chunk that will be wanted soon, if there is such a chunk and room."""

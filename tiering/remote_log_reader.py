@@ -74,7 +74,7 @@ class RemoteFetchResult:
 
 class _Found(NamedTuple):
     segment: RemoteLogSegmentMetadata
-    records: bytes
+    records: memoryview
     next_offset: int
 
 
@@ -139,7 +139,7 @@ class RemoteLogReader:
 
     async def _search(
         self, segment: RemoteLogSegmentMetadata, wanted: Wanted
-    ) -> tuple[Choice, bytes]:
+    ) -> tuple[Choice, memoryview]:
         indexes = await self._indexes.indexes(segment)
         position = indexes.offset_index.lookup(wanted.offset).position
         most = min(wanted.max_bytes, self._chunks.chunk_bytes)
@@ -148,9 +148,9 @@ class RemoteLogReader:
             piece = await self._chunks.read(segment, position, size)
             is_end = position + len(piece) >= segment.segment_size_bytes
             try:
-                choice = choose(memoryview(piece), wanted, is_segment_end=is_end)
+                choice = choose(piece, wanted, is_segment_end=is_end)
                 if choice.outcome is Outcome.DEAD_BRANCH:
-                    check_belongs(memoryview(piece), choice.position, segment)
+                    check_belongs(piece, choice.position, segment)
             except CorruptSegmentError as error:
                 self._chunks.forget(segment.id)
                 raise RemoteStorageError(f"Segment {segment.segment_id}: {error}") from error
