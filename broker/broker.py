@@ -265,19 +265,17 @@ class Broker:
     def _make_remote_tier(
         self, log_manager: LogManager, image: Callable[[], ClusterImage]
     ) -> "RemoteLogManager | None":
-        location = self.config.remote_storage
-        if location is None:
+        if not self.config.is_tiered:
             return None
-        from .remote_tier import make_remote_log_manager, own_address
+        from .remote_tier import make_remote_log_manager
 
         world = self._world
         pool = world.blocking_pool(self.config.remote_log_manager.threads)
         return make_remote_log_manager(
             self.config,
-            location,
             (world.environment, world.files, pool),
             log_manager,
-            lambda: own_address(self.listeners.bound[0]),
+            lambda: self.listeners,
             image,
         )
 

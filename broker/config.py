@@ -14,11 +14,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..tiering.config import RemoteLogManagerConfig
+from ..tiering.config import PluginClass, RemoteLogManagerConfig
 from ..tiering.remote_url import RemoteUrl, remote_url
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, read_listeners
 from .mount_config import MountConfig, read_mounts
+from .remote_plugins import (
+    KAFKA_LOCAL_STORAGE,
+    STORAGE_CLASS,
+    check_listener,
+    local_storage_url,
+    metadata_plugin,
+    storage_plugin,
+)
 from .value_rules import check_values
 
 
@@ -37,7 +45,7 @@ def dev_properties(directory: str = "data") -> dict[str, str]:
     }
 
 
-_REMOTE_CLASS = "remote.log.storage.manager.class.name"
+_ENABLE = "remote.log.storage.system.enable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,15 @@ class BrokerConfig:
     remote_storage: RemoteUrl | None
     remote_log_manager: RemoteLogManagerConfig
     mounts: tuple[MountConfig, ...] = ()
+    storage_plugin: PluginClass | None = None
+    """A Python class that stores segments in the place of fsspec."""
+    metadata_plugin: PluginClass | None = None
+    """A Python class that keeps their metadata in the place of the topic."""
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether topics may have a remote tier."""
+        return self.remote_storage is not None or self.storage_plugin is not None
 
     def internal_topic_replication_factor(self, name: str) -> int:
         """Never more than the one broker there is: Kafka would wait for the others for ever."""
@@ -76,15 +93,21 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     log_dirs = tuple(os.path.abspath(directory) for directory in named)
     if len(set(log_dirs)) < len(log_dirs):
         raise _refuse("log.dirs names the same directory twice.")
-    remote_storage = _remote_storage(values)
+    listeners = read_listeners(values, local_host_name)
+    tier = _remote_storage(values)
+    remote_storage = tier if isinstance(tier, RemoteUrl) else None
+    if tier is not None:
+        check_listener(values, listeners)
     return BrokerConfig(
         values,
         node_id,
-        read_listeners(values, local_host_name),
+        listeners,
         log_dirs,
         remote_storage,
         RemoteLogManagerConfig.from_properties(stated, node_id, log_dirs[0]),
         read_mounts(stated, remote_storage),
+        tier if isinstance(tier, PluginClass) else None,
+        None if tier is None else metadata_plugin(values),
     )
 
 
@@ -115,18 +138,21 @@ def _require_single_voter(values: ConfigValues, node_id: int) -> None:
         raise _refuse(f"The voter {voters[0]} is not this node, whose node.id is {node_id}.")
 
 
-def _remote_storage(values: ConfigValues) -> RemoteUrl | None:
+def _remote_storage(values: ConfigValues) -> RemoteUrl | PluginClass | None:
     """The tier, if there is one. Naming a URL enables it unless the file says otherwise."""
     own = values.with_prefix(values.text("remote.log.storage.manager.impl.prefix"))
     url = own.get("url", "").strip()
-    enable = "remote.log.storage.system.enable"
-    if not values.boolean(enable) and (enable in values.stated or not url):
+    if not values.boolean(_ENABLE) and (_ENABLE in values.stated or not url):
         return None
-    if not url:
-        plugin = values.text(_REMOTE_CLASS)
+    own = local_storage_url(values, own)
+    plugin_class = storage_plugin(values)
+    if plugin_class is not None:
+        return plugin_class
+    if not own.get("url", "").strip():
+        plugin = values.text(STORAGE_CLASS)
         reason = f" ({plugin} is a Java class, which tierlog cannot load)" if plugin else ""
         raise _refuse(
-            f"{enable}=true needs rsm.config.url, the fsspec URL of the tier, such as"
+            f"{_ENABLE}=true needs rsm.config.url, the fsspec URL of the tier, such as"
             f" s3://bucket/path or file:///path{reason}."
         )
     return remote_url(own)
@@ -158,9 +184,10 @@ def config_warnings(config: BrokerConfig) -> list[str]:
             f" ({longest} and {shortest}): no session timeout is allowed, and nobody can join a"
             " group of the classic protocol."
         )
-    if config.remote_storage and _REMOTE_CLASS in stated:
+    plugin = stated.get(STORAGE_CLASS, "").strip()
+    if config.remote_storage and plugin and plugin != KAFKA_LOCAL_STORAGE:
         warnings.append(
-            f"{_REMOTE_CLASS} names a Java class, which tierlog does not load;"
+            f"{STORAGE_CLASS} names a Java class, which tierlog does not load;"
             f" segments go to {config.remote_storage} through fsspec."
         )
     return warnings

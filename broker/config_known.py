@@ -123,9 +123,6 @@ queued.max.requests | INT | 500 | [1,...]
 quota.window.num | INT | 11 | [1,...]
 quota.window.size.seconds | INT | 1 | [1,...]
 remote.log.manager.thread.pool.size | INT | 2 | [1,...]
-remote.log.metadata.manager.class.path | STRING | -
-remote.log.metadata.manager.listener.name | STRING | - | non-empty string
-remote.log.storage.manager.class.path | STRING | -
 replica.fetch.backoff.ms | INT | 1000 | [0,...]
 replica.fetch.max.bytes | INT | 1048576 | [0,...]
 replica.fetch.min.bytes | INT | 1

@@ -241,14 +241,20 @@ remote.log.metadata.manager.class.name | STRING | \
 org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager \
 | non-empty string
     What keeps the metadata of segments: Kafka's name for the topic, or a Python class.
+remote.log.metadata.manager.class.path | STRING | -
+    Folders in which that class is looked for, too.
 remote.log.metadata.manager.impl.prefix | STRING | rlmm.config. | non-empty string
     What precedes the properties of the remote log metadata.
+remote.log.metadata.manager.listener.name | STRING | - | non-empty string
+    The listener through which the metadata topic is read and written.
 remote.log.reader.max.pending.tasks | INT | 100 | [1,...]
     Remote reads that may wait.
 remote.log.reader.threads | INT | 10 | [1,...]
     Remote reads that run side by side.
 remote.log.storage.manager.class.name | STRING | - | non-empty string
-    A Java plugin, which is not loaded: fsspec stores segments.
+    A Python class that stores segments; without one fsspec does.
+remote.log.storage.manager.class.path | STRING | -
+    Folders in which that class is looked for, too.
 remote.log.storage.manager.impl.prefix | STRING | rsm.config. | non-empty string
     What precedes the properties of the remote storage.
 remote.log.storage.system.enable | BOOLEAN | false

@@ -65,7 +65,7 @@ def controller_config(config: BrokerConfig, log_config: LogConfig) -> Controller
         num_partitions=values.integer("num.partitions"),
         default_replication_factor=values.integer("default.replication.factor"),
         delete_topic_enable=values.boolean("delete.topic.enable"),
-        remote_storage_system_enabled=config.remote_storage is not None,
+        remote_storage_system_enabled=config.is_tiered,
         log_config=log_config,
         static_config=values.stated,
     )

@@ -6,7 +6,7 @@ the prefix `rlmm.config.`. The settings that Kafka has no name for are ours and 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from ..clients.config_def import ConfigDef, ConfigType, parse_value
 from .quota import UNLIMITED
@@ -65,6 +65,16 @@ METADATA_SETTINGS: dict[str, ConfigDef] = {
         ),
     )
 }
+
+
+class PluginClass(NamedTuple):
+    """A Python class by its name, and folders to look for it in beside the usual ones."""
+
+    name: str
+    path: str = ""
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

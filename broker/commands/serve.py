@@ -103,7 +103,7 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 def _say_ready(broker: Broker, started_ms: int) -> None:
     took_s = (SystemEnvironment().wall_clock_ms() - started_ms) / 1000
     addresses = ", ".join(each.address for each in broker.listeners.advertised)
-    remote = broker.config.remote_storage
+    remote = broker.config.remote_storage or broker.config.storage_plugin
     tier = f"remote tier {remote}" if remote else "no remote tier"
     print(f"tierlog {__version__} ready on {addresses} in {took_s:.2f} s, {tier}", flush=True)
 

@@ -1,0 +1,175 @@
+"""Remote storage and remote log metadata by class: Kafka's `*.manager.class.name`, in Python.
+
+A class is named `package.module:Class` or `package.module.Class`. It is looked for where Python
+looks, and in the folders of `*.manager.class.path` (separated as in PYTHONPATH), which come last:
+a plugin can shadow nothing. It is made without arguments and told its configuration once, as Kafka
+does: `configure(configs)` gets the properties behind its prefix, without the prefix.
+
+A file of a Kafka broker names Java classes. What they are here is told in
+broker/remote_plugins.py.
+
+docs/tiering-plugins.md tells authors of plugins what to write.
+"""
+
+import os
+import sys
+from collections.abc import Awaitable, Mapping
+from importlib import import_module
+from typing import Protocol, TypeVar, cast, runtime_checkable
+
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.topic_partition import TopicIdPartition
+from ..storage.remote_segment import RemoteLogSegmentMetadata
+from .config import PluginClass
+from .metadata_manager import RemoteLogMetadataManager
+from .remote_storage import (
+    IndexType,
+    LogSegmentData,
+    PartitionStorage,
+    RemoteStorageError,
+    RemoteStorageManager,
+)
+
+T = TypeVar("T")
+
+_STORAGE_METHODS = (
+    "copy_log_segment_data",
+    "fetch_log_segment",
+    "fetch_index",
+    "delete_log_segment_data",
+    "close",
+)
+_METADATA_METHODS = (
+    "start",
+    "stop",
+    "assign",
+    "forget",
+    "watch_all",
+    "is_ready",
+    "remote_log",
+    "remote_logs",
+    "publish",
+)
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """A plugin that wants its configuration."""
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Told once, before anything else. What it raises is why the broker does not start."""
+        ...
+
+
+def _refuse(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+
+
+def find_class(plugin: PluginClass) -> type[object] | None:
+    """The class; None if no Python module of this name is found, as is the case with Java's.
+
+    Raises KafkaError(INVALID_CONFIG) for a module that cannot be imported or has no such class.
+    """
+    for folder in plugin.path.split(os.pathsep):
+        if folder and folder not in sys.path:
+            sys.path.append(folder)
+    module_name, colon, class_name = plugin.name.partition(":")
+    if not colon:
+        module_name, _, class_name = plugin.name.rpartition(".")
+    if not module_name or not class_name:
+        raise _refuse(f"{plugin} is no name of a class: it must be package.module:Class.")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise _refuse(f"{plugin} cannot be loaded: {error}.") from error
+        if colon:
+            where = f" nor in {plugin.path}" if plugin.path else ""
+            raise _refuse(
+                f"{plugin} cannot be loaded: there is no module {module_name} where Python looks"
+                f"{where}."
+            ) from error
+        return None
+    except Exception as error:
+        raise _refuse(f"{plugin} cannot be loaded: {error!r}.") from error
+    found: object = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        raise _refuse(f"{plugin} cannot be loaded: {module_name} has no class {class_name}.")
+    return cast("type[object]", found)
+
+
+def _make(plugin: PluginClass, configs: Mapping[str, str], kind: str, *methods: str) -> object:
+    found = find_class(plugin)
+    if found is None:
+        raise _refuse(f"{plugin} is a Java class, which tierlog cannot load.")
+    missing = [name for name in methods if not callable(getattr(found, name, None))]
+    if missing:
+        raise _refuse(f"{plugin} is no {kind}: it has no {', '.join(missing)}.")
+    try:
+        made = found()
+        if isinstance(made, Configurable):
+            made.configure(configs)
+    except KafkaError:
+        raise
+    except Exception as error:
+        raise _refuse(f"{plugin} cannot be configured: {error}.") from error
+    return made
+
+
+def make_storage(plugin: PluginClass, configs: Mapping[str, str]) -> RemoteStorageManager:
+    """A configured remote storage manager. Raises KafkaError(INVALID_CONFIG)."""
+    made = _make(plugin, configs, "remote storage manager", *_STORAGE_METHODS)
+    return GuardedStorage(plugin.name, cast("RemoteStorageManager", made))
+
+
+def make_metadata_manager(
+    plugin: PluginClass, configs: Mapping[str, str]
+) -> RemoteLogMetadataManager:
+    """A configured remote log metadata manager. Raises KafkaError(INVALID_CONFIG)."""
+    made = _make(plugin, configs, "remote log metadata manager", *_METADATA_METHODS)
+    return cast("RemoteLogMetadataManager", made)
+
+
+class GuardedStorage:
+    """A storage of somebody else's: whatever it raises is a `RemoteStorageError` from here on."""
+
+    def __init__(self, name: str, storage: RemoteStorageManager) -> None:
+        self._name = name
+        self._storage = storage
+
+    def __str__(self) -> str:
+        return self._name
+
+    async def copy_log_segment_data(
+        self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
+    ) -> bytes | None:
+        return await self._guarded(self._storage.copy_log_segment_data(metadata, data))
+
+    async def fetch_log_segment(
+        self, metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
+    ) -> bytes:
+        return await self._guarded(
+            self._storage.fetch_log_segment(metadata, start_position, end_position)
+        )
+
+    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        return await self._guarded(self._storage.fetch_index(metadata, index_type))
+
+    async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
+        await self._guarded(self._storage.delete_log_segment_data(metadata))
+
+    async def delete_partition(self, partition: TopicIdPartition) -> None:
+        """Left to the storage; nothing where it cannot do it."""
+        if isinstance(self._storage, PartitionStorage):
+            await self._guarded(self._storage.delete_partition(partition))
+
+    async def close(self) -> None:
+        await self._guarded(self._storage.close())
+
+    async def _guarded(self, call: Awaitable[T]) -> T:
+        try:
+            return await call
+        except RemoteStorageError:
+            raise
+        except Exception as error:
+            raise RemoteStorageError(f"{self._name} failed: {error!r}") from error
