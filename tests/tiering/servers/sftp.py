@@ -21,6 +21,7 @@ from tierlog.tests.tiering.servers.server import StoreServer, program
 
 USER = "tierlog"
 PASSWORD = "the-password-of-a-test"
+AUTHORIZED = "authorized"
 
 
 class AsyncSshServer(StoreServer):
@@ -51,6 +52,29 @@ class AsyncSshServer(StoreServer):
 
     def wrong_credentials(self) -> dict[str, str] | None:
         return self.properties() | {"rsm.config.option.password": "another-password-of-a-test"}
+
+
+class KeyedAsyncSshServer(AsyncSshServer):
+    """The same, which lets its user in by a key."""
+
+    secrets = ()
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        make_key(directory / "user_key")
+        make_key(directory / "other_key")
+        (directory / AUTHORIZED).write_bytes((directory / "user_key.pub").read_bytes())
+
+    def properties(self) -> dict[str, str]:
+        return self._by_key("user_key")
+
+    def wrong_credentials(self) -> dict[str, str] | None:
+        return self._by_key("other_key")
+
+    def _by_key(self, name: str) -> dict[str, str]:
+        kept = super().properties()
+        del kept["rsm.config.option.password"]
+        return kept | {"rsm.config.option.key_filename": str(self.directory / name)}
 
 
 class OpenSshServer(StoreServer):
@@ -121,8 +145,14 @@ async def serve(port: int, folder: Path) -> None:
     key_path = folder.parent / "host_key"
     if not key_path.exists():
         make_key(key_path)
+    authorized = folder.parent / AUTHORIZED
     await asyncssh.listen(
-        "127.0.0.1", port, server_factory=_Door, server_host_keys=[key_path], sftp_factory=True
+        "127.0.0.1",
+        port,
+        server_factory=_Door,
+        server_host_keys=[key_path],
+        authorized_client_keys=str(authorized) if authorized.exists() else None,
+        sftp_factory=True,
     )
     await asyncio.Event().wait()
 
