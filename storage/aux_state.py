@@ -105,6 +105,9 @@ def aux_state(
             f"The leader epochs end with {history[-1].epoch}, the segment with "
             f"{segment.segment_leader_epochs[-1][0]}."
         )
+    # The leader that copied the segment may have known less of its past than the present one does,
+    # and where the history does not reach there is no way into the tier.
+    log_start_offset = max(log_start_offset, history[0].start_offset)
     return AuxState(next_offset, log_start_offset, _cut(history, log_start_offset), snapshot)
 
 
@@ -112,7 +115,7 @@ def _cut(history: list[EpochEntry], log_start_offset: int) -> list[EpochEntry]:
     """The history from the log start on, as the KIP has it: what is below is gone for good."""
     later = [entry for entry in history if entry.start_offset > log_start_offset]
     before = [entry.epoch for entry in history if entry.start_offset <= log_start_offset]
-    return [EpochEntry(before[-1], log_start_offset), *later] if before else later
+    return [EpochEntry(before[-1], log_start_offset), *later]
 
 
 @on_disk

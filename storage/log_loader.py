@@ -136,8 +136,9 @@ class _Loading:
         local.note_rebuilt(self._rebuilt)
         first = self._segments.first.base_offset
         log_start_offset = self._log_start_offset
-        if not request.config.remote_storage_enable:
-            # What lies below a tiered log's first segment is in the tier; otherwise it is gone.
+        if not request.config.remote_storage_enable or not self._epochs.entries:
+            # What lies below a tiered log's first segment is in the tier, as long as there is a
+            # history that leads there; otherwise it is gone.
             log_start_offset = max(log_start_offset, first)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)

@@ -324,8 +324,11 @@ class ReplicaNode:
             return (
                 self.followed.state is FetchState.FETCHING
                 and mine.log_end_offset == its.log_end_offset
-                and mine.high_watermark == its.high_watermark
-                and mine.leader_epochs.latest_epoch == its.leader_epochs.latest_epoch
+                and mine.high_watermark >= its.high_watermark
+                and (
+                    mine.leader_epochs.latest_epoch == its.leader_epochs.latest_epoch
+                    or mine.log_start_offset == mine.log_end_offset
+                )
                 and self.followed.lag is not None
             )
 

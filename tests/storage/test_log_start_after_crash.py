@@ -50,3 +50,16 @@ def test_records_deleted_before_a_crash_do_not_come_back_without_their_epochs(
     again = home.open(clean=False)
     assert (again.log_start_offset, again.log_end_offset) == (7, 7)
     assert append(again, plain(1), 5).first_offset == 7
+
+
+def test_a_log_begun_anew_has_nothing_in_the_tier_whatever_the_checkpoint_says(
+    tmp_path: Path,
+) -> None:
+    """The leader's log started at 20; the crash came before that was written down."""
+    home = LogHome(tmp_path, TIERED)
+    log = home.open()
+    append(log, plain(2))
+    log.truncate_fully_and_start_at(20)
+    log.release()
+    again = home.open(clean=False, recovery_point=20, log_start=0)
+    assert (again.log_start_offset, again.local_log_start_offset) == (20, 20)
