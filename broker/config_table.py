@@ -131,6 +131,8 @@ log.message.timestamp.type | STRING | CreateTime | [CreateTime, LogAppendTime]
     Whose clock stamps records: the producer's or the broker's.
 log.preallocate | BOOLEAN | false
     Whether new segments are allocated at once.
+log.remote.storage.enable | BOOLEAN | false
+    Whether new topics that do not say are tiered; never compacted ones. A name of tierlog's own.
 log.retention.bytes | LONG | -1
     How large a partition may grow; -1 without end.
 log.retention.check.interval.ms | LONG | 300000 | [1,...]

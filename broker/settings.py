@@ -66,6 +66,7 @@ def controller_config(config: BrokerConfig, log_config: LogConfig) -> Controller
         default_replication_factor=values.integer("default.replication.factor"),
         delete_topic_enable=values.boolean("delete.topic.enable"),
         remote_storage_system_enabled=config.is_tiered,
+        remote_storage_default=values.boolean("log.remote.storage.enable"),
         log_config=log_config,
         static_config=values.stated,
     )

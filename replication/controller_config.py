@@ -52,6 +52,8 @@ class ControllerConfig:
     default_replication_factor: int = 1
     delete_topic_enable: bool = True
     remote_storage_system_enabled: bool = False
+    # Whether new topics that do not say are tiered.
+    remote_storage_default: bool = False
     # What topics get where they and the cluster say nothing.
     log_config: LogConfig = field(default_factory=LogConfig)
     # The broker properties given in the node's file, by name.

@@ -35,7 +35,7 @@ from .cluster_image import (
 from .partition import Partition, PartitionRole
 from .partition_control import UNASSIGNED_DIRECTORY
 from .remote_tier import RemoteTier
-from .topic_names import INTERNAL_TOPICS, REMOTE_LOG_METADATA_TOPIC
+from .topic_names import NEVER_TIERED
 
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import LeaderPartition
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _STRAYS_SHOWN = 10
-
-_NEVER_TIERED = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
 
 
 class LeadershipListener(Protocol):
@@ -340,7 +338,7 @@ def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
         partition
         for partition in partitions
         if partition.log.config.remote_storage_enable
-        and partition.topic_partition.topic not in _NEVER_TIERED
+        and partition.topic_partition.topic not in NEVER_TIERED
     ]
 
 
@@ -351,5 +349,5 @@ def _disabled(partitions: Iterable[Partition]) -> list[Partition]:
         for partition in partitions
         if partition.log.config.remote_log_delete_on_disable
         and not partition.log.config.remote_storage_enable
-        and partition.topic_partition.topic not in _NEVER_TIERED
+        and partition.topic_partition.topic not in NEVER_TIERED
     ]

@@ -43,11 +43,17 @@ from .controller_config import (
 from .metadata_records import RemoveTopicRecord, TopicRecord
 from .partition_control import check_assignment, new_partition
 from .placement import place_replicas
-from .topic_names import CLUSTER_METADATA_TOPIC, colliding_topic, validate_topic_name
+from .topic_names import (
+    CLUSTER_METADATA_TOPIC,
+    NEVER_TIERED,
+    colliding_topic,
+    validate_topic_name,
+)
 
 if TYPE_CHECKING:
     from random import Random
 
+_REMOTE_STORAGE = "remote.storage.enable"
 _TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 _TOO_MANY_RECORDS = "Unable to perform excessively large batch operation."
 
@@ -112,9 +118,7 @@ def _create_topic(
     control: TopicControl, image: ClusterImage, topic: CreatableTopic
 ) -> tuple[CreatableTopicResult, list[Message]]:
     _check_new_name(image, topic.name)
-    overrides = new_topic_config(
-        control.config, [(stated.name, stated.value) for stated in topic.configs]
-    )
+    overrides = _overrides(control.config, topic)
     assignments = _assignments(control, image, topic)
     control.charge(len(assignments))
     topic_id = control.new_topic_id()
@@ -144,6 +148,24 @@ def _create_topic(
         ],
     )
     return result, records
+
+
+def _overrides(config: ControllerConfig, topic: CreatableTopic) -> dict[str, str]:
+    """What the topic states, and that it is tiered if new topics are and it does not say.
+
+    It is written into the topic rather than looked up: a default that is changed later must not
+    take the tier from topics that have data there. Topics that cannot be tiered as they are stated
+    (compacted ones, say) are made without.
+    """
+    stated = [(each.name, each.value) for each in topic.configs]
+    is_asked = any(name == _REMOTE_STORAGE for name, _ in stated)
+    is_default = config.remote_storage_default and config.remote_storage_system_enabled
+    if is_default and not is_asked and topic.name not in NEVER_TIERED:
+        try:
+            return new_topic_config(config, [*stated, (_REMOTE_STORAGE, "true")])
+        except KafkaError:
+            return new_topic_config(config, stated)
+    return new_topic_config(config, stated)
 
 
 def _check_new_name(image: ClusterImage, name: str) -> None:

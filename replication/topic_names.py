@@ -18,6 +18,8 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 """The topics that Kafka's clients are told are internal."""
+NEVER_TIERED = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
+"""Topics whose segments stay on local disks whatever their configuration says."""
 
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
