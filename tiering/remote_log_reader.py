@@ -178,15 +178,15 @@ class RemoteLogReader:
         remaining = segment.end_offset - found.next_offset + 1
         if remaining > (segment.end_offset - segment.start_offset + 1) // 2:
             return
-        ahead = 0
-        following: RemoteLogSegmentMetadata | None = segment
+        ahead, next_offset = 0, segment.end_offset + 1
         for _ in range(_SEGMENTS_AHEAD_MAX):
-            following = next_segment(remote, history, following.end_offset + 1)
+            following = next_segment(remote, history, next_offset)
             if following is None or ahead >= self._chunks.chunk_bytes:
                 return
             self._indexes.prefetch(following)
             self._chunks.prefetch(following)
             ahead += following.segment_size_bytes
+            next_offset = following.end_offset + 1
 
     async def _aborted(
         self, read: RemoteRead, remote: RemoteLog, log: TieredLog, found: _Found

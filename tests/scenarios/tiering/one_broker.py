@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.probe import free_port
 from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.clients.protocol.messages.list_offsets import (
@@ -83,7 +84,7 @@ class OneBroker:
             **(properties or {}),
         }
         self.log_dirs = [Path(each) for each in stated["log.dirs"].split(",")]
-        self.node = TierlogNode(directory / "node", properties=stated)
+        self.node: BrokerNode = TierlogNode(directory / "node", properties=stated)
 
     def __enter__(self) -> Self:
         self.node.start()
