@@ -165,9 +165,10 @@ class RemoteLogManager:
 
     async def start(self) -> None:
         """Begin to work. Never fails, and never waits for the tier."""
-        self._is_started = True
         await self._access.metadata.start()
         await self.reads.start()
+        # Not before: what comes to be led in the meantime would be begun here a second time.
+        self._is_started = True
         self._remover.start()
         for term in self._terms.values():
             self._begin(term)
