@@ -24,6 +24,7 @@ from tierlog.broker.coordinator.transaction_state import (
     TransactionState,
 )
 from tierlog.replication.controller import TRANSITIONS as CONTROLLER, ControllerState
+from tierlog.replication.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
 from tierlog.replication.partition import TRANSITIONS as PARTITION, PartitionRole
 from tierlog.storage.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
 
@@ -79,6 +80,15 @@ def moves_by_state(table: Iterable[tuple[Enum | None, frozenset[Enum]]]) -> list
     ]
 
 
+_ANYWHERE = {
+    FetchEvent.ELECTED,
+    FetchEvent.ELECTED_UNKNOWN,
+    FetchEvent.FENCED,
+    FetchEvent.BROKEN,
+    FetchEvent.TROUBLE,
+}
+"""From every state but FAILED alike (the first two: from that one too), so they are not drawn."""
+
 MACHINES = [
     Machine(
         "A client's connection",
@@ -91,6 +101,15 @@ MACHINES = [
         "replication/partition.py",
         "TRANSITIONS",
         moves_by_event(PartitionRole.FOLLOWER, PARTITION.items()),
+    ),
+    Machine(
+        "A follower, told of a leader; errors lead back to FETCHING after a pause, or to FAILED",
+        "replication/fetch_state.py",
+        "NEXT_STATES",
+        moves_by_event(
+            FetchState.FETCHING,
+            [pair for pair in FETCH.items() if pair[0][1] not in _ANYWHERE],
+        ),
     ),
     Machine(
         "The controller",
