@@ -13,6 +13,7 @@ def test_it_is_copied_once() -> None:
 
     async def story(loop: SimulatedLoop) -> None:
         broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        broker.tier.latency_seconds = 0.1
         starting = loop.create_task(broker.manager.start())
         await asyncio.sleep(0)
         broker.lead()
