@@ -28,7 +28,7 @@ settings.load_profile("tierlog")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seeds", default="0-4", help="simulations to run: 7, or 0-99")
+    parser.addoption("--seeds", help="simulations to run: 7, or 0-99; 0-4 if nothing is said")
     parser.addoption("--compare-table", metavar="README", help="this run is whole: compare it")
 
 
@@ -44,7 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A simulation runs once for each seed; one that failed is run again with `--seeds N`."""
     if "simulation_seed" in metafunc.fixturenames:
-        first, _, last = str(metafunc.config.getoption("--seeds")).partition("-")
+        own = metafunc.definition.get_closest_marker("seeds")
+        usual = str(own.args[0]) if own else "0-4"
+        stated = metafunc.config.getoption("--seeds")
+        first, _, last = str(stated or usual).partition("-")
         metafunc.parametrize("simulation_seed", range(int(first), int(last or first) + 1))
 
 

@@ -14,11 +14,13 @@ import errno
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum, auto
 from importlib import import_module
 from typing import Protocol, Self, TypeVar, cast
 
 from tierlog.tests.simulation.disk import PowerLoss
+from tierlog.tests.simulation.environment import EPOCH_MS
 from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import is_alive
 
@@ -232,15 +234,17 @@ class SimulatedFileSystem:
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """There are no folders."""
 
-    def find(
-        self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False
-    ) -> list[str] | dict[str, dict[str, object]]:
-        """The objects below a path; with `detail`, what is known of each."""
+    def rmdir(self, path: str) -> None:
+        """There are no folders."""
+
+    def ls(self, path: str, detail: bool = True) -> list[dict[str, object]]:
+        """All objects below a path: where there are no folders, none hides any."""
+        assert detail
         store, prefix = self._locate(path)
 
-        def listed() -> dict[str, dict[str, object]]:
-            return {
-                f"{store.name}/{key}": {
+        def listed() -> list[dict[str, object]]:
+            return [
+                {
                     "name": f"{store.name}/{key}",
                     "size": len(each.content),
                     "type": "file",
@@ -248,17 +252,12 @@ class SimulatedFileSystem:
                 }
                 for key, each in sorted(store.objects.items())
                 if not prefix or key == prefix or key.startswith(f"{prefix}/")
-            }
+            ]
 
-        found = store.request("list", prefix, listed)
-        return found if detail else list(found)
+        return store.request("list", prefix, listed)
 
     @staticmethod
     def _modified(stored: StoredObject) -> object:
-        from datetime import UTC, datetime
-
-        from tierlog.tests.simulation.environment import EPOCH_MS
-
         return datetime.fromtimestamp(EPOCH_MS / 1000 + stored.modified_s, UTC)
 
 

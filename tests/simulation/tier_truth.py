@@ -95,11 +95,14 @@ class TierTruth:
 
     def orphans(self) -> list[str]:
         """Objects of which the metadata does not say that they are a part of a segment."""
-        return [
-            key
-            for key, said in self.keys().items()
-            if self.remote_log(said.topic_id_partition).segment(said.segment_id) is None
-        ]
+        return [key for key, said in self.keys().items() if not self._is_known(said)]
+
+    def _is_known(self, said: ObjectKey) -> bool:
+        segment = self.remote_log(said.topic_id_partition).segment(said.segment_id)
+        if segment is None or segment.state is not FINISHED:
+            return segment is not None
+        manifest = self._store.objects[object_key(segment, MANIFEST_SUFFIX)].content
+        return said.suffix in {MANIFEST_SUFFIX, *decode_manifest(manifest).parts}
 
     def fault_of(self, segment: RemoteLogSegmentMetadata, *, thorough: bool = False) -> str:
         """What is missing of a segment's objects, or differs from the manifest; empty if whole."""
@@ -139,7 +142,7 @@ class TierTruth:
     def check_removal(self, key: str) -> None:
         """Whether this object may go now, which is still there: it is not readable any more."""
         said = parse_object_key(key)
-        assert said is not None
+        assert said is not None, f"{key} is none of ours"
         segment = self.remote_log(said.topic_id_partition).segment(said.segment_id)
         assert segment is None or segment.state is not FINISHED, f"{key} goes and is readable"
 

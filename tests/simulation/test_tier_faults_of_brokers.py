@@ -1,0 +1,51 @@
+"""A tiered broker under crashes and faults of its object store: `tier_story.py`, seed by seed.
+
+`make simulate SEED=0-499` runs five hundred of them, a usual run the first few. A quarter of the
+seeds only copies, expires and dies; one deletes records as well, one deletes the topic and makes it
+again, one does all of it.
+"""
+
+import pytest
+
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.tier_ending import end_well
+from tierlog.tests.simulation.tier_story import ALL_WEATHERS, Story, Troubles
+
+
+def troubles_of(seed: int) -> Troubles:
+    return Troubles(
+        ALL_WEATHERS, dies=True, deletes_topics=seed % 4 >= 2, deletes_records=seed % 2 == 1
+    )
+
+
+def tell(seed: int) -> Story:
+    stories: list[Story] = []
+
+    async def story(loop: SimulatedLoop) -> None:
+        told = Story(loop, troubles_of(seed))
+        stories.append(told)
+        await told.tell()
+        await end_well(told)
+
+    simulate(story, seed)
+    return stories[0]
+
+
+@pytest.mark.seeds("0-79")
+def test_nothing_is_lost_and_nothing_is_left_whatever_fails(simulation_seed: int) -> None:
+    tell(simulation_seed)
+
+
+def test_one_seed_is_one_story() -> None:
+    def trace(seed: int) -> list[object]:
+        story = tell(seed)
+        return [*story.store.journal, story.broker.disk.operations, story.loop.time()]
+
+    assert trace(3) == trace(3)
+
+
+def test_the_stories_meet_what_they_are_about() -> None:
+    met = {what for seed in (4, 5, 6, 7) for _, what, _ in tell(seed).store.journal}
+    assert {"put", "remove"} <= met
+    faults = {word for what in met for word in what.split()[1:]}
+    assert len(faults) >= 5, f"only {faults}"
