@@ -7,6 +7,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
+from tierlog.bench.kafka_peer import run_tool
 from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.clients.admin import Admin
 from tierlog.clients.topic_partition import TopicPartition
@@ -155,3 +156,25 @@ def test_a_mount_that_is_not_stated_any_more_takes_its_topics_with_it(tmp_path: 
         with TierlogNode(tmp_path / "ours", properties=PROPERTIES) as again:
             assert TOPIC not in asyncio.run(topics(again.bootstrap))
         assert tier(theirs, "verify", "--bootstrap", theirs.bootstrap).code == 0
+
+
+@pytest.mark.requires("java", "mvn")
+def test_the_console_consumer_reads_what_another_cluster_has_tiered(tmp_path: Path) -> None:
+    """Also across a leader epoch of theirs that is above every one of ours."""
+    their_tier = {"rsm.config.url": (tmp_path / "their-tier").as_uri()}
+    with TierlogNode(tmp_path / "theirs", properties=PROPERTIES | their_tier) as theirs:
+        CLIENTS["confluent-kafka"].create_topic(theirs.bootstrap, TOPIC, TOPIC_CONFIG)
+        fill(theirs, 0)
+        for _ in range(3):
+            theirs.kill()
+            theirs.start()
+        end = fill(theirs, RECORDS)
+        with TierlogNode(tmp_path / "ours", properties=as_mount(their_tier)) as ours:
+            wait_until_shown(ours, end)
+            read_by_java = run_tool(
+                "kafka-console-consumer",
+                *("--bootstrap-server", ours.bootstrap, "--topic", TOPIC, "--group", "java"),
+                *("--from-beginning", "--max-messages", str(end), "--timeout-ms", "60000"),
+            )
+            lines = [line for line in read_by_java.stdout.splitlines() if line[:8].isdigit()]
+            assert lines == [value_of(n).decode() for n in range(end)]
