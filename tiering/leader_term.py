@@ -95,12 +95,15 @@ class LeaderTerm:
     def find_copied_offset(self, log: UnifiedLog, remote: RemoteLog) -> None:
         """On becoming leader, and when in doubt: where the log begins, how far the tier has it.
 
-        The checkpoint of the log start offset may be lost; then the tier knows (KAFKA-16146).
+        The checkpoint of the log start offset may be lost, or a former leader may have deleted more
+        than this replica was told; then the tier knows (KAFKA-16146). If nothing is left in it, the
+        log begins where its local part does. A partition of which the metadata has never told
+        anything is let be: rather the metadata is lost than that nothing was there.
         """
         if self.knows_copied_offset:
             return
         history = log.leader_epochs.entries
-        if log.log_start_offset < log.local_log_start_offset and len(remote):
+        if log.log_start_offset < log.local_log_start_offset and not remote.is_unheard_of:
             start = remote_log_start_offset(remote, history, log.local_log_start_offset)
             log.maybe_increment_log_start_offset(min(start, log.local_log_start_offset))
             history = log.leader_epochs.entries

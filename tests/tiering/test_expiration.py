@@ -357,6 +357,54 @@ def test_a_lost_checkpoint_of_the_log_start_is_made_good_from_the_tier() -> None
     simulate(story)
 
 
+@pytest.mark.scenario("4.2")
+def test_a_leader_that_finds_nothing_in_the_tier_begins_where_its_disk_does() -> None:
+    """A former leader deleted everything there, and this one was not told of its log start."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        leader = TieredBroker(loop, tier, topic)
+        follower = TieredBroker(loop, tier, topic, config=on_broker(1))
+        for broker in (leader, follower):
+            await broker.manager.start()
+            broker.append(7)
+        leader.lead()
+        follower.manager.on_leadership_change([], [PARTITION])
+        await until(lambda: follower.log.highest_remote_offset == 5)
+        follower.log.delete_old_segments(follower.environment.wall_clock_ms())
+        leader.log.maybe_increment_log_start_offset(6)
+        await until(lambda: not tier.segments)
+        await until(lambda: len(leader.metadata.remote_log(PARTITION)) == 0)
+        leader.manager.on_leadership_change([], [PARTITION])
+        assert (follower.log.log_start_offset, follower.log.local_log_start_offset) == (0, 6)
+        follower.lead(1)
+        await until(lambda: follower.log.log_start_offset == 6)
+        for broker in (leader, follower):
+            await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_a_log_whose_metadata_is_lost_keeps_its_beginning() -> None:
+    """What is in the tier may be told of again, and must not have been given up by then."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        broker = TieredBroker(loop, tier, topic)
+        await broker.manager.start()
+        broker.lead()
+        await offloaded(broker)
+        broker.topic = SharedTopic()
+        again = await broker.restarted(1)
+        await until(lambda: again.metadata.is_ready(PARTITION))
+        await seconds(again, 30)
+        assert (again.log.log_start_offset, tier.asked(DELETE)) == (0, [])
+        assert tier.start_offsets() == [0, 1, 2]
+        await again.manager.stop()
+
+    simulate(story)
+
+
 def test_the_lags_and_sizes_are_told() -> None:
     async def story(broker: TieredBroker) -> None:
         statistics = broker.manager.statistics
