@@ -6,9 +6,10 @@ under Kafka's names (`LogManager.startup`, `ReplicaManager.startHighWatermarkChe
 
 Compaction has a file of its own, `log_compaction.py`.
 
-Everything is done on the event loop, because the logs are, except for fsync and the cleaner's
-reading and writing, which run in the executors handed in. A failing disk takes its directory
-offline inside the log manager; any other failure is a fault of ours and goes to `on_failure`.
+Everything is done on the event loop, because the logs are, except for fsync, the removal of files
+and the cleaner's reading and writing, which run in the executors handed in. A failing disk takes
+its directory offline inside the log manager; any other failure is a fault of ours and goes to
+`on_failure`.
 """
 
 import asyncio
@@ -57,8 +58,9 @@ class Housekeeping:
         self._log_manager = log_manager
         self._environment = environment
         self._flush_executor = flush_executor
+        self._cleaner_executor = cleaner_executor or flush_executor
         self.compaction = LogCompaction(
-            config.cleaner, log_manager, environment, cleaner_executor or flush_executor
+            config.cleaner, log_manager, environment, self._cleaner_executor
         )
         self._tasks = TaskOwner(16, on_failure)
 
@@ -67,7 +69,6 @@ class Housekeeping:
         config, logs, now = self._config, self._log_manager, self._environment.wall_clock_ms
         jobs: tuple[tuple[str, int, Callable[[], object]], ...] = (
             ("retention", config.retention_check_interval_ms, lambda: logs.cleanup_logs(now())),
-            ("deletion", config.delete_check_interval_ms, lambda: logs.delete_pending(now())),
             (
                 "high watermark checkpoint",
                 config.high_watermark_checkpoint_interval_ms,
@@ -92,6 +93,7 @@ class Housekeeping:
         for name, interval_ms, job in jobs:
             self._tasks.start(self._repeat(interval_ms, job), name)
         self._tasks.start(self._flush_now_and_then(), "flush")
+        self._tasks.start(self._delete_now_and_then(), "deletion")
         if config.cleaner.enable:
             self._tasks.start(self.compaction.run(), "compaction")
 
@@ -104,6 +106,20 @@ class Housekeeping:
         while True:
             job()
             await asyncio.sleep(interval_ms / 1000)
+
+    async def _delete_now_and_then(self) -> None:
+        """Remove files in a thread: on the loop, a large one would keep all clients waiting."""
+        interval_s = self._config.delete_check_interval_ms / 1000
+        await asyncio.sleep(min(interval_s, self._config.initial_task_delay_ms / 1000))
+        loop = asyncio.get_running_loop()
+        while True:
+            now_ms = self._environment.wall_clock_ms()
+            for deletion in self._log_manager.due_deletions(now_ms):
+                try:
+                    await loop.run_in_executor(self._cleaner_executor, deletion.remove)
+                except OSError as error:
+                    deletion.log_dir.fail(error)
+            await asyncio.sleep(interval_s)
 
     async def _flush_now_and_then(self) -> None:
         while True:

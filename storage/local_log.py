@@ -382,11 +382,15 @@ class LocalLog:
 
     def delete_pending(self, now_ms: int) -> int:
         """Remove the files whose delay is over; answers how many segments are still waiting."""
-        due = [segment for due_ms, segment in self._pending_deletes if due_ms <= now_ms]
-        self._pending_deletes = [entry for entry in self._pending_deletes if entry[0] > now_ms]
-        for segment in due:
+        for segment in self.take_due_deletes(now_ms):
             segment.delete()
         return len(self._pending_deletes)
+
+    def take_due_deletes(self, now_ms: int) -> list[LogSegment]:
+        """The segments whose delay is over, whose files are from now on the caller's to remove."""
+        due = [segment for due_ms, segment in self._pending_deletes if due_ms <= now_ms]
+        self._pending_deletes = [entry for entry in self._pending_deletes if entry[0] > now_ms]
+        return due
 
     def finish(self) -> None:
         """Complete the indexes, to be made durable by one last flush.

@@ -22,6 +22,7 @@ from ..clients.kafka_uuid import ZERO_UUID, Uuid
 from ..clients.topic_partition import TopicPartition
 from .clean_shutdown import CleanShutdown
 from .config import LogConfig
+from .due_deletions import Deletion, due_deletions
 from .files import Files
 from .future_logs import FutureLogs, adopt_state, take_name
 from .local_log import FlushTask
@@ -405,10 +406,14 @@ class LogManager:
             log.producers.expiration_ms = self.producer_expiration_ms
             log.producers.remove_expired(now_ms)
 
+    def due_deletions(self, now_ms: int) -> list[Deletion]:
+        """Deleted segments and logs whose delay is over: the caller is to remove their files."""
+        return [*due_deletions(self._online_logs(), now_ms), *self._doomed.take_due(now_ms)]
+
     def delete_pending(self, now_ms: int) -> None:
-        """Remove the files of deleted segments and logs whose delay is over."""
-        self._for_each(lambda log: log.delete_pending(now_ms))
-        self._doomed.remove_due(now_ms)
+        """Remove them here and now."""
+        for deletion in self.due_deletions(now_ms):
+            deletion.run()
 
     def flush_tasks(self, now_ms: int) -> list[tuple[UnifiedLog, FlushTask]]:
         """What is to be fsynced now: closed segments, and logs whose flush.ms is over.

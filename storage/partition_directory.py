@@ -14,6 +14,7 @@ from .checkpoint import (
     read_partition_metadata,
     write_partition_metadata,
 )
+from .due_deletions import Deletion
 from .files import Files
 from .log_dir import LogDir, LogDirError
 from .log_file import deleted_directory_name
@@ -91,15 +92,11 @@ class DoomedDirectories:
         """Do not remove this one after all: it has its old name back."""
         self._waiting = [entry for entry in self._waiting if entry[2] != doomed]
 
-    def remove_due(self, now_ms: int) -> None:
-        """Remove those whose delay is over."""
-        still: list[tuple[int, LogDir, str]] = []
-        for due_ms, log_dir, directory in self._waiting:
-            if due_ms > now_ms or not log_dir.is_online:
-                still.append((due_ms, log_dir, directory))
-                continue
-            try:
-                self._files.remove_tree(directory)
-            except OSError as error:
-                log_dir.fail(error)
-        self._waiting = still
+    def take_due(self, now_ms: int) -> list[Deletion]:
+        """Those whose delay is over, from now on the caller's to remove."""
+        due = [entry for entry in self._waiting if entry[0] <= now_ms and entry[1].is_online]
+        self._waiting = [entry for entry in self._waiting if entry not in due]
+        return [
+            Deletion(log_dir, partial(self._files.remove_tree, directory))
+            for _, log_dir, directory in due
+        ]

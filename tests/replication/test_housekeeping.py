@@ -84,3 +84,24 @@ def test_closed_segments_are_flushed_and_a_failing_disk_goes_offline() -> None:
         await node.replicas.stop()
 
     simulate(story)
+
+
+def test_files_that_cannot_be_removed_take_their_directory_offline() -> None:
+    disk = SimulatedDisk()
+    files = SimulatedFiles(disk)
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, files)
+        keeping = housekeeping(node)
+        keeping.start()
+        configs = {"retention.ms": "60000", "file.delete.delay.ms": "0"}
+        await node.controller.create_topics(creation("t", configs=configs))
+        node.append("t", b"old")
+        log = node.replicas.partition(T0).log
+        log.roll(node.environment.wall_clock_ms())
+        disk.faults.append(Fault(Kind.REMOVE, errno.EIO))
+        await asyncio.sleep(400)
+        assert not log.log_dir.is_online
+        await keeping.stop()
+
+    simulate(story)

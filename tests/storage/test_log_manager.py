@@ -137,6 +137,18 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later(tmp_path: Path) -> No
     assert not doomed.exists()
 
 
+def test_what_is_to_be_removed_is_answered_once_and_left_to_who_asked(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS)
+    logs.delete_log(ORDERS, NOW_MS)
+    (doomed,) = [path for path in tmp_path.iterdir() if path.name.endswith("-delete")]
+    (deletion,) = logs.due_deletions(NOW_MS + SMALL.file_delete_delay_ms)
+    assert logs.due_deletions(NOW_MS + SMALL.file_delete_delay_ms) == []
+    assert doomed.exists()
+    deletion.remove()
+    assert not doomed.exists()
+
+
 def test_a_deletion_that_was_interrupted_is_finished(tmp_path: Path) -> None:
     doomed = tmp_path / deleted_directory_name(ORDERS, "abc")
     (doomed / "sub").mkdir(parents=True)
