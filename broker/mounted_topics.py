@@ -11,7 +11,7 @@ from collections.abc import Mapping, Set as AbstractSet
 from typing import NamedTuple
 
 from ..clients.errors import KafkaError
-from ..clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
+from ..clients.kafka_uuid import Uuid
 from ..clients.protocol.schema import Message
 from ..clients.topic_partition import TopicIdPartition
 from ..replication.cluster_image import ClusterImage, ConfigResourceType, TopicImage
@@ -23,9 +23,7 @@ from ..replication.metadata_records import (
 )
 from ..replication.partition_control import new_partition
 from ..replication.topic_names import colliding_topic, validate_topic_name
-from ..storage.files import Files
 from ..tiering.tools.mounted_lineages import MountedTopic, MountedView
-from .mount_config import MOUNTED_TOPICS_FILE
 
 _RECORDS_MAX = 5_000
 """In one decision of the controller; what is left comes with the next look."""
@@ -148,26 +146,3 @@ def _changes(
             for _ in range(behind)
         ]
     return records
-
-
-class MountedTopicsFile:
-    """Which topic ids came from which mount: known before their topics are, and after a restart."""
-
-    def __init__(self, files: Files, directory: str) -> None:
-        self._files = files
-        self._path = f"{directory}/{MOUNTED_TOPICS_FILE}"
-        self.mount_of: dict[Uuid, str] = {}
-        if files.exists(self._path):
-            for line in files.read(self._path).decode().splitlines():
-                topic_id, _, mount = line.partition(" ")
-                self.mount_of[uuid_from_string(topic_id)] = mount
-
-    def of(self, mount: str) -> set[Uuid]:
-        """The topic ids of one mount."""
-        return {topic_id for topic_id, name in self.mount_of.items() if name == mount}
-
-    def replace(self, mount_of: Mapping[Uuid, str]) -> None:
-        """Remember these from now on, durably. Raises OSError."""
-        lines = [f"{uuid_to_string(each)} {mount_of[each]}\n" for each in sorted(mount_of)]
-        self._files.atomic_replace(self._path, "".join(lines).encode())
-        self.mount_of = dict(mount_of)

@@ -48,7 +48,8 @@ from ..tiering.tier_access import TierAccess
 from ..tiering.tier_statistics import TierStatistics
 from ..tiering.tools.mounted_lineages import MountedPartition, MountedView, TierWatcher
 from .mount_config import MountConfig
-from .mounted_topics import MountDecision, MountedTopicsFile, decide_topics, removals
+from .mounted_topics import MountDecision, decide_topics, removals
+from .mounted_topics_file import MountedTopicsFile
 
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import LeaderPartition

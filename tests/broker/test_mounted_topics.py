@@ -6,7 +6,8 @@ import pytest
 
 from tierlog.broker.config import read_config
 from tierlog.broker.mount_config import read_mounts
-from tierlog.broker.mounted_topics import MountedTopicsFile, decide_topics, removals
+from tierlog.broker.mounted_topics import decide_topics, removals
+from tierlog.broker.mounted_topics_file import MountedTopicsFile
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
