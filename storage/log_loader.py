@@ -123,6 +123,9 @@ class _Loading:
             self._segments.add(self._segment(start))
         if self._loss is not None:
             self._log_dir.losses.append(self._loss)
+            # What was cut must not come back among the records that are appended from now on.
+            self._segments.last.flush_log()
+            self._files.sync_dir(directory)
         return self._assemble()
 
     def _assemble(self) -> UnifiedLog:

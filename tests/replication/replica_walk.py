@@ -84,7 +84,7 @@ class ReplicaWalk:
 
     def lead(self, node_id: int) -> None:
         """A leader in the next epoch; the others hear of it at once, or later."""
-        isr = (node_id,)
+        isr: tuple[int, ...] = (node_id,)
         if self.is_clean and self.group.image.leader >= 0:
             isr = tuple(each for each in self.isr if self.nodes[each].is_up)
         others = [node for node in self.up if node.node_id != node_id]

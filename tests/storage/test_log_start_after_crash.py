@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from tierlog.tests.simulation.disk import SimulatedDisk
+from tierlog.tests.simulation.files import SimulatedFiles
+from tierlog.tests.storage import crash_scenarios
 from tierlog.tests.storage.log_home import TIERED, LogHome, append, plain
 
 
@@ -63,3 +66,22 @@ def test_a_log_begun_anew_has_nothing_in_the_tier_whatever_the_checkpoint_says(
     log.release()
     again = home.open(clean=False, recovery_point=20, log_start=0)
     assert (again.log_start_offset, again.local_log_start_offset) == (20, 20)
+
+
+def test_what_a_recovery_cuts_cannot_come_back() -> None:
+    """Found by seed 5331 of the replica walk: a stale batch stood right after the new ones."""
+    files = SimulatedFiles(SimulatedDisk())
+    files.mkdirs(crash_scenarios.DIRECTORY)
+    log = crash_scenarios.open_log(files)
+    append(log, plain(2))
+    size = log.local.active_segment.size
+    append(log, plain(2))
+    log.flush()
+    path = log.local.active_segment.path
+    log.release()
+    handle = files.open(path)
+    handle.write_at(size + 70, b"torn")
+    handle.flush()
+    again = crash_scenarios.open_log(files)
+    assert again.log_end_offset == 2
+    assert len(files.disk.file(path).durable) == size
