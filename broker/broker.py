@@ -66,6 +66,7 @@ from .settings import (
 from .socket_listener import SocketNetwork
 from .socket_server import SocketServer
 from .tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
+from .tiered_topics import check_tier_is_there
 from .topic_defaults import TopicDefaults
 from .transactions import Transactions
 from .transport import Network
@@ -195,6 +196,7 @@ class Broker:
         topic_defaults = TopicDefaults(config.values)
         log_config = topic_defaults.log_config()
         log_manager, controller, compaction = self._open_storage(log_config)
+        check_tier_is_there(controller.image, config.is_tiered)
         self._remote = self._make_remote_tier(log_manager, lambda: controller.image)
         replica_manager = ReplicaManager(
             replica_manager_config(config),

@@ -51,7 +51,7 @@ class SimulatedBroker:
         self.starts = 0
         self._loop = loop
         self._network = network
-        self._properties = {
+        self.properties = {
             "listeners": f"PLAINTEXT://{host}:{PORT}",
             "log.dirs": "/data",
             "offsets.topic.num.partitions": "1",
@@ -93,7 +93,7 @@ class SimulatedBroker:
             world = World(environment, self._files, StreamNetwork())
             if self.pools is not None:
                 world = replace(world, blocking_pool=self.pools)
-            self._broker = _WatchedBroker(read_config(self._properties, self.host), world)
+            self._broker = _WatchedBroker(read_config(self.properties, self.host), world)
             await self._broker.start()
 
     async def start_unless_killed(self) -> bool:
