@@ -7,6 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tierlog.bench.load import create_topic, delete_topic
 from tierlog.broker import metrics_endpoint
 from tierlog.broker.broker import StartError
 from tierlog.broker.metrics import Metrics
@@ -15,6 +16,7 @@ from tierlog.broker.socket_listener import SocketNetwork, SocketOptions
 from tierlog.broker.transport import Network, StreamNetwork
 
 from ..broker_process import BrokerThread
+from ..waiting import wait_until
 from .exposition_reader import parse_exposition
 
 NETWORKS: list[Callable[[], Network]] = [lambda: SocketNetwork(SocketOptions()), StreamNetwork]
@@ -168,3 +170,22 @@ def test_a_port_in_use_is_a_sentence_and_no_start(tmp_path: Path) -> None:
         second = BrokerThread(tmp_path / "second", {"tierlog.metrics.port": port})
         with pytest.raises(StartError, match=f"Cannot serve metrics on 127.0.0.1:{port}"):
             second.__enter__()
+
+
+def test_the_metrics_of_a_topic_go_when_it_is_deleted(tmp_path: Path) -> None:
+    tier = {"rsm.config.url": (tmp_path / "remote").as_uri(), "tierlog.metrics.port": "0"}
+    tiered = {"remote.storage.enable": "true", "segment.bytes": "1048576"}
+    with BrokerThread(tmp_path / "logs", tier) as broker:
+        assert broker.broker is not None
+        url = f"http://127.0.0.1:{broker.broker.metrics_port}/metrics"
+
+        def topics() -> set[str]:
+            with urlopen(url, timeout=20) as answer:
+                series = parse_exposition(answer.read().decode())
+            return {value for _, labels in series for key, value in labels if key == "topic"}
+
+        for name in ("stays", "goes"):
+            create_topic(broker.bootstrap, name, tiered)
+        wait_until(lambda: topics() == {"stays", "goes"}, 30, lambda: str(topics()))
+        delete_topic(broker.bootstrap, "goes")
+        wait_until(lambda: topics() == {"stays"}, 30, lambda: str(topics()))
