@@ -17,6 +17,8 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from .blocking_pool import BlockingPool
+from .remote_failures import failure_of
+from .remote_storage import Failure
 from .tier_store import PIECE_BYTES, Source, TierObject
 
 T = TypeVar("T")
@@ -79,30 +81,42 @@ class BlockingStore:
 
     # In the pool's threads.
 
-    def _take(self) -> tuple[FileSystem, str]:
-        try:
-            return self._idle.popleft()
-        except IndexError:
-            file_system, root = self._opener()
-            set_deadline(file_system, self._protocol, self._deadline_s)
-            return file_system, root
-
-    def _give_back(self, lent: tuple[FileSystem, str]) -> None:
-        self._worked = True
-        self._idle.append(lent)
+    def _connected(self) -> tuple[FileSystem, str]:
+        file_system, root = self._opener()
+        set_deadline(file_system, self._protocol, self._deadline_s)
+        return file_system, root
 
     def _lent(self, call: Callable[[FileSystem, str], T]) -> T:
-        lent = self._take()
+        try:
+            kept = self._idle.popleft()
+        except IndexError:
+            return self._use(self._connected(), call)
+        try:
+            return self._use(kept, call)
+        except Exception as error:
+            # A connection that lay idle may have ended long ago, and so have the others.
+            if isinstance(error, TimeoutError) or failure_of(error) is not Failure.UNREACHABLE:
+                raise
+        self._disconnect_idle()
+        return self._use(self._connected(), call)
+
+    def _use(self, lent: tuple[FileSystem, str], call: Callable[[FileSystem, str], T]) -> T:
         try:
             result = call(*lent)
         except FileNotFoundError:
-            self._give_back(lent)
+            self._idle.append(lent)
             raise
         except BaseException:
             disconnect(lent[0])
             raise
-        self._give_back(lent)
+        self._worked = True
+        self._idle.append(lent)
         return result
+
+    def _disconnect_idle(self) -> None:
+        with suppress(IndexError):
+            while True:
+                disconnect(self._idle.popleft()[0])
 
     # The store.
 
@@ -111,8 +125,9 @@ class BlockingStore:
             content = await source.whole()
             await self._with(lambda fs, root: self._put_whole(fs, f"{root}/{key}", content))
             return
-        lent = await self._run(self._take)
-        file_system, path = lent[0], f"{lent[1]}/{key}"
+        # A connection of its own: what goes up for a while should not begin on an old one.
+        file_system, root = await self._run(self._connected)
+        path = f"{root}/{key}"
         target = path + TEMPORARY if self._renames else path
         try:
             stream = await self._run(lambda: _open_for_writing(file_system, target))
@@ -123,13 +138,16 @@ class BlockingStore:
                 _spoil(stream)
                 raise
             await self._run(lambda: self._finish(file_system, stream, path))
+        except TimeoutError:
+            # Nothing more is asked of a store that hangs: deletion of the failed copy comes later.
+            raise
         except BaseException:
-            # Only if the store still answers at once: deletion of the failed copy comes later.
             with suppress(Exception):
                 await self._run(lambda: file_system.rm_file(target))
-            await self._pool.run(lambda: disconnect(file_system))
             raise
-        self._give_back(lent)
+        finally:
+            await self._pool.run(lambda: disconnect(file_system))
+        self._worked = True
 
     @property
     def _is_hdfs(self) -> bool:
@@ -205,9 +223,8 @@ class BlockingStore:
         return worked
 
     async def close(self) -> None:
-        while self._idle:
-            file_system, _ = self._idle.popleft()
-            await self._pool.run(partial(disconnect, file_system))
+        if self._idle:
+            await self._pool.run(self._disconnect_idle)
 
 
 def _open_for_writing(file_system: FileSystem, path: str) -> Stream:

@@ -177,6 +177,25 @@ class ServedStorageConformance(StorageConformance):
 
         asyncio.run(story())
 
+    def test_c20_a_server_that_was_started_again_between_two_calls_is_not_noticed(
+        self, server: StoreServer
+    ) -> None:
+        tier = opened(server.location)
+
+        async def story() -> None:
+            await asyncio.gather(*(tier.write_bytes(f"kept/{n}", b"1") for n in range(3)))
+            for call in (lambda: tier.write_bytes("kept/0", b"2"), lambda: tier.list("kept/")):
+                server.stop()
+                server.start()
+                self.after_restart(server)
+                await call()
+            await tier.write_bytes("kept/0", b"3")
+            assert await tier.read("kept/0") == b"3"
+            await tier.remove_folder("kept")
+            await tier.close()
+
+        asyncio.run(story())
+
     def after_restart(self, server: StoreServer) -> None:
         """What a server needs that forgets its buckets."""
 

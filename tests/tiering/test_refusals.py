@@ -164,6 +164,25 @@ def test_a_bucket_that_is_missing_is_never_an_empty_tier(server: RefusingServer)
         asyncio.run(story())
 
 
+def test_s3_removes_many_objects_with_one_request(server: RefusingServer) -> None:
+    keys = [f"topic-0/{number}" for number in range(30)]
+    denied = "<Error><Key>tier/topic-0/3</Key><Code>AccessDenied</Code></Error>"
+    tier = TierFileSystem(s3(server, 200, ""), OsFiles(), ThreadedPool(2, "test"), 20)
+
+    async def story() -> None:
+        server.answers(200, "<DeleteResult></DeleteResult>")
+        await tier.remove_all(keys)
+        assert server.asked == 1
+        # The answer to the whole is a success; one of them is none.
+        server.answers(200, f"<DeleteResult>{denied}</DeleteResult>")
+        with pytest.raises(RemoteStorageError, match="AccessDenied") as failed:
+            await tier.remove_all(keys)
+        assert failed.value.failure is DENIED
+        await tier.close()
+
+    asyncio.run(story())
+
+
 class SSHException(Exception):  # paramiko's names
     pass
 

@@ -1,6 +1,7 @@
 """Azurite, Microsoft's own emulator of Azure Blob Storage, from npm. It checks credentials."""
 
 import asyncio
+import signal
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ class AzuriteServer(StoreServer):
     """The server, on a folder."""
 
     secrets = (KEY, OTHER_KEY)
+    end_signal = signal.SIGTERM  # it writes its tables every few seconds, and then
 
     def command(self) -> list[str]:
         main = azurite() / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"

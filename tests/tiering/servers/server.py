@@ -67,6 +67,7 @@ class StoreServer:
 
     secrets: tuple[str, ...] = ()
     """What must show in no message and no log of the broker."""
+    end_signal = signal.SIGKILL
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -128,10 +129,10 @@ class StoreServer:
         return self.is_up()
 
     def stop(self) -> None:
-        """End it at once, as a crash does."""
+        """End it: at once, as a crash does, unless it loses what it has said yes to."""
         process, self._process = self._process, None
         if process is not None:
-            _signal_all(process.pid, signal.SIGKILL)
+            _signal_all(process.pid, self.end_signal)
             process.wait(30)
 
     def freeze(self) -> None:
