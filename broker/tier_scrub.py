@@ -10,6 +10,7 @@ one broker's scrub is enough, and several do no harm.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
@@ -28,10 +29,16 @@ from .config_values import ConfigValues
 _log = logging.getLogger(__name__)
 
 
+class Closable(Protocol):
+    """A tier whose connections are let go of at the end."""
+
+    async def close(self) -> None: ...
+
+
 class TierScrub:
     """Looks at the tier again and again until it is stopped."""
 
-    def __init__(self, scrubber: Scrubber, tier: TierFileSystem, interval_ms: int) -> None:
+    def __init__(self, scrubber: Scrubber, tier: Closable, interval_ms: int) -> None:
         self._scrubber = scrubber
         self._tier = tier
         self._interval_s = interval_ms / 1000

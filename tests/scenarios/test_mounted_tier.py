@@ -1,7 +1,7 @@
 """Another cluster's tier, shown read-only: unmodified clients read it, and nobody writes to it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import confluent_kafka
@@ -156,6 +156,27 @@ def test_a_mount_that_is_not_stated_any_more_takes_its_topics_with_it(tmp_path: 
         with TierlogNode(tmp_path / "ours", properties=PROPERTIES) as again:
             assert TOPIC not in asyncio.run(topics(again.bootstrap))
         assert tier(theirs, "verify", "--bootstrap", theirs.bootstrap).code == 0
+
+
+class NodeWithoutTier(TierlogNode):
+    """A broker that tiers nothing itself."""
+
+    def properties(self) -> Mapping[str, str]:
+        stated = super().properties()
+        return {name: stated[name] for name in stated if not name.startswith("rsm.")}
+
+
+def test_a_broker_without_a_tier_of_its_own_shows_theirs(tmp_path: Path) -> None:
+    their_tier = {"rsm.config.url": (tmp_path / "their-tier").as_uri()}
+    with TierlogNode(tmp_path / "theirs", properties=PROPERTIES | their_tier) as theirs:
+        CLIENTS["confluent-kafka"].create_topic(theirs.bootstrap, TOPIC, TOPIC_CONFIG)
+        end = fill(theirs, 0)
+    with NodeWithoutTier(tmp_path / "ours", properties=as_mount(their_tier)) as ours:
+        for _ in range(2):
+            wait_until_shown(ours, end)
+            assert read(ours.bootstrap, TOPIC, end) == [(n, value_of(n)) for n in range(end)]
+            ours.kill()
+            ours.start()
 
 
 @pytest.mark.requires("java", "mvn")
