@@ -1,5 +1,6 @@
 """RemoteLog answers as Kafka's RemoteLogMetadataCache does, and better where segments overlap."""
 
+import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.clients.kafka_uuid import Uuid
@@ -67,6 +68,7 @@ LIFECYCLE = (
 )
 
 
+@pytest.mark.scenario("4.9")
 def test_lookup_finds_the_segment_of_the_epoch() -> None:
     log = log_of(*LIFECYCLE)
     answers = {
@@ -82,6 +84,7 @@ def test_lookup_finds_the_segment_of_the_epoch() -> None:
     assert {key: found(log, *key) for key in answers} == answers
 
 
+@pytest.mark.scenario("4.9")
 def test_highest_offset_of_an_epoch_outlives_its_segments() -> None:
     log = log_of(*LIFECYCLE)
     highest = [log.highest_offset_for_epoch(epoch) for epoch in range(6)]
@@ -91,6 +94,7 @@ def test_highest_offset_of_an_epoch_outlives_its_segments() -> None:
     assert log.highest_offset_for_epoch(0) == 19
 
 
+@pytest.mark.scenario("4.9")
 def test_a_segment_is_read_only_between_copy_finished_and_delete_started() -> None:
     log = RemoteLog(PARTITION)
     each = segment(7, 0, 9, {0: 0})
@@ -126,6 +130,7 @@ def test_an_announcement_may_repeat_only_before_the_copy_ends() -> None:
     assert found(log, 0, 3) == 1
 
 
+@pytest.mark.scenario("4.9")
 def test_what_the_state_machine_does_not_allow_changes_nothing() -> None:
     log = log_of(*LIFECYCLE)
     move(log, LIFECYCLE[1], DELETING)
@@ -171,6 +176,7 @@ def test_what_was_covered_is_read_again_once_the_cover_is_deleted() -> None:
     assert [found(log, 0, offset) for offset in (10, 55)] == [2, None]
 
 
+@pytest.mark.scenario("3.5")
 def test_scenario_5_both_branches_stay_reachable_by_their_epochs() -> None:
     log = log_of(
         segment(1, 0, 3, {0: 0}),

@@ -55,6 +55,7 @@ ALLOWED_SEGMENT_STEPS = {
 ALLOWED_PARTITION_STEPS = {(None, 0), (0, 0), (0, 1), (1, 1), (1, 2), (2, 2)}
 
 
+@pytest.mark.scenario("4.9")
 @pytest.mark.parametrize("target", RemoteLogSegmentState)
 @pytest.mark.parametrize("current", [None, *RemoteLogSegmentState])
 def test_a_segment_takes_only_the_steps_of_the_kip(
@@ -64,6 +65,7 @@ def test_a_segment_takes_only_the_steps_of_the_kip(
     assert is_valid_segment_transition(current, target) is expected
 
 
+@pytest.mark.scenario("4.9")
 @pytest.mark.parametrize("target", RemotePartitionDeleteState)
 @pytest.mark.parametrize("current", [None, *RemotePartitionDeleteState])
 def test_a_partition_is_deleted_in_order(

@@ -37,7 +37,7 @@ async def delete_topic(loop: SimulatedLoop, broker: SimulatedBroker) -> None:
         await admin.delete_topics([TOPIC])
 
 
-@pytest.mark.scenario("2.8", "1.8")
+@pytest.mark.scenario("2.8")
 def test_a_deleted_topic_leaves_nothing_and_one_of_its_name_is_another() -> None:
     """(KAFKA-15313, KAFKA-17020)"""
     name = "deleted-and-made-again"

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -87,6 +88,7 @@ def test_brokers_see_one_anothers_events() -> None:
     simulate(story)
 
 
+@pytest.mark.scenario("4.9")
 def test_a_partition_is_ready_only_when_its_past_is_read() -> None:
     async def story(loop: SimulatedLoop) -> None:
         topic = SharedTopic(PARTITIONS)
@@ -108,6 +110,7 @@ def test_a_partition_is_ready_only_when_its_past_is_read() -> None:
     simulate(story)
 
 
+@pytest.mark.scenario("4.9")
 def test_a_partition_assigned_later_finds_its_past(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
 
@@ -268,6 +271,80 @@ def test_a_forgotten_partition_that_comes_back_finds_its_past() -> None:
         await until(lambda: metadata.remote_log(FIRST).segment_for(0, 50) is not None)
         metadata.assign([FIRST])
         assert metadata.is_ready(FIRST)
+        await metadata.stop()
+
+    simulate(story)
+
+
+@pytest.mark.scenario("4.9")
+def test_a_deposed_leaders_late_event_changes_nothing_on_any_broker() -> None:
+    """Its copy was given up by the new leader before its COPY_SEGMENT_FINISHED came."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        old, new = manager(loop, topic), manager(loop, topic)
+        for each in (old, new):
+            await each.start()
+            each.assign([FIRST])
+        await old.publish(started(FIRST))
+        await new.publish(started(FIRST, 2))
+        given_up = finished(FIRST)
+        for state in (
+            RemoteLogSegmentState.DELETE_SEGMENT_STARTED,
+            RemoteLogSegmentState.DELETE_SEGMENT_FINISHED,
+        ):
+            await new.publish(replace(given_up, state=state))
+        await old.publish(finished(FIRST))
+        await new.publish(finished(FIRST, 2))
+        await until(lambda: old.remote_log(FIRST).segment_for(0, 50) is not None)
+        for each in (old, new):
+            assert each.remote_log(FIRST).segments() == new.remote_log(FIRST).segments()
+            assert len(each.remote_log(FIRST)) == 1
+            await each.stop()
+
+    simulate(story)
+
+
+@pytest.mark.scenario("4.9")
+def test_an_event_whose_acknowledgement_was_lost_may_be_published_again() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        metadata = manager(loop, topic)
+        await metadata.start()
+        for event in (started(FIRST), finished(FIRST)):
+            topic.loses_acknowledgements = 2
+            for _ in range(2):
+                with pytest.raises(KafkaError):
+                    await metadata.publish(event)
+            await metadata.publish(event)
+        assert len(topic.events()) == 6
+        remote = metadata.remote_log(FIRST)
+        assert len(remote) == 1
+        assert remote.finished_bytes == started(FIRST).segment_size_bytes
+        await metadata.stop()
+
+    simulate(story)
+
+
+@pytest.mark.scenario("2.12")
+def test_thousands_of_partitions_come_and_go_while_the_topic_is_read() -> None:
+    """(KAFKA-15181, KAFKA-15272, KAFKA-15267)"""
+
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        everyone = [FIRST._replace(partition=number) for number in range(3000)]
+        for partition in everyone:
+            number = metadata_partition(partition, PARTITIONS)
+            topic.write_event(number, started(partition))
+            topic.write_event(number, finished(partition))
+        metadata = manager(loop, topic)
+        await metadata.start()
+        for first in range(0, 3000, 500):
+            metadata.assign(everyone[first : first + 500])
+            metadata.forget(everyone[first : first + 250])
+            await asyncio.sleep(loop.random.uniform(0, 0.3))
+        await until(lambda: all(map(metadata.is_ready, everyone)))
+        assert all(metadata.remote_log(each).segment_for(0, 50) for each in everyone)
         await metadata.stop()
 
     simulate(story)
