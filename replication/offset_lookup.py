@@ -8,18 +8,21 @@
     -6 earliest pending       the first offset that isn't copied to the tier yet (KIP-1023)
     >= 0                      the first record at least that young, in whichever tier it is
 
-Nothing at or beyond the end that the reader may see is ever answered. A leader that has not yet
-moved the high watermark past the start of its epoch doesn't know the end (OFFSET_NOT_AVAILABLE).
+Nothing at or beyond the end that the reader may see is ever answered, but for where the log begins:
+-6 is nothing (-1) when all is copied. A leader that has not yet moved the high watermark past the
+start of its epoch doesn't know the end (OFFSET_NOT_AVAILABLE).
 """
 
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.offset_names import (
+    EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
-    MAX_TIMESTAMP,
 )
 from ..clients.topic_partition import TopicPartition
 from ..storage.fetch_data import FetchIsolation, RemoteTimestampLookup, TimestampAndOffset
@@ -71,11 +74,11 @@ def look_up_offset(
     Raises KafkaError, as does the coroutine.
     """
     log = partition.leader_log(query.current_leader_epoch)
-    end = visible_end(log, isolation)
+    sight = _Sight(partition, isolation, visible_end(log, isolation))
     timestamp = query.timestamp
-    _check_end_is_known(partition, isolation, end)
     if timestamp == LATEST_TIMESTAMP:
-        return TimestampAndOffset(-1, end, partition.leader_epoch)
+        sight.check()
+        return TimestampAndOffset(-1, sight.end, partition.leader_epoch)
     if timestamp < EARLIEST_PENDING_UPLOAD_TIMESTAMP:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, f"The timestamp {timestamp} has no meaning here."
@@ -83,34 +86,50 @@ def look_up_offset(
     found = log.offset_for_timestamp(timestamp)
     if isinstance(found, RemoteTimestampLookup):
         if remote_tier is None:
-            return _visible(found.local_result, end)
-        return _look_up_remote(remote_tier, found, end)
-    if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
-        return _visible(found, end)
-    return _with_epoch(partition, found or NO_OFFSET)
+            return sight.of(found.local_result)
+        return _look_up_remote(remote_tier, found, sight)
+    if timestamp not in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+        found = sight.of(found)
+    return _with_epoch(partition, log.log_start_offset, found or NO_OFFSET)
 
 
-def _with_epoch(partition: Partition, found: TimestampAndOffset) -> TimestampAndOffset:
+def _with_epoch(
+    partition: Partition, log_start_offset: int, found: TimestampAndOffset
+) -> TimestampAndOffset:
     """Offsets that are still to be written belong to the current epoch, though none was yet."""
-    if found.leader_epoch < 0 and found.offset >= max(partition.leader_epoch_start_offset, 0):
+    first = max(partition.leader_epoch_start_offset, log_start_offset)
+    if found.leader_epoch < 0 and found.offset >= first:
         return found._replace(leader_epoch=partition.leader_epoch)
     return found
 
 
 async def _look_up_remote(
-    remote_tier: RemoteTier, lookup: RemoteTimestampLookup, end: int
+    remote_tier: RemoteTier, lookup: RemoteTimestampLookup, sight: "_Sight"
 ) -> TimestampAndOffset:
-    return _visible(await remote_tier.offset_for_timestamp(lookup), end)
+    return sight.of(await remote_tier.offset_for_timestamp(lookup))
 
 
-def _visible(found: TimestampAndOffset | None, end: int) -> TimestampAndOffset:
-    return found if found is not None and found.offset < end else NO_OFFSET
+class _Sight(NamedTuple):
+    """How far a reader may see."""
 
+    partition: Partition
+    isolation: FetchIsolation
+    end: int
 
-def _check_end_is_known(partition: Partition, isolation: FetchIsolation, end: int) -> None:
-    if isolation is not FetchIsolation.LOG_END and end < partition.leader_epoch_start_offset:
-        raise KafkaError(
-            ErrorCode.OFFSET_NOT_AVAILABLE,
-            f"The high watermark of {partition.topic_partition} is still below the start of "
-            f"leader epoch {partition.leader_epoch}.",
-        )
+    def of(self, found: TimestampAndOffset | None) -> TimestampAndOffset:
+        """What was found, or nothing if it lies beyond. Raises what `check` raises."""
+        if found is not None and found.offset < self.end:
+            return found
+        self.check()
+        return NO_OFFSET
+
+    def check(self) -> None:
+        """Raises KafkaError(OFFSET_NOT_AVAILABLE) while the end is not known."""
+        partition = self.partition
+        is_late = self.end < partition.leader_epoch_start_offset
+        if is_late and self.isolation is not FetchIsolation.LOG_END:
+            raise KafkaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"The high watermark of {partition.topic_partition} is still below the start of "
+                f"leader epoch {partition.leader_epoch}.",
+            )

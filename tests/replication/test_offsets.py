@@ -1,5 +1,7 @@
 """Offsets by name, by time and by epoch, and moving the first one forward."""
 
+from dataclasses import replace
+
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
@@ -31,6 +33,31 @@ def test_offsets_by_name_and_by_time() -> None:
             (-1, -1, -1),
         ]
         assert offsets(node, -7)[0].error is ErrorCode.UNSUPPORTED_VERSION
+
+    with_broker(story)
+
+
+@pytest.mark.scenario("6")
+def test_what_is_in_the_tier_and_what_is_not_yet() -> None:
+    """As Apache Kafka 4.3.1 answers: -6 is nothing when nothing is pending."""
+
+    async def story(node: BrokerNode) -> None:
+        await create(node.controller, "t")
+        log = node.replicas.partition(TopicPartition("t", 0)).log
+        log.update_config(replace(log.config, remote_storage_enable=True))
+        assert [(one.offset, one.leader_epoch) for one in offsets(node, -5, -6)] == [(-1, -1)] * 2
+        node.append("t", b"a", b"b", b"c")
+        node.append("t", b"d")
+        for copied, pending in ((-1, (0, 0)), (1, (2, 0)), (2, (3, 0)), (3, (-1, -1))):
+            log.update_highest_remote_offset(copied)
+            tiered = (copied, 0 if copied >= 0 else -1)
+            found = offsets(node, -5, -6)
+            assert [(one.offset, one.leader_epoch) for one in found] == [tiered, pending]
+        # The records go, and with them the epoch of the last tiered offset.
+        log.update_highest_remote_offset(2)
+        log.maybe_increment_log_start_offset(3)
+        found = offsets(node, -2, -5, -6)
+        assert [(one.offset, one.leader_epoch) for one in found] == [(3, 0), (2, -1), (3, 0)]
 
     with_broker(story)
 

@@ -103,7 +103,7 @@ def test_offsets_by_name_and_time_all_along(tmp_path: Path, store: DirectoryTier
             return [broker.offset("topicA", name) for name in names]
 
         none = (-1, -1)
-        assert told() == [(0, 0), (0, 0), (0, 0), none, (0, 0), none, none]
+        assert told() == [(0, 0), (0, 0), (0, 0), none, none, none, none]
         broker.produce("topicA", [0], timestamp=base)
         assert told() == [(0, 0), (0, 0), (1, 0), none, (0, 0), (0, 0), (0, 0)]
         broker.produce("topicA", [1], timestamp=base + 100)
