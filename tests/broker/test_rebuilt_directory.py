@@ -18,7 +18,7 @@ from tierlog.storage.log_manager import LogManager
 from tierlog.storage.producer_entry import BatchMetadata, ProducerEntry
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.tiering.remote_partition import PARTITION
-from tierlog.tests.tiering.tools.bucket import Bucket, put_segment
+from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.manifest import TopicDescription
 from tierlog.tiering.tools.plan_rebuild import RebuildPlan, plan_rebuild
 from tierlog.tiering.tools.tier_survey import survey_tier
@@ -51,8 +51,8 @@ def open_transaction(first_offset: int) -> ProducerEntry:
 def plan(*producers: ProducerEntry) -> RebuildPlan:
     bucket = Bucket()
     topic = TopicDescription(2, {"retention.ms": "-1"})
-    put_segment(bucket, 1, (5, 9), HISTORY, topic=topic)
-    put_segment(bucket, 2, (10, 19), HISTORY, topic=topic, producers=producers)
+    bucket.put(1, (5, 9), HISTORY, topic=topic)
+    bucket.put(2, (10, 19), HISTORY, topic=topic, producers=producers)
 
     async def story() -> RebuildPlan:
         return await plan_rebuild(bucket, await survey_tier(bucket), skip_holes=False)

@@ -13,7 +13,7 @@ from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote_log import RemoteLog
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.remote_partition import PARTITION
-from tierlog.tests.tiering.tools.bucket import WRITTEN_MS, Bucket, put_segment
+from tierlog.tests.tiering.tools.bucket import WRITTEN_MS, Bucket
 from tierlog.tiering.tools.lineage_choice import remote_log_of
 from tierlog.tiering.tools.scrubber import Scrubber
 
@@ -47,9 +47,9 @@ class Metadata:
 def test_no_orphan_is_left_after_two_intervals(caplog: pytest.LogCaptureFixture) -> None:
     async def story(loop: SimulatedLoop) -> None:
         bucket = ClosableBucket()
-        finished = put_segment(bucket, 1, (0, 9))
+        finished = bucket.put(1, (0, 9))
         kept = set(bucket.objects)
-        put_segment(bucket, 2, (10, 19))
+        bucket.put(2, (10, 19))
         metadata = Metadata({PARTITION: remote_log_of(PARTITION, [finished])})
         scrubber = Scrubber(bucket, metadata.read, lambda: WRITTEN_MS + int(loop.time() * 1000), 1)
         scrub = TierScrub(scrubber, bucket, INTERVAL_MS)
@@ -60,7 +60,7 @@ def test_no_orphan_is_left_after_two_intervals(caplog: pytest.LogCaptureFixture)
         assert set(bucket.objects) == kept
 
         # While it is not known what belongs to whom, everything stays; that is said once.
-        put_segment(bucket, 3, (20, 29))
+        bucket.put(3, (20, 29))
         metadata.is_there = False
         await asyncio.sleep(5 * INTERVAL_MS / 1000)
         assert len(bucket.objects) == 2 * len(kept)

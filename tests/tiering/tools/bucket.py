@@ -66,57 +66,58 @@ class Bucket:
         content[position] ^= 1
         self.objects[key] = bytes(content)
 
-
-def put_segment(
-    bucket: Bucket,
-    number: int,
-    offsets: tuple[int, int],
-    history: History = ((0, 0),),
-    *,
-    partition: TopicIdPartition = PARTITION,
-    topic: TopicDescription | None = None,
-    producers: Sequence[ProducerEntry] = (),
-) -> RemoteLogSegmentMetadata:
-    """Store a segment of batches of up to three records, as a copy would have."""
-    first, last = offsets
-    log, index, times = bytearray(), bytearray(), bytearray()
-    offset = first
-    while offset <= last:
-        epoch = epoch_of_offset(history, offset)
-        end = min(offset + 2, last, *(start - 1 for _, start in history if start > offset))
-        index += OFFSET_ENTRY.pack(end - first, len(log))
-        times += TIME_ENTRY.pack(end * 10, end - first)
-        log += batch_bytes((offset, end, epoch))
-        offset = end + 1
-    epochs = [(epoch_of_offset(history, first), first)]
-    epochs += [entry for entry in history if first < entry[1] <= last]
-    metadata = RemoteLogSegmentMetadata(
-        segment_id=RemoteLogSegmentId(partition, Uuid(number.to_bytes(16, "big"))),
-        start_offset=first,
-        end_offset=last,
-        max_timestamp_ms=max(batch.max_timestamp for batch in batches(bytes(log))),
-        broker_id=1,
-        event_timestamp_ms=number,
-        segment_size_bytes=len(log),
-        segment_leader_epochs=tuple(epochs),
-        txn_index_empty=True,
-    )
-    parts = {
-        "log": bytes(log),
-        "index": bytes(index),
-        "timeindex": bytes(times),
-        "snapshot": encode_snapshot(producers),
-        "leader_epoch_checkpoint": format_epochs(entry for entry in history if entry[1] <= last),
-    }
-    for suffix, content in parts.items():
-        bucket.objects[object_key(metadata, suffix)] = content
-    manifest = Manifest(
-        metadata,
-        {suffix: Part(len(content), crc32c(content)) for suffix, content in parts.items()},
-        topic,
-    )
-    bucket.objects[object_key(metadata, "manifest")] = encode_manifest(manifest)
-    return metadata
+    def put(
+        self,
+        number: int,
+        offsets: tuple[int, int],
+        history: History = ((0, 0),),
+        *,
+        partition: TopicIdPartition = PARTITION,
+        topic: TopicDescription | None = None,
+        producers: Sequence[ProducerEntry] = (),
+    ) -> RemoteLogSegmentMetadata:
+        """Store a segment of batches of up to three records, as a copy would have."""
+        first, last = offsets
+        log, index, times = bytearray(), bytearray(), bytearray()
+        offset = first
+        while offset <= last:
+            epoch = epoch_of_offset(history, offset)
+            end = min(offset + 2, last, *(start - 1 for _, start in history if start > offset))
+            index += OFFSET_ENTRY.pack(end - first, len(log))
+            times += TIME_ENTRY.pack(end * 10, end - first)
+            log += batch_bytes((offset, end, epoch))
+            offset = end + 1
+        epochs = [(epoch_of_offset(history, first), first)]
+        epochs += [entry for entry in history if first < entry[1] <= last]
+        metadata = RemoteLogSegmentMetadata(
+            segment_id=RemoteLogSegmentId(partition, Uuid(number.to_bytes(16, "big"))),
+            start_offset=first,
+            end_offset=last,
+            max_timestamp_ms=max(batch.max_timestamp for batch in batches(bytes(log))),
+            broker_id=1,
+            event_timestamp_ms=number,
+            segment_size_bytes=len(log),
+            segment_leader_epochs=tuple(epochs),
+            txn_index_empty=True,
+        )
+        parts = {
+            "log": bytes(log),
+            "index": bytes(index),
+            "timeindex": bytes(times),
+            "snapshot": encode_snapshot(producers),
+            "leader_epoch_checkpoint": format_epochs(
+                entry for entry in history if entry[1] <= last
+            ),
+        }
+        for suffix, content in parts.items():
+            self.objects[object_key(metadata, suffix)] = content
+        manifest = Manifest(
+            metadata,
+            {suffix: Part(len(content), crc32c(content)) for suffix, content in parts.items()},
+            topic,
+        )
+        self.objects[object_key(metadata, "manifest")] = encode_manifest(manifest)
+        return metadata
 
 
 def forge(bucket: Bucket, metadata: RemoteLogSegmentMetadata, suffix: str, content: bytes) -> None:

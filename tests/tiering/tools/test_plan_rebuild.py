@@ -7,7 +7,7 @@ import pytest
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.storage.producer_entry import ProducerEntry
 from tierlog.tests.tiering.remote_partition import PARTITION
-from tierlog.tests.tiering.tools.bucket import Bucket, put_segment
+from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.manifest import TopicDescription
 from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.tools.plan_rebuild import RebuildPlan, plan_rebuild
@@ -25,8 +25,8 @@ def plan(bucket: Bucket, *, skip_holes: bool = False) -> RebuildPlan:
 
 def test_the_newest_manifest_tells_the_configuration() -> None:
     bucket = Bucket()
-    put_segment(bucket, 1, (0, 9), topic=TopicDescription(1, {"retention.ms": "1"}))
-    put_segment(bucket, 2, (10, 19), topic=TopicDescription(3, {"retention.ms": "2"}))
+    bucket.put(1, (0, 9), topic=TopicDescription(1, {"retention.ms": "1"}))
+    bucket.put(2, (10, 19), topic=TopicDescription(3, {"retention.ms": "2"}))
     (topic,) = plan(bucket).topics
     assert topic.config == {"retention.ms": "2", "remote.storage.enable": "true"}
     assert topic.partition_count == 3
@@ -36,7 +36,7 @@ def test_the_newest_manifest_tells_the_configuration() -> None:
 
 def test_where_no_manifest_tells_nothing_is_deleted_on_a_guess() -> None:
     bucket = Bucket()
-    put_segment(bucket, 1, (0, 9), partition=PARTITION._replace(partition=2))
+    bucket.put(1, (0, 9), partition=PARTITION._replace(partition=2))
     found = plan(bucket)
     (topic,) = found.topics
     assert topic.config["retention.ms"] == topic.config["retention.bytes"] == "-1"
@@ -47,8 +47,8 @@ def test_where_no_manifest_tells_nothing_is_deleted_on_a_guess() -> None:
 
 def test_of_two_topics_of_one_name_the_younger_one_comes_back() -> None:
     bucket = Bucket()
-    put_segment(bucket, 2, (0, 99))
-    put_segment(bucket, 3, (0, 9), partition=PARTITION._replace(topic_id=OTHER_ID))
+    bucket.put(2, (0, 99))
+    bucket.put(3, (0, 9), partition=PARTITION._replace(topic_id=OTHER_ID))
     found = plan(bucket)
     (topic,) = found.topics
     assert topic.topic_id == OTHER_ID
@@ -58,8 +58,8 @@ def test_of_two_topics_of_one_name_the_younger_one_comes_back() -> None:
 
 def test_a_hole_stops_a_rebuild_unless_it_may_be_skipped() -> None:
     bucket = Bucket()
-    put_segment(bucket, 1, (0, 9))
-    put_segment(bucket, 3, (20, 29))
+    bucket.put(1, (0, 9))
+    bucket.put(3, (20, 29))
     assert plan(bucket).has_trouble
     found = plan(bucket, skip_holes=True)
     assert not found.has_trouble
@@ -70,15 +70,15 @@ def test_a_hole_stops_a_rebuild_unless_it_may_be_skipped() -> None:
 @pytest.mark.parametrize("suffix", ["leader_epoch_checkpoint", "snapshot"])
 def test_a_damaged_tail_is_trouble(suffix: str) -> None:
     bucket = Bucket()
-    metadata = put_segment(bucket, 1, (0, 9))
+    metadata = bucket.put(1, (0, 9))
     bucket.damage(metadata, suffix, 0)
     assert plan(bucket).has_trouble
 
 
 def test_what_is_not_whole_does_not_come_back() -> None:
     bucket = Bucket()
-    metadata = put_segment(bucket, 1, (0, 9))
-    later = put_segment(bucket, 2, (10, 19))
+    metadata = bucket.put(1, (0, 9))
+    later = bucket.put(2, (10, 19))
     del bucket.objects[object_key(later, "manifest")]
     (topic,) = plan(bucket).topics
     assert topic.partitions[0].lineage.segments == (metadata,)
@@ -86,7 +86,7 @@ def test_what_is_not_whole_does_not_come_back() -> None:
 
 def test_producer_ids_go_on_above_those_that_are_remembered() -> None:
     bucket = Bucket()
-    put_segment(bucket, 1, (0, 9), producers=[ProducerEntry(4711)])
+    bucket.put(1, (0, 9), producers=[ProducerEntry(4711)])
     assert plan(bucket).next_producer_id == 4712
 
 

@@ -9,7 +9,7 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote_log import RemoteLog
 from tierlog.tests.tiering.remote_partition import PARTITION
-from tierlog.tests.tiering.tools.bucket import WRITTEN_MS, Bucket, put_segment
+from tierlog.tests.tiering.tools.bucket import WRITTEN_MS, Bucket
 from tierlog.tiering.tools.lineage_choice import remote_log_of
 from tierlog.tiering.tools.scrubber import Scrubber
 
@@ -41,9 +41,9 @@ def scrubber(bucket: Bucket, cluster: Cluster, *, unknown: bool = False) -> Scru
 
 def test_after_two_looks_no_orphan_is_left_and_nothing_else_is_gone() -> None:
     bucket = Bucket()
-    finished = put_segment(bucket, 1, (0, 9))
+    finished = bucket.put(1, (0, 9))
     kept = set(bucket.objects)
-    put_segment(bucket, 2, (10, 19))
+    bucket.put(2, (10, 19))
     cluster = Cluster({PARTITION: remote_log_of(PARTITION, [finished])})
 
     async def story() -> None:
@@ -61,7 +61,7 @@ def test_after_two_looks_no_orphan_is_left_and_nothing_else_is_gone() -> None:
 
 def test_what_is_young_stays() -> None:
     bucket = Bucket()
-    put_segment(bucket, 2, (10, 19))
+    bucket.put(2, (10, 19))
     cluster = Cluster({PARTITION: RemoteLog(PARTITION)})
     cluster.now_ms = WRITTEN_MS + HOUR_MS - 1
 
@@ -78,7 +78,7 @@ def test_what_is_young_stays() -> None:
 @pytest.mark.parametrize("unknown", [False, True])
 def test_another_clusters_partitions_are_left_alone_unless_told_otherwise(unknown: bool) -> None:
     bucket = Bucket()
-    put_segment(bucket, 1, (0, 9))
+    bucket.put(1, (0, 9))
 
     async def story() -> None:
         scrub = scrubber(bucket, Cluster({}), unknown=unknown)
@@ -92,7 +92,7 @@ def test_another_clusters_partitions_are_left_alone_unless_told_otherwise(unknow
 
 def test_without_the_whole_metadata_nothing_is_decided() -> None:
     bucket = Bucket()
-    put_segment(bucket, 1, (0, 9))
+    bucket.put(1, (0, 9))
     cluster = Cluster({PARTITION: RemoteLog(PARTITION)})
     cluster.is_readable = False
 

@@ -9,7 +9,7 @@ import pytest
 from tierlog.storage.remote_log import RemoteLog
 from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
-from tierlog.tests.tiering.tools.bucket import OFFSET_ENTRY, TIME_ENTRY, Bucket, forge, put_segment
+from tierlog.tests.tiering.tools.bucket import OFFSET_ENTRY, TIME_ENTRY, Bucket, forge
 from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.remote_storage import RemoteStorageError
 from tierlog.tiering.tools import segment_check
@@ -40,8 +40,8 @@ def two_segments() -> tuple[Bucket, RemoteLogSegmentMetadata, RemoteLogSegmentMe
     bucket = Bucket()
     return (
         bucket,
-        put_segment(bucket, 1, (0, 9), HISTORY),
-        put_segment(bucket, 2, (10, 29), HISTORY),
+        bucket.put(1, (0, 9), HISTORY),
+        bucket.put(2, (10, 29), HISTORY),
     )
 
 
@@ -99,8 +99,8 @@ def test_a_manifest_under_another_segments_key_is_found() -> None:
 
 def test_a_hole_between_segments_is_found() -> None:
     bucket = Bucket()
-    put_segment(bucket, 1, (0, 9))
-    put_segment(bucket, 3, (20, 29))
+    bucket.put(1, (0, 9))
+    bucket.put(3, (20, 29))
     (finding,) = verify(bucket)
     assert "10 to 19" in finding.problem
     assert finding.is_trouble
@@ -108,9 +108,9 @@ def test_a_hole_between_segments_is_found() -> None:
 
 def test_a_dead_branch_is_a_note() -> None:
     bucket = Bucket()
-    put_segment(bucket, 1, (0, 9), ((0, 0),))
-    put_segment(bucket, 2, (0, 5), ((0, 0), (1, 3)))
-    put_segment(bucket, 3, (3, 4), ((0, 0),))
+    bucket.put(1, (0, 9), ((0, 0),))
+    bucket.put(2, (0, 5), ((0, 0), (1, 3)))
+    bucket.put(3, (3, 4), ((0, 0),))
     findings = verify(bucket)
     assert findings
     assert not any(each.is_trouble for each in findings)
@@ -189,7 +189,7 @@ def test_what_the_manifest_swears_to_is_read_all_the_same(name: str) -> None:
     """The CRCs are right; what the bytes say is not."""
     suffix, content, words = FORGED[name]()
     bucket = Bucket()
-    metadata = put_segment(bucket, 1, (0, 9))
+    metadata = bucket.put(1, (0, 9))
     forge(bucket, metadata, suffix, content)
     findings = verify(bucket)
     assert any(words in each.problem and each.is_trouble for each in findings), findings
@@ -198,7 +198,7 @@ def test_what_the_manifest_swears_to_is_read_all_the_same(name: str) -> None:
 def test_a_gap_within_a_segment_is_a_note() -> None:
     """A topic that was compacted once has them."""
     bucket = Bucket()
-    metadata = put_segment(bucket, 1, (0, 9))
+    metadata = bucket.put(1, (0, 9))
     forge(bucket, metadata, "index", b"")
     forge(bucket, metadata, "log", batches_of((0, 2, 0), (6, 9, 0)))
     (finding,) = verify(bucket)
