@@ -17,7 +17,7 @@ network, a disk and a clock of its own.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment, SystemEnvironment
 from ..clients.errors import KafkaError
-from ..clients.kafka_uuid import uuid_to_string
+from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..replication.broker_control import BrokerRegistration
 from ..replication.clean_stop import FLUSH_THREADS, close_logs
 from ..replication.cluster_image import ClusterImage, Endpoint as RegisteredEndpoint
@@ -196,7 +196,7 @@ class Broker:
         topic_defaults = TopicDefaults(config.values)
         log_config = topic_defaults.log_config()
         log_manager, controller, compaction = self._open_storage(log_config)
-        check_tier_is_there(controller.image, config.is_tiered)
+        check_tier_is_there(controller.image, config.is_tiered, self._mounted_topics())
         self._remote = self._make_remote_tier(log_manager, lambda: controller.image)
         replica_manager = ReplicaManager(
             replica_manager_config(config),
@@ -280,6 +280,15 @@ class Broker:
             lambda: self.listeners,
             image,
         )
+
+    def _mounted_topics(self) -> Container[Uuid]:
+        """The ids of topics that an earlier life of this broker had from a mount."""
+        files, directory = self._world.files, self.config.log_dirs[0]
+        if not files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}"):
+            return ()
+        from .mounted_topics_file import MountedTopicsFile
+
+        return MountedTopicsFile(files, directory).mount_of.keys()
 
     def _make_mounts(self, log_manager: LogManager, controller: Controller) -> "Mounts | None":
         """Tiers of other clusters, also those of an earlier life, whose topics are to go."""
