@@ -45,6 +45,8 @@ _PARTITIONS_MAX = 100_000
 _PARTITIONS_AT_ONCE = 8
 _SEGMENTS_AT_ONCE = 8
 _FIRST_LOOK_SECONDS = 1.0
+_LATE_UPLOAD_SECONDS = 60.0
+"""A thread that uploads cannot be stopped: when its last object should have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,10 @@ class PartitionRemover:
             while True:
                 try:
                     async with self._partitions:
-                        await self._remove(removal)
+                        was_copying = await self._remove(removal)
+                    if was_copying:
+                        await asyncio.sleep(_LATE_UPLOAD_SECONDS)
+                        await self._clear(removal.partition)
                     return
                 except (RemoteStorageError, KafkaError) as error:
                     failures += 1
@@ -145,20 +150,27 @@ class PartitionRemover:
         finally:
             self._at_work.discard(removal.partition)
 
-    async def _remove(self, removal: Removal) -> None:
+    async def _remove(self, removal: Removal) -> bool:
+        """Whether a copy was on its way when the removal began."""
         partition, step = removal
         remote = self._tools.metadata.remote_log(partition)
         if step is not Step.SWEEP and not await self._take(remote):
-            return
+            return False
+        copying = _SEGMENT.COPY_SEGMENT_STARTED
+        was_copying = any(each.state is copying for each in remote.unfinished_segments())
         while segments := remote.segments():
             await self._delete_all(segments)
-        storage = self._tools.storage
-        if isinstance(storage, PartitionStorage):
-            await storage.delete_partition(partition)
+        await self._clear(partition)
         if remote.partition_delete_state is not _PARTITION.DELETE_PARTITION_FINISHED:
             await self._tell(partition, _PARTITION.DELETE_PARTITION_FINISHED)
             _log.info("All remote data of %s is removed", partition)
         self._tools.metadata.forget([partition])
+        return was_copying
+
+    async def _clear(self, partition: TopicIdPartition) -> None:
+        storage = self._tools.storage
+        if isinstance(storage, PartitionStorage):
+            await storage.delete_partition(partition)
 
     async def _take(self, remote: RemoteLog) -> bool:
         """Tell that this broker removes the partition; False if another one does, or has."""

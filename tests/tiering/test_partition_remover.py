@@ -269,6 +269,27 @@ def test_what_a_late_copy_tells_after_the_end_is_swept_up() -> None:
     simulate(story)
 
 
+def test_an_upload_that_could_not_be_stopped_leaves_nothing() -> None:
+    """A thread goes on writing after its copy was given up."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 2)
+        number = metadata_partition(PARTITION, len(topic.partitions))
+        on_its_way = segment_metadata(77, partition=PARTITION)
+        topic.write_event(number, on_its_way)
+        mark(topic, 0)
+        broker = await Remover(loop, tier, topic, Topics()).start()
+        await until(lambda: broker.state() is FINISHED)
+        tier.segments[on_its_way.id] = StoredSegment(on_its_way, b"", {})
+        await until(lambda: not tier.segments, 120)
+        assert tier.partitions_cleared == [PARTITION] * 2
+        assert len(tier.asked(DELETE)) == 3
+        await broker.stop()
+
+    simulate(story)
+
+
 def test_failures_are_counted_and_tried_again_and_hold_up_nobody_else(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
