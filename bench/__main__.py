@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     tiering = commands.add_parser("tiering", help="what copying to and reading from a tier costs")
     tiering.add_argument(
-        "--megabytes", type=int, default=300, help="payload of one round (default 300)"
+        "--megabytes", type=int, default=200, help="payload of one round (default 200)"
     )
     tiering.add_argument("--rounds", type=int, default=3, help="counted rounds (default 3)")
     tiering.add_argument("--warm-up", type=int, default=1, help="rounds before those (default 1)")

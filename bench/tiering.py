@@ -52,7 +52,7 @@ _BACKLOG_RATE = 50_000_000
 class Scale(NamedTuple):
     """How much of everything."""
 
-    megabytes: int = 300
+    megabytes: int = 200
     rounds: int = 3
     warm_up: int = 1
     seconds: float = 10.0
