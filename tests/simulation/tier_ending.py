@@ -101,7 +101,8 @@ def _residue(story: Story, life: Promises) -> str:
     if left := remote.segments():
         return f"{len(left)} segments of the deleted {life.partition}: {left[0]}"
     state = remote.partition_delete_state
-    if state is not RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
+    # None where a crash came before the mark, and there was nothing to remove.
+    if state is not None and state is not RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
         return f"the deleted {life.partition} is {state}"
     return ""
 
