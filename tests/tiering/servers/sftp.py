@@ -27,7 +27,7 @@ AUTHORIZED = "authorized"
 class AsyncSshServer(StoreServer):
     """asyncssh in a process of its own, which lets one user in by password."""
 
-    secrets = (PASSWORD, "another-password-of-a-test")
+    secrets: tuple[str, ...] = (PASSWORD, "another-password-of-a-test")
 
     def command(self) -> list[str]:
         module = "tierlog.tests.tiering.servers.sftp"
