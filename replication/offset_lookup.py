@@ -88,7 +88,10 @@ def look_up_offset(
         if remote_tier is None:
             return sight.of(found.local_result)
         return _look_up_remote(remote_tier, found, sight)
-    if timestamp not in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+    # A follower may begin where a log ends of which everything is in the tier (KIP-1023).
+    is_follower = isolation is FetchIsolation.LOG_END
+    is_start = is_follower and timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP
+    if not is_start and timestamp not in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         found = sight.of(found)
     return _with_epoch(partition, log.log_start_offset, found or NO_OFFSET)
 

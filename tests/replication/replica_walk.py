@@ -104,8 +104,7 @@ class ReplicaWalk:
         if log.log_start_offset < log.local_log_start_offset:
             history = log.leader_epochs.entries
             start = remote_log_start_offset(remote, history, log.local_log_start_offset)
-            if start <= log.high_watermark:
-                log.maybe_increment_log_start_offset(min(start, log.local_log_start_offset))
+            log.maybe_increment_log_start_offset(min(start, log.local_log_start_offset))
         node.learn_copied_offset()
 
     def elect(self) -> None:
@@ -258,6 +257,7 @@ class ReplicaWalk:
             self.lead(self.up[0].node_id)
         leader = self.group.leader
         assert leader is not None
+        self.find_log_start(leader)
         for node in self.followers:
             self.group.tell(node)
             node.catch_up()

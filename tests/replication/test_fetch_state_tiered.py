@@ -395,6 +395,16 @@ def test_a_leader_that_does_not_know_yet_what_it_has_copied_is_asked_again() -> 
     follower.fetch_until(lambda: follower.log.log_end_offset == 8)
 
 
+@pytest.mark.scenario("5")
+def test_where_everything_is_in_the_tier_an_empty_follower_begins_at_the_end() -> None:
+    group = ReplicaGroup(options=LAST_TIERED)
+    led_from_the_tier(group, 10, 4)
+    follower = group.nodes[2]
+    follower.catch_up()
+    assert follower.bounds == (0, 10, 10)
+    assert follower.followed.lag == 0
+
+
 # -- ListOffsets, section 6 ----------------------------------------------------------------------
 
 
