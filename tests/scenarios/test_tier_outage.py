@@ -1,4 +1,4 @@
-"""The object store goes away for a while: it hangs, or its folder is gone. Then everything catches up.
+"""The object store hangs for a while, or its folder is gone. Then everything catches up.
 
 Meanwhile records are taken, local data is read, topics are made; who reads what is in the tier
 alone is kept waiting, and reads on by itself afterwards. It is said once. In the end there is no
