@@ -29,6 +29,7 @@ help:
 	@echo 'make simulate whole brokers in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
 	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
+	@echo 'make scenarios docs/tiering-scenarios.md anew, from the marks of the tests'
 	@echo 'make table    the table of clients and tools in README.md anew, from the last make test'
 	@echo 'make micro    micro-benchmarks of the hot calls: CPU time each, in microseconds'
 	@echo 'make bench    measure against Apache Kafka, which it fetches (needs Java and Maven)'
@@ -90,6 +91,10 @@ format: setup-test
 .PHONY: diagrams
 diagrams: setup-test
 	$(BIN)/python -m tierlog.tests.state_diagrams
+
+.PHONY: scenarios
+scenarios: setup-test
+	$(BIN)/python -m tierlog.tests.scenario_page
 
 .PHONY: table
 table: setup-test

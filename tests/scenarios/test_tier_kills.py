@@ -135,8 +135,12 @@ def kill_again_and_again(node: TierlogNode, sender: Sender, kills: int) -> None:
     passing = Passing(node)
     for _ in range(kills):
         goal = sender.count + chance.randrange(1, 2_500)
+
+        def has_sent(goal: int = goal) -> bool:
+            return sender.count >= goal
+
         wait_until(
-            lambda goal=goal: sender.count >= goal,
+            has_sent,
             60,
             lambda: f"{sender.errors[:3]}\n{node.log_tail()}",
         )

@@ -121,6 +121,7 @@ def test_the_oldest_go_while_the_log_is_too_large_without_them() -> None:
     assert answer(kept) == (0, [])
 
 
+@pytest.mark.scenario("4.5")
 def test_what_goes_by_age_counts_towards_the_size_as_well() -> None:
     limits = RetentionLimits(NOW_MS - 1000, 300)
     decision = decide_retention(tier(*TENS), facts(60), limits, NOW_MS)
@@ -145,6 +146,7 @@ def test_no_segment_of_a_newer_epoch_goes_by_the_log_start() -> None:
     assert answer(decision) == (25, [])
 
 
+@pytest.mark.scenario("4.5")
 def test_a_dead_branch_neither_counts_nor_holds_anything_up() -> None:
     """KAFKA-15351: the branch of epoch 1 began at 5, ours of epoch 2 at 20."""
     remote = tier(
@@ -161,6 +163,7 @@ def test_a_dead_branch_neither_counts_nor_holds_anything_up() -> None:
     assert decision.expired[0].segment.segment_size_bytes == 100
 
 
+@pytest.mark.scenario("4.5")
 def test_segments_of_a_lost_history_go_though_nothing_has_a_limit() -> None:
     remote = tier(segment(0, 99, [(0, 0), (1, 50)]), segment(100, 199, [(1, 100), (2, 150)]))
     lineage: Epochs = [(2, 0)]
@@ -206,6 +209,7 @@ def test_what_this_broker_has_in_hand_is_left_alone() -> None:
         assert answer(decision) == (0, expected)
 
 
+@pytest.mark.scenario("4.5")
 def test_a_copy_that_others_cover_counts_for_nothing_until_the_log_start_passes_it() -> None:
     short = numbered(segment(0, 4, at_ms=10**9), 9)
     remote = tier(short, *TENS)
@@ -224,6 +228,7 @@ def test_nothing_at_or_above_the_high_watermark_goes() -> None:
     assert answer(decision) == (15, [(0, TIME)])
 
 
+@pytest.mark.scenario("4.5")
 def test_a_local_segment_counts_unless_the_tier_has_each_of_its_records() -> None:
     """KAFKA-20732: counted twice, what is local and remote would be too large together."""
     remote = tier(segment(0, 9), segment(20, 29))
