@@ -94,8 +94,16 @@ class NativeStore:
         self._connection: _Connection | None = None
 
     async def _within(self, request: Awaitable[T]) -> T:
-        async with asyncio.timeout(self._deadline_s):
-            return await request
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                return await request
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # aiohttp cancels the waiter of a connection that breaks while a request is begun on
+            # it. Nobody asked us to stop: to the caller it must be a failure like others.
+            raise ConnectionError("the connection broke while it was written to") from None
 
     async def _connected(self) -> _Connection:
         loop = asyncio.get_running_loop()

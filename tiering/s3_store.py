@@ -178,6 +178,10 @@ def _session(options: dict[str, Any]) -> object:
         return stated
     profile = options.pop("profile", None)
     session = import_module("aiobotocore.session").AioSession(profile=profile)
+    # `Expect: 100-continue` costs each upload a turn, and one that is answered before it was told
+    # to continue waits for ever in aiohttp. What is sent here is small enough to be sent at once.
+    expect = import_module("botocore.handlers").add_expect_header
+    session.unregister("before-call.s3", expect)
     loader = session.get_component("data_loader")
     loader.load_service_model("s3", "service-2")
     loader.load_service_model("s3", "endpoint-rule-set-1")

@@ -1,4 +1,4 @@
-"""The object store hangs for a while, or its folder is gone. Then everything catches up.
+"""The object store refuses or hangs for a while, or its folder is gone. Then everything catches up.
 
 Meanwhile records are taken, local data is read, topics are made; who reads what is in the tier
 alone is kept waiting, and reads on by itself afterwards. It is said once. In the end there is no
@@ -135,19 +135,20 @@ def tiered_node(
 
 @pytest.mark.slow
 @pytest.mark.requires("go")
-def test_a_store_that_hangs_for_a_while(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["refusing", "hanging"])
+def test_a_store_that_is_away_for_a_while(how: str, tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     with (
         VersityGateway(tmp_path / "store") as store,
         tiered_node(tmp_path / "node", store.properties()) as (node, reader),
     ):
-        store.freeze()
+        (store.stop if how == "refusing" else store.freeze)()
         live_on_without_the_tier(node)
         left = segments(node)
         stays(lambda: reader.read() > 0, 6, "nothing comes from a tier that is away")
         assert segments(node) >= left, "deleted before it was copied"
         assert reader.errors == []
-        store.thaw()
+        (store.start if how == "refusing" else store.thaw)()
         catch_up(node, reader)
         assert len(warnings(node, "The remote tier works again")) <= 1
         assert len(warnings(node, "Local data is served")) <= 1
