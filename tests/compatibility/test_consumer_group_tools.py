@@ -49,7 +49,7 @@ def tool(broker: BrokerProcess, tools: ManyTools) -> Tool:
 
 def member(broker: BrokerProcess, **settings: str) -> AbstractContextManager[None]:
     """A member of the consumer protocol that has read and committed everything, and stays."""
-    return any_member(broker, **{"group.protocol": "consumer"}, **settings)
+    return any_member(broker, **{"group.protocol": "consumer", **settings})
 
 
 def test_a_live_group_is_listed_described_and_left_alone(broker: BrokerProcess, tool: Tool) -> None:
