@@ -8,8 +8,11 @@ again, one does all of it.
 import pytest
 
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.object_store import Fault
 from tierlog.tests.simulation.tier_ending import end_well
 from tierlog.tests.simulation.tier_story import ALL_WEATHERS, Story, Troubles
+
+SEEDS_AT_MOST = 40
 
 
 def troubles_of(seed: int) -> Troubles:
@@ -31,7 +34,7 @@ def tell(seed: int) -> Story:
     return stories[0]
 
 
-@pytest.mark.seeds("0-79")
+@pytest.mark.seeds("0-49")
 def test_nothing_is_lost_and_nothing_is_left_whatever_fails(simulation_seed: int) -> None:
     tell(simulation_seed)
 
@@ -45,7 +48,11 @@ def test_one_seed_is_one_story() -> None:
 
 
 def test_the_stories_meet_what_they_are_about() -> None:
-    met = {what for seed in (4, 5, 6, 7) for _, what, _ in tell(seed).store.journal}
-    assert {"put", "remove"} <= met
-    faults = {word for what in met for word in what.split()[1:]}
-    assert len(faults) >= 5, f"only {faults}"
+    """Every fault there is, in as many stories as it takes: which seed meets which may change."""
+    wanted = {fault.name for fault in Fault if fault is not Fault.NONE} | {"put", "remove"}
+    missing = set(wanted)
+    for seed in range(SEEDS_AT_MOST):
+        missing -= {word for _, what, _ in tell(seed).store.journal for word in what.split()}
+        if not missing:
+            return
+    raise AssertionError(f"{SEEDS_AT_MOST} stories without {missing}")
