@@ -7,6 +7,7 @@ directory and in its metrics.
 """
 
 import re
+import time
 from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
@@ -85,6 +86,7 @@ class OneBroker:
         }
         self.log_dirs = [Path(each) for each in stated["log.dirs"].split(",")]
         self.node: BrokerNode = TierlogNode(directory / "node", properties=stated)
+        self._last_ms = 0
 
     def __enter__(self) -> Self:
         self.node.start()
@@ -171,14 +173,13 @@ class OneBroker:
         for number in numbers:
             offsets: list[object] = []
             key, value = b"k%d" % number, b"v%d" % number
-            # librdkafka takes 0 for now.
             producer.produce(
                 topic,
                 value,
                 key,
                 partition=partition,
                 on_delivery=partial(_delivered, offsets),
-                timestamp=timestamp or 0,
+                timestamp=timestamp or self._later_ms(),
             )
             producer.flush(WAIT_S)
             assert offsets == [number]
@@ -218,10 +219,20 @@ class OneBroker:
                 b"k%d" % number,
                 partition=0,
                 on_delivery=partial(_delivered, offsets),
+                timestamp=self._later_ms(),
             )
             producer.flush(WAIT_S)
             assert offsets == [number]
         return producer
+
+    def _later_ms(self) -> int:
+        """Now, but later than before.
+
+        Two batches of one millisecond take one entry of the time index, and a segment would hold
+        more of them than it is meant to.
+        """
+        self._last_ms = max(self._last_ms + 1, time.time_ns() // 1_000_000)
+        return self._last_ms
 
     def transact(
         self, topic: str, numbers: Iterable[int], *, commit: bool, transactional_id: str = "one"

@@ -168,7 +168,10 @@ def test_after_each_start_the_remote_part_is_served(tmp_path: Path, each_store: 
             assert broker.offset("topicA", EARLIEST)[0] == 0
             assert broker.read("topicA", 0, end) == numbered(range(end))
         broker.produce("topicA", [end])
-        wait_until(lambda: broker.local_starts("topicA")[0] >= end - 3, WAIT_S, "still here")
+        # All but the open segment goes. A segment that was open at a start holds fewer records,
+        # so where the open one begins is not foretold.
+        wait_until(lambda: len(broker.local_starts("topicA")) == 1, WAIT_S, "still here")
+        assert end - 3 <= broker.local_starts("topicA")[0] <= end
         copied = [at for each in broker.segments("topicA").values() for at in each]
         assert copied == numbered(range(len(copied)))
         assert broker.offset("topicA", EARLIEST_LOCAL)[0] == len(copied)
