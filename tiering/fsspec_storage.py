@@ -29,8 +29,9 @@ from .tier_store import PIECE_BYTES
 CHUNK_BYTES = PIECE_BYTES
 """How much of a segment is in memory at once while it is copied."""
 
-_SUFFIXES = (LOG_SUFFIX, *(index.value for index in IndexType))
 _PROBE_SUFFIX = "probe.tmp"
+_SUFFIXES = (LOG_SUFFIX, *(index.value for index in IndexType), _PROBE_SUFFIX)
+"""Of all that may be there of a segment besides its manifest: a probe may have been cut short."""
 
 Describe = Callable[[TopicIdPartition], TopicDescription | None]
 """What a partition's topic is configured to be, for its manifests; None if that is not known."""
@@ -80,8 +81,8 @@ class FsspecStorage:
     async def _probe_once(self, metadata: RemoteLogSegmentMetadata) -> None:
         async with self._probing:
             if not self._is_probed:
-                # The segment's id is new, so the key is nobody else's; a scrub knows whose it is,
-                # should this broker be killed in between.
+                # The segment's id is new, so the key is nobody else's. Should this broker be killed
+                # in between, the object goes with the segment, whose copy was not finished.
                 await probe(self._objects, object_key(metadata, _PROBE_SUFFIX))
                 self._is_probed = True
 

@@ -122,6 +122,34 @@ class Moody(DictStore):
         return await super().get(key, start, end)
 
 
+class CutOff(DictStore):
+    """Is out of reach as soon as something was read, as if whoever probes had been killed."""
+
+    is_gone = False
+
+    async def get(self, key: str, start: int | None, end: int | None) -> bytes:
+        self.is_gone = True
+        raise ConnectionResetError
+
+    async def remove(self, keys: Sequence[str]) -> None:
+        if self.is_gone:
+            raise ConnectionResetError
+        await super().remove(keys)
+
+
+class Silent(DictStore):
+    """Never answers who reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked = asyncio.Event()
+
+    async def get(self, key: str, start: int | None, end: int | None) -> bytes:
+        self.is_asked.set()
+        await asyncio.Event().wait()
+        return b""
+
+
 LOCATION = RemoteUrl("dict://probed")
 
 
@@ -200,3 +228,39 @@ def test_a_store_is_probed_once_and_before_the_first_copy_only(
         await copy(5)
 
     asyncio.run(story())
+
+
+def test_what_a_probe_left_that_was_cut_short_goes_with_its_segment(
+    stand_on: Callable[[DictStore], None],
+) -> None:
+    store = CutOff()
+    stand_on(store)
+    metadata = segment_metadata(1)
+
+    async def story() -> None:
+        storage = FsspecStorage(LOCATION, OsFiles(), ThreadedPool(1, "test"))
+        with pytest.raises(RemoteStorageError):
+            await storage.copy_log_segment_data(metadata, segment_data(b"1"))
+        assert len(store.objects) == 1, "The probe could not clear up"
+        store.is_gone = False
+        await storage.delete_log_segment_data(metadata)
+
+    asyncio.run(story())
+    assert store.objects == {}
+
+
+def test_a_probe_that_is_cancelled_removes_its_object(
+    stand_on: Callable[[DictStore], None],
+) -> None:
+    store = Silent()
+    stand_on(store)
+
+    async def story() -> None:
+        async with asyncio.TaskGroup() as group:
+            probing = group.create_task(probe(opened(), "probe-x"))
+            await store.is_asked.wait()
+            assert list(store.objects) == ["probe-x"]
+            probing.cancel()
+
+    asyncio.run(story())
+    assert store.objects == {}
