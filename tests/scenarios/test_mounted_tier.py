@@ -154,7 +154,9 @@ def test_a_mount_that_is_not_stated_any_more_takes_its_topics_with_it(tmp_path: 
         with TierlogNode(tmp_path / "ours", properties=as_mount(their_tier)) as ours:
             wait_until_shown(ours, end)
         with TierlogNode(tmp_path / "ours", properties=PROPERTIES) as again:
-            assert TOPIC not in asyncio.run(topics(again.bootstrap))
+            wait_until(
+                lambda: TOPIC not in asyncio.run(topics(again.bootstrap)), 30, again.log_tail
+            )
         assert tier(theirs, "verify", "--bootstrap", theirs.bootstrap).code == 0
 
 

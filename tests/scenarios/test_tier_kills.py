@@ -23,7 +23,7 @@ from tierlog.tests.scenarios.plain_io import read
 from tierlog.tests.scenarios.tier_command import tier
 from tierlog.tests.waiting import wait_until
 
-KILLS = int(os.environ.get("TIERLOG_TIER_KILLS", "6"))
+KILLS = int(os.environ.get("TIERLOG_TIER_KILLS", "3"))
 VALUE_BYTES = 2_000
 SEGMENT_BYTES = 1_048_576
 RETENTION_BYTES = 4 * SEGMENT_BYTES
