@@ -19,6 +19,10 @@ T = TypeVar("T")
 
 TEMPORARY = ".tmp"
 
+_PIECE_BYTES = 512 * 1024
+"""How much is read and written at a time. With pieces of 8 MiB producers beside a copy saw their
+p99 latency rise by half: giving such a piece back to the system keeps the interpreter busy."""
+
 
 class LocalStore:
     """A `TierStore` on `Files`. `root` is an absolute path."""
@@ -42,7 +46,7 @@ class LocalStore:
         handle = await self._run(lambda: self._begin(temporary))
         try:
             position = 0
-            async for piece in source.pieces():
+            async for piece in source.pieces(_PIECE_BYTES):
                 await self._run(partial(handle.write_at, position, piece))
                 position += len(piece)
             await self._run(lambda: self._finish(handle, temporary, path))

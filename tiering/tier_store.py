@@ -52,19 +52,19 @@ class Source:
         self._slice_at = slice_at
         self._pool = pool
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """All of it, at least one piece; only the last one is shorter than PIECE_BYTES."""
+    async def pieces(self, piece_bytes: int = PIECE_BYTES) -> AsyncIterator[bytes]:
+        """All of it, at least one piece; only the last one is shorter than `piece_bytes`."""
         self.crc = 0
-        for position in range(0, max(self.size, 1), PIECE_BYTES):
-            yield await self._pool.run(partial(self._read, position))
+        for position in range(0, max(self.size, 1), piece_bytes):
+            size = min(piece_bytes, self.size - position)
+            yield await self._pool.run(partial(self._read, position, size))
 
     async def whole(self) -> bytes:
         """All of an object that is one piece."""
         assert self.size <= PIECE_BYTES, "Larger objects are read in pieces"
         return b"".join([piece async for piece in self.pieces()])
 
-    def _read(self, position: int) -> bytes:
-        size = min(PIECE_BYTES, self.size - position)
+    def _read(self, position: int, size: int) -> bytes:
         try:
             content = self._slice_at(position, size).read()
         except OSError as error:
