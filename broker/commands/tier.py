@@ -15,9 +15,9 @@ from typing import NamedTuple
 from ...clients.errors import KafkaError
 from ...storage.log_dir import LogDirError
 from ...tiering.remote_storage import RemoteStorageError
+from ...tiering.tools.terminal import CANNOT_RUN, Output, cannot_run
 from ..config import BrokerConfig
 from .configuration import add_configuration_arguments, stated_configuration
-from .output import CANNOT_RUN, Output, cannot_run
 from .tier_ls import LS_HELP, add_ls_arguments, list_tier
 from .tier_rebuild import REBUILD_HELP, add_rebuild_arguments, rebuild_from_tier
 from .tier_scrub import SCRUB_HELP, add_scrub_arguments, scrub_tier

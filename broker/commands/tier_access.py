@@ -16,14 +16,12 @@ from ...storage.files import Files, OsFiles
 from ...storage.log_dir import LogDir, LogDirError
 from ...storage.log_file import LOG_SUFFIX, has_offset_name, offset_of, parse_partition_directory
 from ...storage.remote_log import RemoteLog
-from ...tiering.blocking_pool import ThreadedPool
 from ...tiering.file_system import TierFileSystem
 from ...tiering.metadata_events import METADATA_TOPIC
 from ...tiering.tools.known_metadata import KnownMetadata
+from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.read_metadata import incomplete, no_metadata
 from ..config import BrokerConfig
-
-_THREADS = 16
 
 
 @asynccontextmanager
@@ -34,13 +32,8 @@ async def open_tier(config: BrokerConfig) -> AsyncGenerator[TierFileSystem]:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, "The configuration names no tier: set rsm.config.url."
         )
-    pool = ThreadedPool(_THREADS, "tier-tool")
-    tier = TierFileSystem(location, OsFiles(), pool)
-    try:
+    async with opened_tier(location) as tier:
         yield tier
-    finally:
-        await tier.close()
-        pool.stop()
 
 
 def metadata_of_log_dirs(config: BrokerConfig) -> Mapping[TopicIdPartition, RemoteLog]:

@@ -8,10 +8,10 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote_log import RemoteLog
 from ...tiering.tools.read_metadata import metadata_of_cluster
+from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
 from ...tiering.tools.tier_contents import ListedPartition, list_contents
 from ...tiering.tools.tier_survey import survey_tier
 from ..config import BrokerConfig
-from .output import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
 from .tier_access import metadata_of_log_dirs, open_tier
 
 LS_HELP = (

@@ -8,9 +8,9 @@ from ...clients.kafka_uuid import uuid_to_string
 from ...storage.files import OsFiles
 from ...tiering.tools.plan_rebuild import RebuildPlan, plan_rebuild
 from ...tiering.tools.rebuild_plan import PlannedTopic
+from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
 from ...tiering.tools.tier_survey import survey_tier
 from ..config import BrokerConfig
-from .output import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
 from .rebuilt_directory import RebuiltDirectory
 from .tier_access import open_tier
 

@@ -10,8 +10,8 @@ from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote_log import RemoteLog
 from ...tiering.tools.orphans import Orphan
 from ...tiering.tools.scrubber import Scrubber
+from ...tiering.tools.terminal import SOUND, TROUBLE, Output, human_bytes
 from ..config import BrokerConfig
-from .output import SOUND, TROUBLE, Output, human_bytes
 from .tier_access import open_tier
 from .tier_ls import add_metadata_arguments, stated_metadata
 

@@ -3,10 +3,10 @@
 import argparse
 
 from ...clients.topic_partition import TopicIdPartition
+from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from ...tiering.tools.tier_check import check_lineages, check_segments, metadata_findings
 from ...tiering.tools.tier_survey import Finding, Survey, survey_tier
 from ..config import BrokerConfig
-from .output import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from .tier_access import open_tier
 from .tier_ls import add_metadata_arguments, stated_metadata
 

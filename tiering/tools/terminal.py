@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Protocol, cast
 
-from ...tiering.tools.tier_survey import Finding, Progress
+from .tier_survey import Finding, Progress
 
 SOUND = 0
 TROUBLE = 1
