@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.properties import parse_properties
 from ...storage.files import OsFiles
 from ..config import BrokerConfig, dev_properties, read_config
-from ..properties import parse_properties
 from ..socket_listener import local_host_name
 
 if TYPE_CHECKING:

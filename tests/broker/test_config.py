@@ -5,10 +5,10 @@ import pytest
 from tierlog.broker.config import BrokerConfig, config_warnings, dev_properties, read_config
 from tierlog.broker.config_values import TABLES
 from tierlog.broker.listeners import Endpoint, with_bound_ports
-from tierlog.broker.properties import parse_properties
 from tierlog.broker.topic_defaults import TopicDefaults
 from tierlog.clients.config_def import ConfigType, parse_value
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.properties import parse_properties
 
 KRAFT_FILE = """
 process.roles=broker,controller

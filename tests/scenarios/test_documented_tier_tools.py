@@ -11,7 +11,7 @@ import pytest
 
 from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.broker.config import read_config
-from tierlog.broker.properties import parse_properties
+from tierlog.clients.properties import parse_properties
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.scenarios.plain_io import produce, read, value_of

@@ -10,8 +10,8 @@ import pytest
 
 from tierlog.broker.broker import StartError
 from tierlog.broker.config import config_warnings, read_config
-from tierlog.broker.properties import parse_properties
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.properties import parse_properties
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import SimulatedNetwork, on_host

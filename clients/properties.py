@@ -9,7 +9,7 @@ names wins. Files are read as UTF-8, which is what people write today.
 
 from collections.abc import Iterator
 
-from ..clients.errors import ErrorCode, KafkaError
+from .errors import ErrorCode, KafkaError
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from tierlog.broker.properties import parse_properties
 from tierlog.clients.errors import KafkaError
+from tierlog.clients.properties import parse_properties
 
 
 @pytest.mark.parametrize(
