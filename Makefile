@@ -32,6 +32,7 @@ help:
 	@echo 'make scenarios docs/tiering-scenarios.md anew, from the marks of the tests'
 	@echo 'make table    the table of clients and tools in README.md anew, from the last make test'
 	@echo 'make micro    micro-benchmarks of the hot calls: CPU time each, in microseconds'
+	@echo 'make baseline what the hot calls execute and allocate, as the new baseline of make test'
 	@echo 'make bench    measure against Apache Kafka, which it fetches (needs Java and Maven)'
 	@echo 'make clean    remove .venv and the caches; ./data stays'
 
@@ -103,6 +104,10 @@ table: setup-test
 .PHONY: micro
 micro: setup-test
 	$(BIN)/pytest -q bench/micro --benchmark-columns=min,median,rounds --benchmark-sort=name $(MICRO_ARGS)
+
+.PHONY: baseline
+baseline: setup-test
+	$(BIN)/python -m tierlog.bench.micro.costs --write
 
 .PHONY: bench
 bench: setup-test

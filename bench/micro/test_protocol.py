@@ -8,114 +8,32 @@ from functools import partial
 import pytest
 
 from tierlog.bench.micro.benchmark import CPU_TIME, Benchmark
+from tierlog.bench.micro.hot_messages import (
+    BATCH,
+    HEADER,
+    fetch_request,
+    fetch_response,
+    produce_request,
+    produce_response,
+)
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.codec import decode, encode, encode_bytes
 from tierlog.clients.protocol.connection import FrameReader, frame
 from tierlog.clients.protocol.decoder import decoder_source
 from tierlog.clients.protocol.encoder import encoder_source
 from tierlog.clients.protocol.header import (
-    RequestHeader,
     decode_request_header,
     encode_request_header,
     response_header,
 )
-from tierlog.clients.protocol.messages.fetch import (
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from tierlog.clients.protocol.messages.fetch import FetchRequest, FetchResponse
+from tierlog.clients.protocol.messages.produce import ProduceRequest
 from tierlog.clients.protocol.schema import Chunk
 from tierlog.clients.protocol.source import SourceWriter
 
 pytestmark = CPU_TIME
 
 PARTITIONS = pytest.mark.parametrize("partitions", [1, 10, 100])
-PER_TOPIC = 10
-BATCH = memoryview(bytes(16_384))
-HEADER = RequestHeader(ApiKey.FETCH, 12, 7, "client-1")
-
-
-def topics(partitions: int) -> list[tuple[str, range]]:
-    return [
-        (f"topic-{first}", range(min(PER_TOPIC, partitions)))
-        for first in range(0, partitions, PER_TOPIC)
-    ]
-
-
-def produce_request(partitions: int) -> ProduceRequest:
-    return ProduceRequest(
-        acks=-1,
-        timeout_ms=30_000,
-        topic_data=[
-            TopicProduceData(
-                name=name,
-                partition_data=[
-                    PartitionProduceData(index=index, records=BATCH) for index in indexes
-                ],
-            )
-            for name, indexes in topics(partitions)
-        ],
-    )
-
-
-def produce_response(partitions: int) -> ProduceResponse:
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=name,
-                partition_responses=[
-                    PartitionProduceResponse(index=index, base_offset=1 << 40) for index in indexes
-                ],
-            )
-            for name, indexes in topics(partitions)
-        ]
-    )
-
-
-def fetch_request(partitions: int) -> FetchRequest:
-    return FetchRequest(
-        max_wait_ms=500,
-        topics=[
-            FetchTopic(
-                topic=name,
-                partitions=[
-                    FetchPartition(partition=index, fetch_offset=1 << 40) for index in indexes
-                ],
-            )
-            for name, indexes in topics(partitions)
-        ],
-    )
-
-
-def fetch_response(partitions: int, records: memoryview | None) -> FetchResponse:
-    return FetchResponse(
-        responses=[
-            FetchableTopicResponse(
-                topic=name,
-                partitions=[
-                    PartitionData(
-                        partition_index=index,
-                        high_watermark=1 << 40,
-                        aborted_transactions=None,
-                        records=records,
-                    )
-                    for index in indexes
-                ],
-            )
-            for name, indexes in topics(partitions)
-        ]
-    )
 
 
 @pytest.mark.benchmark(group="decode Produce request 9")

@@ -1,0 +1,167 @@
+"""What the hot calls execute and allocate, against the committed baseline.
+
+Seconds say little on a machine that others use as well, so the guard counts: the bytecode
+instructions of one call (Python's own trace, the standard library left out), and the most memory
+that was allocated while it ran. Both are the same in every run, and both grow with the mistakes
+that make a hot path slow: one more layer, one more loop, one more copy of the bytes.
+
+    python -m tierlog.bench.micro.costs           # how each call stands to the baseline
+    python -m tierlog.bench.micro.costs --write   # the new baseline, once a change is meant
+
+Instructions differ between versions of Python: the baseline names its own.
+"""
+
+import argparse
+import json
+import sys
+import sysconfig
+import tracemalloc
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import NamedTuple, Protocol
+
+from .hot_calls import HotCall, hot_calls
+
+BASELINE = Path(__file__).with_name("costs.json")
+_TIMES = 5
+_DEARER, _CHEAPER = 1.05, 0.85
+_DEARER_ELSEWHERE = 1.5
+_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<frozen")
+
+
+class Cost(NamedTuple):
+    """Of one call."""
+
+    instructions: int
+    """Bytecode instructions, those of the standard library not counted."""
+    peak_bytes: int
+    """The most that was allocated at any moment of the call, above what was there before it."""
+
+
+class Baseline(NamedTuple):
+    """Costs by call, and the Python that counted them."""
+
+    python: str
+    costs: Mapping[str, Cost]
+
+
+class _Trace(Protocol):
+    def __call__(self, frame: FrameType, event: str, argument: object, /) -> "_Trace | None": ...
+
+
+def python_version() -> str:
+    """The two numbers that decide what bytecode there is."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def load_baseline() -> Baseline:
+    """The committed one."""
+    content = json.loads(BASELINE.read_text())
+    return Baseline(
+        content["python"], {name: Cost(**cost) for name, cost in content["calls"].items()}
+    )
+
+
+def _instructions(call: HotCall) -> int:
+    executed = 0
+
+    def inside(_frame: FrameType, event: str, _argument: object) -> _Trace:
+        nonlocal executed
+        executed += event == "opcode"
+        return inside
+
+    def entered(frame: FrameType, _event: str, _argument: object) -> _Trace | None:
+        if frame.f_code.co_filename.startswith(_LIBRARY):
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        return inside
+
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return executed
+
+
+def _peak_bytes(call: HotCall) -> int:
+    tracemalloc.start(1)
+    try:
+        call()
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        call()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return peak - before
+
+
+def measure(call: HotCall) -> Cost:
+    """Medians of a few calls, after one to warm up: now and then a call writes an index entry."""
+    if not call():
+        raise AssertionError("The hot call did nothing.")
+    return Cost(
+        int(median(_instructions(call) for _ in range(_TIMES))),
+        int(median(_peak_bytes(call) for _ in range(_TIMES))),
+    )
+
+
+def measure_all() -> dict[str, Cost]:
+    """Every hot call's cost."""
+    with TemporaryDirectory(prefix="tierlog-costs-") as directory, hot_calls(directory) as calls:
+        return {name: measure(call) for name, call in calls.items()}
+
+
+def complaints(measured: Mapping[str, Cost], baseline: Baseline) -> list[str]:
+    """One sentence for each call that does not cost what the baseline says.
+
+    A call that became much cheaper is told as well: an old baseline would let the next change give
+    it away again. Another Python than the baseline's has other bytecode and other sizes; then only
+    what is half as dear again is told.
+    """
+    is_same_python = baseline.python == python_version()
+    found: list[str] = []
+    for name, was in baseline.costs.items():
+        for what, now, before, slack in (
+            ("instructions", measured[name].instructions, was.instructions, 10),
+            ("bytes at the peak", measured[name].peak_bytes, was.peak_bytes, 512),
+        ):
+            if now > before * (_DEARER if is_same_python else _DEARER_ELSEWHERE) + slack:
+                found.append(f"{name}: {now} {what}, {before} before")
+            elif is_same_python and now < before * _CHEAPER - slack:
+                found.append(f"{name}: only {now} {what}, {before} before: keep it in the baseline")
+    return found
+
+
+def _write(costs: Mapping[str, Cost]) -> None:
+    calls = {name: cost._asdict() for name, cost in costs.items()}
+    content = json.dumps({"python": python_version(), "calls": calls}, indent=2)
+    BASELINE.write_text(content + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tierlog.bench.micro.costs")
+    parser.add_argument("--write", action="store_true", help="make these the baseline")
+    options = parser.parse_args()
+    costs = measure_all()
+    if options.write:
+        _write(costs)
+    baseline = load_baseline().costs
+    print(f"{'':46}{'instructions':>14}{'was':>8}{'peak bytes':>12}{'was':>8}")
+    for name, cost in costs.items():
+        was = baseline.get(name, Cost(0, 0))
+        print(
+            f"{name:46}{cost.instructions:14}{was.instructions:8}"
+            f"{cost.peak_bytes:12}{was.peak_bytes:8}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,60 @@
+"""One leader replica of one partition on a real disk, without sockets: what a produced batch meets.
+
+The parts are a broker's own, put together as `broker.py` does it.
+"""
+
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from ...clients.environment import SystemEnvironment
+from ...clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ...replication.broker_control import BrokerRegistration
+from ...replication.cluster_image import Endpoint
+from ...replication.controller import Controller
+from ...replication.controller_config import ControllerConfig
+from ...replication.metadata_log import open_metadata_log
+from ...replication.replica_manager import ReplicaManager, ReplicaManagerConfig
+from ...storage.config import LogConfig
+from ...storage.files import OsFiles
+from ...storage.log_manager import LogManager
+
+TOPIC = "bench"
+
+
+class OneReplica(NamedTuple):
+    """The replicas of a broker, and the partitions of its topic."""
+
+    replicas: ReplicaManager
+    partitions: list[TopicIdPartition]
+
+
+@asynccontextmanager
+async def one_replica(directory: str, partitions: int = 1) -> AsyncGenerator[OneReplica]:
+    """Open it with a topic of so many partitions; everything is stopped at the end."""
+    environment = SystemEnvironment()
+    with ThreadPoolExecutor(1, "fsync") as executor:
+        logs = LogManager(OsFiles(), [directory], LogConfig())
+        (meta,) = logs.open_directories(TOPIC, 1, environment.random_uuid)
+        now_ms = environment.wall_clock_ms()
+        metadata_log = open_metadata_log(logs.log_dirs[0], 1, now_ms)
+        controller = Controller(ControllerConfig(1), TOPIC, environment, metadata_log, executor)
+        endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092, 0)
+        directories = [meta.directory_id]
+        controller.start(BrokerRegistration(1, environment.random_uuid(), [endpoint], directories))
+        logs.start(now_ms)
+        config = ReplicaManagerConfig(1)
+        replicas = ReplicaManager(config, environment, logs, lambda: controller.image)
+        controller.subscribe(replicas.publish)
+        topic = CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=1)
+        created = await controller.create_topics(CreateTopicsRequest(topics=[topic]))
+        topic_id = created.topics[0].topic_id
+        named = [
+            TopicIdPartition(topic_id, *TopicPartition(TOPIC, index)) for index in range(partitions)
+        ]
+        yield OneReplica(replicas, named)
+        await replicas.stop()
+        await controller.stop()
+        logs.shutdown(environment.wall_clock_ms())
