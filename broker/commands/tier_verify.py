@@ -2,10 +2,14 @@
 
 import argparse
 
-from ...clients.topic_partition import TopicIdPartition
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
-from ...tiering.tools.tier_check import check_lineages, check_segments, metadata_findings
-from ...tiering.tools.tier_survey import Finding, Survey, survey_tier
+from ...tiering.tools.tier_check import (
+    check_lineages,
+    check_segments,
+    incomplete_findings,
+    metadata_findings,
+)
+from ...tiering.tools.tier_survey import survey_tier
 from ..config import BrokerConfig
 from .tier_access import open_tier
 from .tier_ls import add_metadata_arguments, stated_metadata
@@ -36,11 +40,11 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
             survey = await survey_tier(tier, progress)
         known = await stated_metadata(config, parsed)
         if parsed.topic is not None:
-            survey = _only(survey, parsed.topic)
+            survey = survey.only({parsed.topic})
             if known is not None:
                 known = {each: known[each] for each in known if each.topic == parsed.topic}
         findings = [*survey.findings, *await check_lineages(tier, survey)]
-        findings += _incomplete(survey)
+        findings += incomplete_findings(survey)
         if known is not None:
             findings += metadata_findings(survey, known)
         if not parsed.quick:
@@ -67,37 +71,3 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
         }
     )
     return TROUBLE if trouble else SOUND
-
-
-def _only(survey: Survey, topic: str) -> Survey:
-    def is_wanted(partition: TopicIdPartition) -> bool:
-        return partition.topic == topic
-
-    segments = {
-        segment_id: stored
-        for segment_id, stored in survey.listing.segments.items()
-        if is_wanted(stored.topic_id_partition)
-    }
-    stems = tuple(f"{stored.stem}." for stored in segments.values())
-    return Survey(
-        survey.listing._replace(segments=segments),
-        {
-            segment_id: manifest
-            for segment_id, manifest in survey.manifests.items()
-            if is_wanted(manifest.metadata.topic_id_partition)
-        },
-        [each for each in survey.findings if each.key.startswith(stems)],
-    )
-
-
-def _incomplete(survey: Survey) -> list[Finding]:
-    return [
-        Finding(
-            stored.stem,
-            "there is no manifest",
-            "it is on its way just now, or was given up: `tierlog tier scrub` knows",
-            is_trouble=False,
-        )
-        for stored in survey.listing.segments.values()
-        if not stored.has_manifest
-    ]

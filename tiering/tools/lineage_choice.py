@@ -42,6 +42,18 @@ class Hole(NamedTuple):
         return f"{self.first} to {self.last}"
 
 
+class Stretch(NamedTuple):
+    """Offsets of one leader epoch that are read from one segment.
+
+    A segment may hold more: what a later leader cut off, or what another copy holds as well.
+    """
+
+    segment: RemoteLogSegmentMetadata
+    first_offset: int
+    end_offset: int
+    """Exclusive."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lineage:
     """One partition's log, as far as the tier has it."""
@@ -57,6 +69,8 @@ class Lineage:
     holes: tuple[Hole, ...]
     highest_epoch: int
     """Of all segments, dead branches too: a new leader's epoch must be higher."""
+    stretches: tuple[Stretch, ...] = ()
+    """Which segment to read each offset from, in offset order; nothing covers the holes."""
 
 
 def tail_of(segments: Sequence[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata:
@@ -101,6 +115,7 @@ def choose_lineage(segments: Sequence[RemoteLogSegmentMetadata], history: EpochH
     ends = dict(epoch_end_offsets(history, end))
     announced = {each.segment_id: each for each in segments}
     kept: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
+    stretches: list[Stretch] = []
     holes: list[Hole] = []
     offset = start = _first_readable(remote, history, segments, 0, end)
     while offset < end:
@@ -113,7 +128,9 @@ def choose_lineage(segments: Sequence[RemoteLogSegmentMetadata], history: EpochH
             continue
         # As its manifest announces it: it is announced again before it is finished.
         kept[segment.segment_id] = announced[segment.segment_id]
-        offset = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
+        following = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
+        stretches.append(Stretch(announced[segment.segment_id], offset, following))
+        offset = following
     return Lineage(
         topic_id_partition=partition,
         history=tuple(_from_start(history, start)),
@@ -123,6 +140,7 @@ def choose_lineage(segments: Sequence[RemoteLogSegmentMetadata], history: EpochH
         left_out=tuple(each for each in segments if each.segment_id not in kept),
         holes=tuple(holes),
         highest_epoch=max(each.segment_leader_epochs[-1][0] for each in segments),
+        stretches=tuple(stretches),
     )
 
 
@@ -140,6 +158,7 @@ def after_last_hole(lineage: Lineage) -> Lineage:
         segments=kept,
         left_out=(*lineage.left_out, *gone),
         holes=(),
+        stretches=tuple(each for each in lineage.stretches if each.first_offset >= start),
     )
 
 

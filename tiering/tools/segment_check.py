@@ -14,7 +14,7 @@ spans two pieces are all that is in memory. On the way:
 A gap between two batches is a note and no trouble: a topic that was compacted once has them.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from ...storage.remote_segment import RemoteLogSegmentMetadata
 from ..manifest import Manifest
 from ..object_keys import LOG_SUFFIX, object_key
 from ..remote_storage import IndexType
-from .tier_survey import DamagedPartError, Finding, TierReader, read_part
+from .tier_survey import DamagedPartError, Finding, TierReader, offsets_of, read_part
 
 PIECE_BYTES = 4 * 1024 * 1024
 
@@ -43,11 +43,22 @@ class _Problem(NamedTuple):
     is_trouble: bool = True
 
 
+Watch = Callable[[RecordBatch], None]
+"""Shown each batch that was checked, in passing, whatever is wrong with it."""
+
+
+def _nobody(_batch: RecordBatch) -> None:
+    """Nobody watches."""
+
+
 class BatchWalk:
     """Follows the batches of one segment, in order, and says what is wrong with them."""
 
-    def __init__(self, segment: RemoteLogSegmentMetadata, offset_index: bytes) -> None:
+    def __init__(
+        self, segment: RemoteLogSegmentMetadata, offset_index: bytes, watch: Watch = _nobody
+    ) -> None:
         self._segment = segment
+        self._watch = watch
         self._expected = segment.start_offset
         self._entries = list(_OFFSET_ENTRY.iter_unpack(_whole_entries(offset_index, 8)))
         self._next_entry = 0
@@ -63,6 +74,7 @@ class BatchWalk:
         used = 0
         for batch in batches(content):
             yield from self._batch(batch)
+            self._watch(batch)
             used += batch.size_in_bytes
             self._position += batch.size_in_bytes
         self._rest = content[used:]
@@ -112,7 +124,9 @@ def _whole_entries(content: bytes, size: int) -> bytes:
     return content[: len(content) - len(content) % size]
 
 
-async def check_segment(tier: TierReader, manifest: Manifest) -> list[Finding]:
+async def check_segment(
+    tier: TierReader, manifest: Manifest, watch: Watch = _nobody
+) -> list[Finding]:
     """Read a segment whole. Raises RemoteStorageError if the store does not answer."""
     metadata = manifest.metadata
     findings: list[Finding] = []
@@ -120,7 +134,8 @@ async def check_segment(tier: TierReader, manifest: Manifest) -> list[Finding]:
     def tell(suffix: str, problem: _Problem) -> None:
         advice = _RESTORE if problem.is_trouble else "nothing needs to be done"
         key = object_key(metadata, suffix)
-        findings.append(Finding(key, problem.text, advice, problem.is_trouble))
+        offsets = offsets_of(metadata)
+        findings.append(Finding(key, problem.text, advice, problem.is_trouble, offsets))
 
     parts: dict[str, bytes] = {}
     for suffix in manifest.parts:
@@ -133,17 +148,17 @@ async def check_segment(tier: TierReader, manifest: Manifest) -> list[Finding]:
             continue
         for problem in _check_part(metadata, suffix, parts[suffix]):
             tell(suffix, problem)
-    async for problem in _check_log(tier, manifest, parts.get(IndexType.OFFSET.value, b"")):
+    walk = BatchWalk(metadata, parts.get(IndexType.OFFSET.value, b""), watch)
+    async for problem in _check_log(tier, manifest, walk):
         tell(LOG_SUFFIX, problem)
     return findings
 
 
 async def _check_log(
-    tier: TierReader, manifest: Manifest, offset_index: bytes
+    tier: TierReader, manifest: Manifest, walk: BatchWalk | None
 ) -> AsyncIterator[_Problem]:
     part = manifest.parts[LOG_SUFFIX]
     key = object_key(manifest.metadata, LOG_SUFFIX)
-    walk: BatchWalk | None = BatchWalk(manifest.metadata, offset_index)
     crc = 0
     for start in range(0, part.size, PIECE_BYTES):
         piece = await tier.read(key, start, min(start + PIECE_BYTES, part.size))

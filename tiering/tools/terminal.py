@@ -80,6 +80,7 @@ def finding_fields(finding: Finding) -> dict[str, object]:
         "problem": finding.problem,
         "advice": finding.advice,
         "trouble": finding.is_trouble,
+        "offsets": list(finding.offsets),
     }
 
 

@@ -18,7 +18,15 @@ from ..remote_storage import IndexType
 from .in_parallel import in_parallel
 from .lineage_choice import Lineage, choose_lineage, tail_of
 from .segment_check import check_segment
-from .tier_survey import DamagedPartError, Finding, Progress, Survey, TierReader, read_part
+from .tier_survey import (
+    DamagedPartError,
+    Finding,
+    Progress,
+    Survey,
+    TierReader,
+    offsets_of,
+    read_part,
+)
 
 WORKERS = 4
 """Segments that are read at once; each has a piece of its log in memory."""
@@ -63,19 +71,36 @@ def lineage_findings(lineage: Lineage) -> list[Finding]:
             where,
             f"no segment holds the offsets {hole}",
             "restore the missing segments from a backup of the bucket",
+            offsets=tuple(hole),
         )
         for hole in lineage.holes
     ]
-    found += [
+    twins = {(offsets_of(each), each.segment_leader_epochs): each for each in lineage.segments}
+    for each in lineage.left_out:
+        twin = twins.get((offsets_of(each), each.segment_leader_epochs))
+        problem = (
+            "the segment is of a branch that an election cut off, or a copy of what others hold"
+            if twin is None
+            else f"the segment is a copy of {object_key(twin, MANIFEST_SUFFIX)}"
+        )
+        advice = "nothing needs to be done: retention removes it"
+        key = object_key(each, MANIFEST_SUFFIX)
+        found.append(Finding(key, problem, advice, False, offsets_of(each)))
+    return found
+
+
+def incomplete_findings(survey: Survey) -> list[Finding]:
+    """Segments without a manifest."""
+    return [
         Finding(
-            object_key(each, MANIFEST_SUFFIX),
-            "the segment is of a branch that an election cut off, or a copy of what others hold",
-            "nothing needs to be done: retention removes it",
+            stored.stem,
+            "there is no manifest",
+            "it is on its way just now, or was given up: `tierlog tier scrub` knows",
             is_trouble=False,
         )
-        for each in lineage.left_out
+        for stored in survey.listing.segments.values()
+        if not stored.has_manifest
     ]
-    return found
 
 
 def metadata_findings(survey: Survey, known: Mapping[TopicIdPartition, RemoteLog]) -> list[Finding]:
@@ -89,10 +114,12 @@ def metadata_findings(survey: Survey, known: Mapping[TopicIdPartition, RemoteLog
             manifest = survey.manifests.get(told.id)
             if manifest is None:
                 problem = "the metadata says that the segment is whole, and it is not"
-                found.append(Finding(key, problem, "restore its objects from a backup"))
+                advice = "restore its objects from a backup"
+                found.append(Finding(key, problem, advice, offsets=offsets_of(told)))
             elif differs := _differences(told, manifest.metadata):
                 problem = f"the manifest and the metadata differ in {', '.join(differs)}"
-                found.append(Finding(key, problem, "one of them was changed: compare a backup"))
+                advice = "one of them was changed: compare a backup"
+                found.append(Finding(key, problem, advice, offsets=offsets_of(told)))
     for stored in survey.listing.segments.values():
         its_log = known.get(stored.topic_id_partition)
         if its_log is None or its_log.segment(stored.segment_id) is None:

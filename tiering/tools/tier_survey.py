@@ -5,13 +5,15 @@ memory but for what is kept of each of them. What cannot be read is told as a fi
 an unreachable store is an error, never an empty tier.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from ...clients.kafka_uuid import Uuid
 from ...clients.record.checksum import crc32c
 from ...clients.topic_partition import TopicIdPartition
+from ...storage.remote_segment import RemoteLogSegmentMetadata
 from ..manifest import Manifest, decode_manifest
 from ..object_keys import MANIFEST_SUFFIX, object_key
 from ..remote_storage import Failure, RemoteStorageError
@@ -42,9 +44,12 @@ class Finding(NamedTuple):
     advice: str
     is_trouble: bool = True
     """False for what is worth knowing and harms nobody."""
+    offsets: tuple[int, ...] = ()
+    """The first and the last offset that it is about; empty where they are not known."""
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.problem}; {self.advice}"
+        where = f" (offsets {self.offsets[0]} to {self.offsets[-1]})" if self.offsets else ""
+        return f"{self.key}{where}: {self.problem}; {self.advice}"
 
 
 @dataclass(slots=True)
@@ -64,6 +69,20 @@ class Survey:
         for manifests in found.values():
             manifests.sort(key=lambda each: (each.metadata.start_offset, each.metadata.end_offset))
         return dict(sorted(found.items(), key=lambda item: item[0][1:]))
+
+    def only(self, topics: Container[str]) -> "Survey":
+        """What it tells of these topics."""
+        segments = {
+            segment_id: stored
+            for segment_id, stored in self.listing.segments.items()
+            if stored.topic_id_partition.topic in topics
+        }
+        stems = {stored.stem for stored in segments.values()}
+        return Survey(
+            self.listing._replace(segments=segments),
+            {each: self.manifests[each] for each in segments if each in self.manifests},
+            [each for each in self.findings if each.key.rpartition(".")[0] in stems],
+        )
 
 
 class DamagedPartError(Exception):
@@ -130,14 +149,36 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
         problem = f"the manifest cannot be read ({error})"
         survey.findings.append(Finding(key, problem, _RESTORE))
         return
-    if object_key(manifest.metadata, MANIFEST_SUFFIX) != key:
-        survey.findings.append(Finding(key, "the manifest is of another segment", _RESTORE))
+    problem = _contradiction(manifest.metadata)
+    if problem is None and object_key(manifest.metadata, MANIFEST_SUFFIX) != key:
+        problem = "the manifest is of another segment"
+    if problem is not None:
+        survey.findings.append(Finding(key, problem, _RESTORE))
         return
     missing = missing_parts(manifest, segment.objects)
     if missing:
-        survey.findings.append(Finding(key, ", ".join(missing), _RESTORE))
+        offsets = offsets_of(manifest.metadata)
+        survey.findings.append(Finding(key, ", ".join(missing), _RESTORE, offsets=offsets))
         return
     survey.manifests[segment.segment_id] = manifest
+
+
+def offsets_of(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
+    """The first and the last offset of a segment."""
+    return (segment.start_offset, segment.end_offset)
+
+
+def _contradiction(segment: RemoteLogSegmentMetadata) -> str | None:
+    """What no segment's metadata can say, if this does."""
+    start, end = offsets_of(segment)
+    if not 0 <= start <= end:
+        return f"the manifest tells of the offsets {start} to {end}"
+    epochs = segment.segment_leader_epochs
+    if not epochs or epochs[0][1] != start or epochs[-1][1] > end:
+        return f"the leader epochs of the manifest do not cover the offsets {start} to {end}"
+    if any(first[0] >= next_[0] or first[1] >= next_[1] for first, next_ in pairwise(epochs)):
+        return "the leader epochs of the manifest do not ascend"
+    return None
 
 
 _RESTORE = "restore the object from a backup of the bucket, or give the segment's records up"

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +11,7 @@ from tierlog.storage.remote_log import RemoteLog
 from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
 from tierlog.tests.tiering.tools.bucket import OFFSET_ENTRY, TIME_ENTRY, Bucket, forge
+from tierlog.tiering.manifest import decode_manifest, encode_manifest
 from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.remote_storage import RemoteStorageError
 from tierlog.tiering.tools import segment_check
@@ -95,6 +97,40 @@ def test_a_manifest_under_another_segments_key_is_found() -> None:
     key = object_key(first, "manifest")
     bucket.objects[key] = bucket.objects[object_key(second, "manifest")]
     assert "of another segment" in str(verify(bucket)[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"end_offset": -5}, "the offsets 0 to -5"),
+        ({"segment_leader_epochs": ()}, "do not cover the offsets 0 to 9"),
+        ({"segment_leader_epochs": ((0, 0), (3, 12))}, "do not cover the offsets 0 to 9"),
+        ({"segment_leader_epochs": ((3, 0), (2, 4))}, "do not ascend"),
+    ],
+)
+def test_a_manifest_that_contradicts_itself_is_found(
+    changes: dict[str, object], words: str
+) -> None:
+    bucket, first, _ = two_segments()
+    key = object_key(first, "manifest")
+    manifest = decode_manifest(bucket.objects[key])
+    metadata = replace(manifest.metadata, **cast("dict[str, Any]", changes))
+    bucket.objects[key] = encode_manifest(manifest._replace(metadata=metadata))
+    finding = next(each for each in verify(bucket) if each.key == key)
+    assert words in finding.problem
+    assert finding.is_trouble
+
+
+def test_a_copy_of_a_segment_is_a_note_that_names_the_other() -> None:
+    bucket = Bucket()
+    copies = [bucket.put(number, (0, 9)) for number in (1, 2)]
+    (finding,) = verify(bucket)
+    assert "is a copy of" in finding.problem
+    assert not finding.is_trouble
+    assert {finding.key, finding.problem.rpartition(" ")[2]} == {
+        object_key(each, "manifest") for each in copies
+    }
+    assert finding.offsets == (0, 9)
 
 
 def test_a_hole_between_segments_is_found() -> None:
