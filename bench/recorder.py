@@ -1,0 +1,133 @@
+"""What one run gives: figures, latencies, and what the broker and its clients used meanwhile.
+
+Nothing of it is written while the run goes on. The runner writes it once it knows that the run
+counts: that no client and no broker died.
+"""
+
+import math
+import resource
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .figures import Figure, RunKey
+from .process_usage import read_network_bytes
+from .target import MeasurementError, RunningTarget
+
+if TYPE_CHECKING:
+    from .latencies import LatencyRecorder
+
+GIGABYTE = 10**9
+MEBIBYTE = 1 << 20
+
+
+@dataclass(slots=True)
+class Work:
+    """What was done while usage was counted, where it is not known before."""
+
+    nbytes: int | None = None
+    requests: int | None = None
+
+
+def client_cpu_seconds() -> float:
+    """CPU of the client processes that have ended, and of this one."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+class Recorder:
+    """Collects what one run gives."""
+
+    def __init__(self, key: RunKey) -> None:
+        self.key = key
+        self._figures: dict[str, float] = {}
+        self._histograms: dict[str, LatencyRecorder] = {}
+
+    def figure(self, metric: str, value: float) -> None:
+        """One number of this run; the metric's name ends with its unit (`start_s`, `disk_mb`).
+
+        Raises MeasurementError for what is no number, and for a metric that has one already.
+        """
+        if not math.isfinite(value):
+            raise MeasurementError(f"{metric} came out as {value}.")
+        if metric in self._figures:
+            raise MeasurementError(f"{metric} was measured twice in one run.")
+        self._figures[metric] = float(value)
+
+    def histogram(self, name: str = "") -> "LatencyRecorder":
+        """Where latencies of this run go. Mean, maximum and percentiles become figures.
+
+        A run with several gives each a name, which then begins its metrics (`produce_p99_ms`).
+        """
+        # numpy's size of an import, which a run without latencies does not need.
+        from .latencies import LatencyRecorder
+
+        return self._histograms.setdefault(name, LatencyRecorder())
+
+    @contextmanager
+    def usage(
+        self,
+        target: RunningTarget,
+        *,
+        nbytes: int | None = None,
+        requests: int | None = None,
+        name: str = "",
+    ) -> Generator[Work, None, None]:
+        """Count what broker and clients use in this block.
+
+        Gives broker_cpu_s, client_cpu_s, resident_mib (at the end), disk_read_mb, disk_written_mb
+        and network_mb; with `nbytes` broker_cpu_s_per_gb and client_cpu_s_per_gb; with `requests`
+        requests_per_broker_cpu_s. Either may be set on what the block is given. `name` begins all
+        these metrics. The broker's own are missing where they cannot be read. Clients are processes
+        that end within the block; a broker that ends within it gives MeasurementError.
+        """
+        prefix = f"{name}_" if name else ""
+        work = Work(nbytes, requests)
+        network, clients, before = read_network_bytes(), client_cpu_seconds(), target.usage()
+        yield work
+        try:
+            after = target.usage()
+        except FileNotFoundError as error:
+            raise MeasurementError("The broker ended while it was measured.") from error
+        client_s = client_cpu_seconds() - clients
+        self.figure(f"{prefix}client_cpu_s", client_s)
+        self.figure(f"{prefix}network_mb", (read_network_bytes() - network) / 1e6)
+        if work.nbytes:
+            self.figure(f"{prefix}client_cpu_s_per_gb", client_s / (work.nbytes / GIGABYTE))
+        if before is None or after is None:
+            return
+        cpu_s = after.cpu_seconds - before.cpu_seconds
+        self.figure(f"{prefix}broker_cpu_s", cpu_s)
+        self.figure(f"{prefix}resident_mib", after.resident_bytes / MEBIBYTE)
+        self.figure(f"{prefix}disk_read_mb", (after.read_bytes - before.read_bytes) / 1e6)
+        self.figure(f"{prefix}disk_written_mb", (after.written_bytes - before.written_bytes) / 1e6)
+        if work.nbytes:
+            self.figure(f"{prefix}broker_cpu_s_per_gb", cpu_s / (work.nbytes / GIGABYTE))
+        if work.requests and cpu_s > 0:
+            self.figure(f"{prefix}requests_per_broker_cpu_s", work.requests / cpu_s)
+
+    def histograms(self) -> dict[str, "LatencyRecorder"]:
+        """By name; for the runner."""
+        return dict(self._histograms)
+
+    def figures(self) -> list[Figure]:
+        """Every figure of this run, those of the latencies included; for the runner.
+
+        Raises MeasurementError where a histogram was asked for and nothing was recorded, or the run
+        gave nothing at all.
+        """
+        numbers = dict(self._figures)
+        for name, latencies in self._histograms.items():
+            found = latencies.figures()
+            if not found:
+                raise MeasurementError("No latency was recorded.")
+            prefix = f"{name}_" if name else ""
+            numbers |= {prefix + metric: value for metric, value in found.items()}
+        if not numbers:
+            raise MeasurementError("Nothing was measured.")
+        scenario, case, target, tiered, run = self.key
+        return [
+            Figure(scenario, case, target, tiered, metric, value, run)
+            for metric, value in numbers.items()
+        ]
