@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
 
 import pytest
 
@@ -99,25 +98,15 @@ def test_a_manifest_under_another_segments_key_is_found() -> None:
     assert "of another segment" in str(verify(bucket)[0])
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"end_offset": -5}, "the offsets 0 to -5"),
-        ({"segment_leader_epochs": ()}, "do not cover the offsets 0 to 9"),
-        ({"segment_leader_epochs": ((0, 0), (3, 12))}, "do not cover the offsets 0 to 9"),
-        ({"segment_leader_epochs": ((3, 0), (2, 4))}, "do not ascend"),
-    ],
-)
-def test_a_manifest_that_contradicts_itself_is_found(
-    changes: dict[str, object], words: str
-) -> None:
+@pytest.mark.parametrize("epochs", [((0, 3),), ((0, 0), (3, 12))])
+def test_a_manifest_that_contradicts_itself_is_found(epochs: tuple[tuple[int, int], ...]) -> None:
     bucket, first, _ = two_segments()
     key = object_key(first, "manifest")
     manifest = decode_manifest(bucket.objects[key])
-    metadata = replace(manifest.metadata, **cast("dict[str, Any]", changes))
+    metadata = replace(manifest.metadata, segment_leader_epochs=epochs)
     bucket.objects[key] = encode_manifest(manifest._replace(metadata=metadata))
     finding = next(each for each in verify(bucket) if each.key == key)
-    assert words in finding.problem
+    assert "are not those of the offsets 0 to 9" in finding.problem
     assert finding.is_trouble
 
 
