@@ -79,6 +79,7 @@ BANS = (
         + _of("os.path", "exists isfile isdir getsize getmtime realpath lexists islink"),
         "storage/files.py, the one door to the disk",
         "storage/files.py",
+        "clients/spark/jars.py",  # a cache of jars, which no broker has
     ),
     _ban(
         "threading.* _thread.* multiprocessing.* asyncio.to_thread "
@@ -113,6 +114,7 @@ BANS = (
     _ban(
         "subprocess.* os.system os.popen os.fork os.kill os.abort",
         "nothing: no process starts another",
+        "clients/spark/jars.py",  # Ivy fetches them
     ),
     _ban(
         "os._exit",
