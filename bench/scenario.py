@@ -5,9 +5,8 @@ take turns, warms them up, and decides whether a run counts. A scenario says wha
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Literal, Protocol
 
 from .recorder import Recorder
@@ -46,7 +45,7 @@ class Plan:
     repeats: int
     fresh_broker: FreshBroker
     expected_seconds: float
-    properties: Mapping[str, str] = MappingProxyType({})
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class Scenario(Protocol):
