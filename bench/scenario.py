@@ -45,7 +45,7 @@ class Plan:
     repeats: int
     fresh_broker: FreshBroker
     expected_seconds: float
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Scenario(Protocol):
