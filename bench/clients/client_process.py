@@ -22,7 +22,12 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, cast
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
+
+from ..target import MeasurementError
+
+if TYPE_CHECKING:
+    from ..latencies import LatencyRecorder
 
 _POLL_S = 0.005
 _KILLED_WITHIN_S = 10.0
@@ -30,12 +35,11 @@ _ERROR_LINES = 12
 _LATENCIES_PATH = "TIERLOG_CLIENT_LATENCIES"
 
 
-class ClientError(Exception):
+class ClientError(MeasurementError):
     """A client ended with an error, was killed, or did not end in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(NamedTuple):
     """What one record had to wait, and when it was meant to be sent, counted from the start."""
 
     at_s: float
@@ -44,13 +48,24 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class ClientResult:
-    """What a client printed; its CPU seconds, with those of its children; each latency, where the
-    client takes them.
+    """What a client printed; its CPU seconds, with those of its children; each record's latency,
+    where the client takes them.
     """
 
     figures: Mapping[str, float]
     cpu_seconds: float
-    latencies: tuple[Latency, ...] = ()
+    _pairs: "array[float]"
+
+    @property
+    def latencies(self) -> Iterator[Latency]:
+        """In the order in which they were taken."""
+        numbers = iter(self._pairs)
+        return (Latency(at_s, ms) for at_s, ms in zip(numbers, numbers, strict=True))
+
+    def record_into(self, recorder: "LatencyRecorder") -> None:
+        """Give every latency to a run's recorder."""
+        for at_s, ms in self.latencies:
+            recorder.record(ms, at_s)
 
 
 def leave_latencies(pairs: "array[float]") -> None:
@@ -59,12 +74,11 @@ def leave_latencies(pairs: "array[float]") -> None:
         Path(path).write_bytes(pairs.tobytes())
 
 
-def _read_latencies(path: Path) -> Iterator[Latency]:
-    flat = array("d")
-    flat.frombytes(path.read_bytes())
-    numbers = iter(flat)
-    for at_s, ms in zip(numbers, numbers, strict=True):
-        yield Latency(at_s, ms)
+def _read_latencies(path: Path) -> "array[float]":
+    pairs = array("d")
+    if path.exists():
+        pairs.frombytes(path.read_bytes())
+    return pairs
 
 
 class ClientProcess:
@@ -117,8 +131,7 @@ class ClientProcess:
             figures = cast("dict[str, float]", json.loads(self._output.read_bytes()))
         except ValueError as error:
             raise ClientError(f"{self._name} printed no figures: {error}") from error
-        found = tuple(_read_latencies(self._latencies)) if self._latencies.exists() else ()
-        return ClientResult(figures, self._cpu_seconds, found)
+        return ClientResult(figures, self._cpu_seconds, _read_latencies(self._latencies))
 
     def close(self) -> None:
         """Kill the client when it still runs."""

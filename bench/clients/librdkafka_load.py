@@ -1,0 +1,172 @@
+"""One client's load through librdkafka: as fast as it goes, every record accounted for.
+
+Run as `python -m tierlog.bench.clients.librdkafka_load produce|consume …`; prints one JSON object.
+Python's part is kept small, or the client would be the limit: records are handed over in lists,
+only failed deliveries are reported, and what was read is compared in lists as well.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, cast
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from .admin import end_offsets
+from .load import VALUES, Load, Order, parse_order, values
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+_RECORDS_A_CALL = 1_000
+_ROW_REPEATS = _RECORDS_A_CALL // VALUES + 2
+"""So often, that the records of one call are one slice of the row of values."""
+
+_QUEUED_MAX_BYTES = 64 << 20
+_QUEUED_MAX_RECORDS = 200_000
+_PATIENCE_S = 60.0
+
+
+class LoadError(Exception):
+    """A record was not acknowledged, not read, or read wrong."""
+
+
+def _chunks(load: Load) -> Iterator[tuple[int, int, int]]:
+    """The order of sending: partition, its next record and how many from there on, in turns."""
+    size = max(1, _RECORDS_A_CALL // load.partitions)
+    for first in range(0, load.records_in(0), size):
+        for partition in range(load.partitions):
+            yield partition, first, max(0, min(size, load.records_in(partition) - first))
+
+
+def produce(order: Order) -> dict[str, float]:
+    """Send all of a load; the seconds until the last record was acknowledged."""
+    load = order.load
+    failures: list[str] = []
+
+    def on_delivery(error: "KafkaError | None", _message: Message) -> None:
+        if error is not None:
+            failures.append(str(error))
+
+    producer = Producer(
+        {
+            "bootstrap.servers": order.bootstrap,
+            "acks": load.acks,
+            "compression.type": load.codec,
+            "linger.ms": load.linger_ms,
+            "batch.size": load.batch_bytes,
+            "batch.num.messages": 1_000_000,
+            "queue.buffering.max.messages": 2 * _QUEUED_MAX_RECORDS,
+            "queue.buffering.max.kbytes": 2 * _QUEUED_MAX_BYTES >> 10,
+            "delivery.report.only.error": True,
+        }
+    )
+    queued_max = min(_QUEUED_MAX_RECORDS, _QUEUED_MAX_BYTES // load.record_bytes)
+    entries: list[dict[str, object]] = [
+        {"value": value} for value in values(load.record_bytes) * _ROW_REPEATS
+    ]
+    producer.list_topics(order.topic, timeout=_PATIENCE_S)
+    started = time.perf_counter()
+    for partition, first, count in _chunks(load):
+        while len(producer) > queued_max:
+            producer.poll(0.001)
+        begin = (first + partition) % VALUES
+        chunk = entries[begin : begin + count]
+        taken = producer.produce_batch(order.topic, chunk, partition, on_delivery=on_delivery)
+        if taken != count:
+            raise LoadError("a record was not taken by the client")
+        producer.poll(0)
+    left = producer.flush(_PATIENCE_S)
+    seconds = time.perf_counter() - started
+    if failures or left:
+        raise LoadError(f"{left} records unanswered, {len(failures)} failed: {failures[:1]}")
+    if load.acks == "0":
+        return {"seconds": seconds}
+    written = end_offsets(order.bootstrap, order.topic, load.partitions)
+    if written != [load.records_in(partition) for partition in range(load.partitions)]:
+        raise LoadError(f"the broker has {sum(written)} of {load.records} acknowledged records")
+    return {"seconds": seconds}
+
+
+class _Reader:
+    """Compares what comes with what was sent, partition by partition."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._row = values(load.record_bytes)
+        self._rows = self._row * _ROW_REPEATS
+        self._next = [0] * load.partitions
+
+    def take(self, messages: list[Message]) -> None:
+        """The next messages. Raises LoadError unless each continues its partition rightly."""
+        got = [*map(Message.value, messages)]
+        # They are numbers in every message that came from a broker.
+        offsets = cast("list[int]", [*map(Message.offset, messages)])
+        partitions = cast("list[int]", [*map(Message.partition, messages)])
+        if self._load.partitions == 1:
+            first = self._next[0]
+            begin = first % VALUES
+            is_right = got == self._rows[begin : begin + len(got)]
+            if not is_right or offsets != [*range(first, first + len(got))]:
+                self._raise(messages)
+            self._next[0] = first + len(got)
+            return
+        following, row = self._next, self._row
+        for partition, offset, value in zip(partitions, offsets, got, strict=True):
+            if offset != following[partition] or value != row[(offset + partition) % VALUES]:
+                self._raise(messages)
+            following[partition] = offset + 1
+
+    def _raise(self, messages: list[Message]) -> None:
+        for message in messages:
+            if (error := message.error()) is not None:
+                raise KafkaException(error)
+        places = [(message.partition(), message.offset()) for message in messages[:3]]
+        raise LoadError(f"read wrong after {self._next}: what began at {places}")
+
+
+def consume(order: Order) -> dict[str, float]:
+    """Read all of a load; seconds from the assignment on, and until the first record came."""
+    load = order.load
+    # Before there is a client: one that idles before its first partition may sleep for a second.
+    reader = _Reader(load)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": order.bootstrap,
+            "group.id": "tierlog-bench",
+            "enable.auto.commit": False,
+            # With the defaults it pauses for a second whenever small records fill its queue.
+            "queued.min.messages": 10_000_000,
+            "queued.max.messages.kbytes": 200_000,
+            "fetch.queue.backoff.ms": 5,
+        }
+    )
+    started = time.perf_counter()
+    consumer.assign([TopicPartition(order.topic, each, 0) for each in range(load.partitions)])
+    first_s = 0.0
+    seen = 0
+    while seen < load.records:
+        # The call waits for as many as it is asked for; the first one comes alone.
+        wanted = min(_RECORDS_A_CALL, load.records - seen) if seen else 1
+        messages = consumer.consume(wanted, timeout=_PATIENCE_S)
+        if len(messages) < wanted:
+            raise LoadError(f"nothing more came after {seen + len(messages)} of {load.records}")
+        reader.take(messages)
+        if not seen:
+            first_s = time.perf_counter() - started
+        seen += len(messages)
+    seconds = time.perf_counter() - started
+    consumer.close()
+    return {"seconds": seconds, "first_record_s": first_s}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    order = parse_order("tierlog.bench.clients.librdkafka_load", __doc__, arguments)
+    figures = produce(order) if order.direction == "produce" else consume(order)
+    json.dump(figures, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

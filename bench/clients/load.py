@@ -1,0 +1,92 @@
+"""What a load is, said once for the scenario that asks for it and the client that makes it.
+
+Values are not all the same, so that a record that comes back wrong, twice or in a wrong place is
+seen: record `n` of partition `p` is value `n + p` of an endless row that repeats after `VALUES`.
+They are made of words, which compress about as well as log lines do.
+"""
+
+import argparse
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import cast
+
+VALUES = 251
+"""A prime, so that no batch falls into step with it."""
+
+_WORDS = 256
+_SEED = 405
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """So many records of such a size into or out of one topic, and how a producer sends them.
+
+    `batch_bytes` is what a batch may hold at most, `linger_ms` how long a producer waits for more.
+    """
+
+    records: int
+    record_bytes: int = 1024
+    partitions: int = 1
+    batch_bytes: int = 16384
+    linger_ms: int = 20
+    codec: str = "none"
+    acks: str = "all"
+
+    @property
+    def total_bytes(self) -> int:
+        """The values alone."""
+        return self.records * self.record_bytes
+
+    def records_in(self, partition: int) -> int:
+        """How many of them are for that partition."""
+        return (self.records - partition + self.partitions - 1) // self.partitions
+
+    def arguments(self) -> list[str]:
+        """As options of a client's command line."""
+        options: list[str] = []
+        for name, value in asdict(self).items():
+            options += ["--" + name.replace("_", "-"), str(value)]
+        return options
+
+
+def values(record_bytes: int) -> list[bytes]:
+    """The row of values: the same in every process."""
+    chance = random.Random(_SEED)
+    letters = b"abcdefghijklmnopqrstuvwxyz0123456789"
+    words = [bytes(chance.choices(letters, k=chance.randint(3, 11))) for _ in range(_WORDS)]
+    row: list[bytes] = []
+    for _ in range(VALUES):
+        text = b" ".join(chance.choices(words, k=record_bytes // 4 + 1))
+        row.append(text[:record_bytes])
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a client process was asked to do."""
+
+    direction: str
+    bootstrap: str
+    topic: str
+    load: Load
+
+
+def parse_order(program: str, description: str | None, arguments: Sequence[str] | None) -> Order:
+    """Read a client's command line: `produce|consume --bootstrap … --topic …` and a load."""
+    parser = argparse.ArgumentParser(prog=program, description=description)
+    parser.add_argument("direction", choices=("produce", "consume"))
+    parser.add_argument("--bootstrap", required=True, help="HOST:PORT of the broker")
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--records", type=int, required=True)
+    parser.add_argument("--record-bytes", type=int, default=1024)
+    parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--batch-bytes", type=int, default=16384)
+    parser.add_argument("--linger-ms", type=int, default=20)
+    parser.add_argument(
+        "--codec", default="none", choices=("none", "gzip", "snappy", "lz4", "zstd")
+    )
+    parser.add_argument("--acks", default="all", choices=("0", "1", "all"))
+    stated = cast("dict[str, str]", vars(parser.parse_args(arguments)))
+    direction, bootstrap, topic = (stated.pop(name) for name in ("direction", "bootstrap", "topic"))
+    return Order(direction, bootstrap, topic, Load(**cast("dict[str, int]", stated)))  # type: ignore[arg-type]  # of the types that the parser gives
