@@ -3,12 +3,7 @@
 import argparse
 
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
-from ...tiering.tools.tier_check import (
-    check_lineages,
-    check_segments,
-    incomplete_findings,
-    metadata_findings,
-)
+from ...tiering.tools.tier_check import check_segments, check_survey
 from ...tiering.tools.tier_survey import survey_tier
 from ..config import BrokerConfig
 from .tier_access import open_tier
@@ -43,10 +38,7 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
             survey = survey.only({parsed.topic})
             if known is not None:
                 known = {each: known[each] for each in known if each.topic == parsed.topic}
-        findings = [*survey.findings, *await check_lineages(tier, survey)]
-        findings += incomplete_findings(survey)
-        if known is not None:
-            findings += metadata_findings(survey, known)
+        findings = await check_survey(tier, survey, known)
         if not parsed.quick:
             with output.progress("reading segments") as progress:
                 findings += await check_segments(tier, survey, progress)

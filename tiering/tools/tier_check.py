@@ -13,7 +13,7 @@ from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.remote_log import RemoteLog
 from ...storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..manifest import Manifest
-from ..object_keys import MANIFEST_SUFFIX, object_key
+from ..object_keys import MANIFEST_SUFFIX, object_key, partition_prefix
 from ..remote_storage import IndexType
 from .in_parallel import in_parallel
 from .lineage_choice import Lineage, choose_lineage, tail_of
@@ -30,6 +30,20 @@ from .tier_survey import (
 
 WORKERS = 4
 """Segments that are read at once; each has a piece of its log in memory."""
+
+
+async def check_survey(
+    tier: TierReader, survey: Survey, known: Mapping[TopicIdPartition, RemoteLog] | None
+) -> list[Finding]:
+    """All that can be said without reading the records. `known` is the metadata, if it was read.
+
+    Raises RemoteStorageError if the store does not answer.
+    """
+    findings = [*survey.findings, *await check_lineages(tier, survey)]
+    findings += unused_findings(survey)
+    if known is not None:
+        findings += metadata_findings(survey, known)
+    return findings
 
 
 async def check_segments(tier: TierReader, survey: Survey, progress: Progress) -> list[Finding]:
@@ -65,7 +79,7 @@ async def check_lineages(tier: TierReader, survey: Survey) -> list[Finding]:
 
 def lineage_findings(lineage: Lineage) -> list[Finding]:
     """What is to be said of a partition's segments together."""
-    where = str(lineage.topic_id_partition)
+    where = partition_prefix(lineage.topic_id_partition)
     found = [
         Finding(
             where,
@@ -89,18 +103,23 @@ def lineage_findings(lineage: Lineage) -> list[Finding]:
     return found
 
 
-def incomplete_findings(survey: Survey) -> list[Finding]:
-    """Segments without a manifest."""
-    return [
-        Finding(
-            stored.stem,
-            "there is no manifest",
-            "it is on its way just now, or was given up: `tierlog tier scrub` knows",
-            is_trouble=False,
-        )
-        for stored in survey.listing.segments.values()
-        if not stored.has_manifest
-    ]
+def unused_findings(survey: Survey) -> list[Finding]:
+    """Objects that no manifest speaks of: orphans, unless they are on their way just now."""
+    found: list[Finding] = []
+    for stored in survey.listing.segments.values():
+        if not stored.has_manifest:
+            problem = "there is no manifest"
+            advice = "it is on its way just now, or was given up: `tierlog tier scrub` knows"
+            found.append(Finding(stored.stem, problem, advice, is_trouble=False))
+        manifest = survey.manifests.get(stored.segment_id)
+        named = {MANIFEST_SUFFIX, *stored.objects} if manifest is None else manifest.parts.keys()
+        for suffix in sorted(stored.objects.keys() - named - {MANIFEST_SUFFIX}):
+            problem = "the manifest of its segment does not name it"
+            advice = "`tierlog tier scrub` knows whether it may go"
+            found.append(Finding(stored.key(suffix), problem, advice, is_trouble=False))
+    problem, advice = "it is no object of a tier", "it is left alone: find out who has put it there"
+    found += [Finding(each.key, problem, advice, False) for each in survey.listing.foreign]
+    return found
 
 
 def metadata_findings(survey: Survey, known: Mapping[TopicIdPartition, RemoteLog]) -> list[Finding]:

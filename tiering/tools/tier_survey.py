@@ -78,7 +78,7 @@ class Survey:
         }
         stems = {stored.stem for stored in segments.values()}
         return Survey(
-            self.listing._replace(segments=segments),
+            Listing(segments, []),
             {each: self.manifests[each] for each in segments if each in self.manifests},
             [each for each in self.findings if each.key.rpartition(".")[0] in stems],
         )

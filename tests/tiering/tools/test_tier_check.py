@@ -15,7 +15,7 @@ from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.remote_storage import RemoteStorageError
 from tierlog.tiering.tools import segment_check
 from tierlog.tiering.tools.lineage_choice import remote_log_of
-from tierlog.tiering.tools.tier_check import check_lineages, check_segments, metadata_findings
+from tierlog.tiering.tools.tier_check import check_segments, check_survey
 from tierlog.tiering.tools.tier_survey import Finding, survey_tier
 
 HISTORY = ((0, 0), (2, 13))
@@ -28,11 +28,8 @@ def silent(_done: int, _total: int) -> None:
 def verify(bucket: Bucket, known: RemoteLog | None = None) -> list[Finding]:
     async def story() -> list[Finding]:
         survey = await survey_tier(bucket)
-        findings = [*survey.findings, *await check_lineages(bucket, survey)]
-        findings += await check_segments(bucket, survey, silent)
-        if known is not None:
-            findings += metadata_findings(survey, {PARTITION: known})
-        return findings
+        findings = await check_survey(bucket, survey, known and {PARTITION: known})
+        return findings + await check_segments(bucket, survey, silent)
 
     return asyncio.run(story())
 
@@ -120,6 +117,19 @@ def test_a_copy_of_a_segment_is_a_note_that_names_the_other() -> None:
         object_key(each, "manifest") for each in copies
     }
     assert finding.offsets == (0, 9)
+
+
+def test_objects_that_no_manifest_names_are_notes() -> None:
+    bucket, first, second = two_segments()
+    stray = object_key(first, "log.tmp")
+    another = second.segment_id._replace(id=PARTITION.topic_id)
+    unfinished = object_key(replace(second, segment_id=another), "log")
+    for key in (stray, unfinished, "somebody/elses"):
+        bucket.objects[key] = b"?"
+    findings = verify(bucket)
+    keys = {stray, unfinished.removesuffix(".log"), "somebody/elses"}
+    assert {each.key for each in findings} == keys
+    assert not any(each.is_trouble for each in findings)
 
 
 def test_a_hole_between_segments_is_found() -> None:
