@@ -32,6 +32,10 @@ class BrokerNode:
         assert self._process is not None, "The node was not started."
         return self._process.pid
 
+    def is_alive(self) -> bool:
+        """Whether its process was started and runs."""
+        return self._process is not None and self._process.poll() is None
+
     @property
     def output(self) -> str:
         """All that the broker has printed or logged so far."""
@@ -92,6 +96,10 @@ class BrokerNode:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
+        except BaseException:
+            # Whoever interrupts the waiting wants it gone at once.
+            self.kill()
+            raise
         self._process = None
 
     def kill(self) -> None:

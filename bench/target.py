@@ -108,3 +108,7 @@ class RunningTarget(Protocol):
     def log_tail(self) -> str:
         """What it said last; empty if that cannot be read."""
         ...
+
+    def discard(self) -> None:
+        """Delete all that it kept, here and in its tier. It was stopped before."""
+        ...

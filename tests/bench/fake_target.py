@@ -21,6 +21,7 @@ class FakeRunning:
     starts: int = 0
     stops: int = 0
     alive: bool = False
+    discarded: bool = False
     node: BrokerNode | None = None
 
     def start(self) -> float:
@@ -52,6 +53,10 @@ class FakeRunning:
 
     def log_tail(self) -> str:
         return f"last words of {self.name}"
+
+    def discard(self) -> None:
+        assert not self.alive, "It was stopped before."
+        self.discarded = True
 
 
 @dataclass

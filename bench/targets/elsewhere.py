@@ -1,0 +1,98 @@
+"""A broker that runs already, here or on another machine, named as HOST:PORT.
+
+The harness neither starts nor ends it and does not know its processes: what its CPU and memory did
+is not told, and scenarios that need to start or kill a broker refuse it. Its topics are those of
+the benchmark, created and deleted; nothing else of it is touched.
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..broker_node import BrokerNode
+from ..probe import answers_metadata
+from ..process_usage import Usage
+from ..target import Capability, MeasurementError, TargetUnavailableError
+from .node_target import topic_config
+
+_ENABLE = "remote.log.storage.system.enable"
+
+
+class ElsewhereTarget:
+    """The broker at an address."""
+
+    def __init__(self, address: str) -> None:
+        self.name = address
+        self._host, _, port = address.rpartition(":")
+        self._port = int(port)
+        self._capabilities: frozenset[Capability] = frozenset({"durable"})
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return self._capabilities
+
+    def check(self) -> None:
+        """See whether it answers, and whether it has a tier."""
+        if not answers_metadata(self._host, self._port):
+            raise TargetUnavailableError(
+                f"No Kafka broker answers at {self.name}; is it started, and is the port that of "
+                "a listener without TLS and SASL?"
+            )
+        from ..clients.broker_config import broker_config
+
+        if broker_config(self.name).get(_ENABLE) == "true":
+            self._capabilities = frozenset({"durable", "tier"})
+
+    def versions(self) -> Mapping[str, str]:
+        return {}
+
+    def prepare(
+        self, directory: Path, properties: Mapping[str, str], tier: str | None
+    ) -> "Elsewhere":
+        return Elsewhere(self.name, directory)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """That broker, as a scenario sees it."""
+
+    name: str
+    directory: Path
+    node: BrokerNode | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return self.name
+
+    def start(self) -> float:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        return 0.0
+
+    def stop(self) -> None:
+        """It goes on for whoever started it."""
+
+    def kill(self) -> None:
+        raise MeasurementError(f"{self.name} is not ours to kill.")
+
+    def is_alive(self) -> bool:
+        host, _, port = self.name.rpartition(":")
+        return answers_metadata(host, int(port))
+
+    def pids(self) -> tuple[int, ...]:
+        return ()
+
+    def usage(self) -> Usage | None:
+        return None
+
+    def topic_config(self, tiered: bool) -> dict[str, str]:
+        return topic_config(tiered)
+
+    def bytes_in_tier(self, topic: str) -> int:
+        raise MeasurementError(f"The tier of {self.name} cannot be looked into from here.")
+
+    def log_tail(self) -> str:
+        return ""
+
+    def discard(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)

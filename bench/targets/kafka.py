@@ -1,0 +1,51 @@
+"""Apache Kafka, fetched from Maven Central by the harness itself, with its LocalTieredStorage.
+
+That is the storage of Kafka's own tests, a folder of this machine. A tier elsewhere needs somebody
+else's plugin, so `--tier` is for tierlog; Kafka keeps its folder, and the report says so.
+"""
+
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..kafka_peer import KAFKA_VERSION, KafkaNode, KafkaUnavailableError, kafka_jars
+from ..target import Capability, TargetUnavailableError
+from .node_target import OFTEN, OneNode, logs_of_topic, size_of
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTarget:
+    """One combined broker and controller with Kafka's own start flags and 1 GiB of heap."""
+
+    name: str = "kafka"
+    capabilities: frozenset[Capability] = frozenset(
+        {"start", "tier", "durable", "usage", "cluster"}
+    )
+
+    def check(self) -> None:
+        """Fetch the jars, once. Raises TargetUnavailableError where that cannot be done."""
+        try:
+            kafka_jars()
+        except (KafkaUnavailableError, subprocess.TimeoutExpired) as error:
+            raise TargetUnavailableError(
+                f"{error} The target kafka needs Java 17 or newer, and Maven once "
+                "(on Debian: apt-get install openjdk-17-jre-headless maven). "
+                "Without them, measure tierlog alone: --target tierlog"
+            ) from error
+
+    def versions(self) -> Mapping[str, str]:
+        answer = subprocess.run(
+            ["java", "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+        found = re.search(r'"([^"]+)"', answer.stderr)
+        return {"kafka": KAFKA_VERSION, "java": found[1] if found else "unknown"}
+
+    def prepare(self, directory: Path, properties: Mapping[str, str], tier: str | None) -> OneNode:
+        stated = {**OFTEN, **properties} if tier else properties
+        node = KafkaNode(directory, tiered=tier is not None, properties=stated)
+        remote = directory / "remote"
+        return OneNode(
+            self.name, directory, node, lambda topic: size_of(logs_of_topic(remote, topic))
+        )

@@ -1,0 +1,141 @@
+"""Three Apache Kafkas that are one cluster, one of which may lose its disk (KIP-405, test case 3).
+
+Every node is broker and controller. They share one remote tier, a folder of this machine, as
+brokers share an object store. Topics have three replicas and take a write that two have.
+
+    with KafkaCluster(directory) as cluster:
+        cluster.stop_and_wipe(2)                    # a clean stop, then the disk is empty
+        cluster.start_node(2)                       # the same broker id, formatted anew
+        cluster.is_in_sync("topic")                 # has every partition all its replicas again?
+"""
+
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from ...clients.environment import SystemEnvironment
+from ...clients.kafka_uuid import uuid_to_string
+from ..kafka_peer import KafkaNode, run_tool
+from ..probe import free_port
+
+if TYPE_CHECKING:
+    from ..broker_node import BrokerNode
+
+NODES = 3
+_START_SECONDS = 120.0
+
+
+def _shared_properties(directory: Path) -> dict[str, str]:
+    replicas = str(NODES)
+    return {
+        "default.replication.factor": replicas,
+        "min.insync.replicas": str(NODES - 1),
+        "offsets.topic.replication.factor": replicas,
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": str(NODES - 1),
+        "rlmm.config.remote.log.metadata.topic.replication.factor": replicas,
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
+        "rsm.config.dir": str(directory / "remote"),
+        # A group must not lead the restarted broker's first seconds into a long fetch wait.
+        "replica.fetch.wait.max.ms": "100",
+    }
+
+
+class _ClusterNode(KafkaNode):
+    """One of several that were formatted for the same cluster."""
+
+    def __init__(
+        self, directory: Path, port: int, properties: Mapping[str, str], cluster_id: str, heap: str
+    ) -> None:
+        super().__init__(directory, tiered=True, port=port, properties=properties, heap=heap)
+        self._cluster_id = cluster_id
+
+    def prepare(self, configuration: Path) -> None:
+        logs = self.directory / "logs"
+        logs.mkdir(exist_ok=True)
+        if not (logs / "meta.properties").exists():
+            run_tool("kafka-storage", "format", "-t", self._cluster_id, "-c", str(configuration))
+
+
+class KafkaCluster:
+    """See the top of this file. Keeps everything under `directory`."""
+
+    def __init__(
+        self, directory: Path, properties: Mapping[str, str] | None = None, heap: str = "512m"
+    ) -> None:
+        self.directory = directory
+        cluster_id = uuid_to_string(SystemEnvironment().random_uuid())
+        ports = [(free_port(), free_port()) for _ in range(NODES)]
+        voters = ",".join(
+            f"{number}@127.0.0.1:{controller}" for number, (_, controller) in enumerate(ports, 1)
+        )
+        self.nodes: dict[int, BrokerNode] = {}
+        for number, (port, controller) in enumerate(ports, 1):
+            own = {
+                "node.id": str(number),
+                "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+                "controller.quorum.voters": voters,
+                **_shared_properties(directory),
+                **(properties or {}),
+            }
+            node_directory = directory / f"node-{number}"
+            self.nodes[number] = _ClusterNode(node_directory, port, own, cluster_id, heap)
+
+    @property
+    def bootstrap(self) -> str:
+        """All nodes: a client must get in while one of them is away."""
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    def start(self) -> None:
+        """Start all nodes at once: none is up before two have found each other.
+
+        Raises NotUpError, with what the broker said, when one does not come up.
+        """
+        with ThreadPoolExecutor(NODES) as pool:
+            started = [pool.submit(node.start, _START_SECONDS) for node in self.nodes.values()]
+        try:
+            for each in started:
+                each.result()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop what is up, at once: the last two would wait for each other."""
+        for node in self.nodes.values():
+            node.kill()
+
+    def stop_and_wipe(self, number: int) -> None:
+        """A clean stop, as before a broken machine is replaced; then its disk is gone."""
+        node = self.nodes[number]
+        node.stop()
+        shutil.rmtree(node.directory / "logs")
+
+    def start_node(self, number: int) -> float:
+        """Start a node that was stopped: seconds to its first answer, without the formatting."""
+        return self.nodes[number].start(_START_SECONDS)
+
+    def is_in_sync(self, topic: str) -> bool:
+        """Whether all replicas of every partition of the topic are in sync."""
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 3})
+        partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return bool(partitions) and all(
+            len(each.isrs) == len(each.replicas) for each in partitions.values()
+        )
+
+    def local_bytes(self, number: int, topic: str) -> int:
+        """How much of the topic's log is on that node's own disk."""
+        logs = self.nodes[number].directory / "logs"
+        return sum(path.stat().st_size for path in logs.glob(f"{topic}-*/*.log"))
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

