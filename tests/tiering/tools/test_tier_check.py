@@ -28,7 +28,7 @@ def silent(_done: int, _total: int) -> None:
 def verify(bucket: Bucket, known: RemoteLog | None = None) -> list[Finding]:
     async def story() -> list[Finding]:
         survey = await survey_tier(bucket)
-        findings = await check_survey(bucket, survey, known and {PARTITION: known})
+        findings = await check_survey(bucket, survey, None if known is None else {PARTITION: known})
         return findings + await check_segments(bucket, survey, silent)
 
     return asyncio.run(story())
