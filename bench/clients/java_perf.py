@@ -1,0 +1,131 @@
+"""One client's load through Kafka's own measuring tools, which are Java's clients.
+
+Run as `python -m tierlog.bench.clients.java_perf produce|consume …`; prints one JSON object. A JVM
+is slow while it compiles, and a tool that runs for seconds would measure just that. So the first
+third of the records warms the client up: `seconds` is what all records would take at the pace of
+the rest, `warm_up_records` says how many that were.
+
+What the tools tell is checked: that the producer had every record acknowledged and the broker has
+them all, that the consumer did not give up. Java's consumer checks each batch's CRC by itself.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..kafka_peer import TOOLS, java_command
+from .admin import end_offsets
+from .load import Order, parse_order, values
+
+_JVM = ("-server", "-XX:+UseG1GC", "-Xms512m", "-Xmx512m", "-Djava.awt.headless=true")
+"""As Kafka's scripts start the tools."""
+
+_TIMEOUT_S = 600
+_INTERVAL_MS = 50
+_STEADY = " steady state records sent, "
+_GAVE_UP = "Exiting before consuming"
+
+
+class ToolError(Exception):
+    """A tool failed, or did not have all records acknowledged or read."""
+
+
+def _run(tool: str, *arguments: str) -> list[str]:
+    """The lines of a tool's output."""
+    command = java_command(TOOLS[tool], *arguments, flags=_JVM)
+    answer = subprocess.run(
+        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
+    if answer.returncode:
+        raise ToolError(f"{tool} failed:\n{answer.stdout[-2000:]}{answer.stderr[-2000:]}")
+    return answer.stdout.splitlines()
+
+
+def produce(order: Order) -> dict[str, float]:
+    """Send all of a load."""
+    load = order.load
+    warm_up = load.records // 3
+    with tempfile.TemporaryDirectory(prefix="tierlog-java-") as scratch:
+        payload = Path(scratch) / "values"
+        payload.write_bytes(b"\n".join(values(load.record_bytes)))
+        lines = _run(
+            "kafka-producer-perf-test",
+            *("--bootstrap-server", order.bootstrap, "--topic", order.topic),
+            *("--num-records", str(load.records), "--warmup-records", str(warm_up)),
+            *("--throughput", "-1", "--payload-file", str(payload)),
+            *("--command-property", f"acks={load.acks}", f"linger.ms={load.linger_ms}"),
+            *(f"batch.size={load.batch_bytes}", f"compression.type={load.codec}"),
+            "buffer.memory=67108864",
+        )
+    if not any(line.startswith(f"{load.records} records sent, ") for line in lines):
+        raise ToolError("not every record was acknowledged:\n" + "\n".join(lines[-5:]))
+    if load.acks != "0":
+        written = sum(end_offsets(order.bootstrap, order.topic, load.partitions))
+        if written != load.records:
+            raise ToolError(f"the broker has {written} of {load.records} acknowledged records")
+    return {"seconds": load.records / steady_rate(lines), "warm_up_records": warm_up}
+
+
+def steady_rate(lines: Sequence[str]) -> float:
+    """Records a second after the warm-up, as the producing tool tells it."""
+    for line in lines:
+        _, found, rest = line.partition(_STEADY)
+        if found:
+            return float(rest.partition(" ")[0])
+    raise ToolError("the tool told nothing of its steady state")
+
+
+class Progress(NamedTuple):
+    """How many records had been read when, in milliseconds of the day."""
+
+    at_ms: int
+    records: int
+
+
+def progress(lines: Sequence[str]) -> list[Progress]:
+    """What the consuming tool told along the way."""
+    found: list[Progress] = []
+    for line in lines:
+        columns = [column.strip() for column in line.split(",")]
+        if len(columns) < 5 or not columns[4].isdigit():
+            continue
+        hour, minute, second, ms = (int(part) for part in columns[0].split(" ")[1].split(":"))
+        found.append(Progress(((hour * 60 + minute) * 60 + second) * 1000 + ms, int(columns[4])))
+    return found
+
+
+def consume(order: Order) -> dict[str, float]:
+    """Read all of a load."""
+    load = order.load
+    lines = _run(
+        "kafka-consumer-perf-test",
+        *("--bootstrap-server", order.bootstrap, "--topic", order.topic),
+        *("--num-records", str(load.records), "--timeout", "60000"),
+        *("--reporting-interval", str(_INTERVAL_MS), "--show-detailed-stats"),
+    )
+    if any(_GAVE_UP in line for line in lines):
+        raise ToolError(f"not all of {load.records} records were read:\n" + "\n".join(lines[-3:]))
+    told = progress(lines)
+    warm = [each for each in told if each.records >= load.records // 3]
+    if len(warm) < 2:
+        raise ToolError(f"{load.records} records are too few for this tool to tell their pace")
+    first, last = warm[0], warm[-1]
+    # A day may end meanwhile.
+    took_ms = (last.at_ms - first.at_ms) % 86_400_000
+    rate = (last.records - first.records) / (took_ms / 1000)
+    return {"seconds": load.records / rate, "warm_up_records": first.records}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    order = parse_order("tierlog.bench.clients.java_perf", __doc__, arguments)
+    figures = produce(order) if order.direction == "produce" else consume(order)
+    json.dump(figures, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,97 @@
+"""One client's load through our own `Producer` and `Consumer`, every record accounted for.
+
+Run as `python -m tierlog.bench.clients.own_load produce|consume …`; prints one JSON object. These
+clients are Python all through: what they reach says more of them than of the broker, and the
+broker's CPU a gigabyte is what can be compared with other clients.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+from ...clients.consumer import Consumer
+from ...clients.producer import Producer
+from ...clients.record.compression import CompressionType
+from ...clients.topic_partition import TopicPartition
+from .load import VALUES, Order, parse_order, values
+
+_IN_FLIGHT_RECORDS = 2_000
+_PATIENCE_MS = 60_000
+_ACKS = {"0": 0, "1": 1, "all": -1}
+
+
+class OwnLoadError(Exception):
+    """A record was not acknowledged, not read, or read wrong."""
+
+
+async def produce(order: Order) -> dict[str, float]:
+    """Send all of a load; the seconds until the last record was acknowledged."""
+    load = order.load
+    row = values(load.record_bytes)
+    producer = Producer(
+        order.bootstrap,
+        acks=_ACKS[load.acks],
+        linger_ms=load.linger_ms,
+        batch_size=load.batch_bytes,
+        compression=CompressionType[load.codec.upper()],
+    )
+    acknowledged = 0
+    async with producer:
+        started = time.perf_counter()
+        for first in range(0, load.records, _IN_FLIGHT_RECORDS):
+            numbers = range(first, min(first + _IN_FLIGHT_RECORDS, load.records))
+            sent = [
+                producer.send_nowait(
+                    order.topic,
+                    row[(number // load.partitions + number % load.partitions) % VALUES],
+                    partition=number % load.partitions,
+                )
+                for number in numbers
+            ]
+            acknowledged += len(await asyncio.gather(*sent))
+        seconds = time.perf_counter() - started
+    if acknowledged != load.records:
+        raise OwnLoadError(f"{acknowledged} of {load.records} records were acknowledged")
+    return {"seconds": seconds}
+
+
+async def consume(order: Order) -> dict[str, float]:
+    """Read all of a load; seconds from the assignment on."""
+    load = order.load
+    row = values(load.record_bytes)
+    following = [0] * load.partitions
+    seen = 0
+    async with Consumer(
+        order.bootstrap, auto_offset_reset="earliest", max_poll_records=2_000
+    ) as consumer:
+        partitions = [TopicPartition(order.topic, index) for index in range(load.partitions)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(partitions)
+        started = time.perf_counter()
+        while seen < load.records:
+            records = await consumer.poll(_PATIENCE_MS)
+            if not records:
+                raise OwnLoadError(f"nothing more came after {seen} of {load.records} records")
+            for record in records:
+                at = record.partition, record.offset
+                if record.offset != following[record.partition]:
+                    raise OwnLoadError(f"{at} came instead of {following}")
+                if record.value != row[(record.offset + record.partition) % VALUES]:
+                    raise OwnLoadError(f"the value of {at} is another")
+                following[record.partition] += 1
+            seen += len(records)
+        seconds = time.perf_counter() - started
+    return {"seconds": seconds}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    order = parse_order("tierlog.bench.clients.own_load", __doc__, arguments)
+    figures = asyncio.run(produce(order) if order.direction == "produce" else consume(order))
+    json.dump(figures, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
