@@ -1,0 +1,164 @@
+"""Thousands of connections from one process: opened together, left alone, closed.
+
+Each asks one small question when it is connected, and counts as connected when the answer is there:
+the system accepts connections on a broker's behalf long before the broker does.
+"""
+
+import resource
+import selectors
+import socket
+import struct
+import threading
+import time
+from typing import TYPE_CHECKING, Self, cast
+
+from ..clients.protocol.messages.api_versions import ApiVersionsRequest
+from .target import MeasurementError
+from .wire import Prepared, Wire, WireError, prepare
+
+if TYPE_CHECKING:
+    from .latencies import LatencyRecorder
+
+_AT_ONCE = 200
+"""Connections that are on their way at the same time, as when many clients start together."""
+_PATIENCE_S = 60.0
+_RECEIVE_BYTES = 1 << 16
+_NO_WAITING_AT_THE_END = struct.pack("ii", 1, 0)
+_FILES_BESIDE = 200
+
+
+class _Newcomer:
+    """One connection on its way to its first answer."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.began = time.perf_counter()
+        self.socket = socket.socket()
+        self.socket.setblocking(False)
+        # Closed with a reset: ten thousand ports in TIME_WAIT would be missing in the next run.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_WAITING_AT_THE_END)
+        self.socket.connect_ex(address)
+        self.asked = False
+        self._received = b""
+
+    def ask(self, question: Prepared) -> None:
+        """The connection is made, or has failed: OSError."""
+        if error := self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            raise OSError(error, "not connected")
+        self.socket.sendall(question.frame)
+        self.asked = True
+
+    def is_answered(self) -> bool:
+        received = self.socket.recv(_RECEIVE_BYTES)
+        if not received:
+            raise OSError("the broker closed the connection")
+        self._received += received
+        size = int.from_bytes(self._received[:4])
+        return len(self._received) >= 4 + size
+
+
+class Crowd:
+    """So many open connections. Use as a context manager, which closes them."""
+
+    def __init__(self, bootstrap: str, size: int) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._address = (host, int(port))
+        self._size = size
+        self._question = prepare(ApiVersionsRequest(), 0)
+        self._sockets: list[socket.socket] = []
+        self._answered = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._sockets:
+            each.close()
+
+    def connect(self, answers: "LatencyRecorder") -> float:
+        """Open all; seconds until the last has its answer. Raises MeasurementError."""
+        began = time.perf_counter()
+        with selectors.EpollSelector() as selector:
+            while self._answered < self._size:
+                while len(self._sockets) < min(self._size, self._answered + _AT_ONCE):
+                    newcomer = _Newcomer(self._address)
+                    self._sockets.append(newcomer.socket)
+                    selector.register(newcomer.socket, selectors.EVENT_WRITE, newcomer)
+                ready = selector.select(_PATIENCE_S)
+                if not ready:
+                    raise MeasurementError(
+                        f"{self._answered} of {self._size} connections had an answer when nothing "
+                        f"came for {_PATIENCE_S:.0f} s."
+                    )
+                for key, _ in ready:
+                    newcomer = cast("_Newcomer", key.data)
+                    if self._go_on(selector, newcomer):
+                        now = time.perf_counter()
+                        answers.record((now - newcomer.began) * 1000, newcomer.began - began)
+        return time.perf_counter() - began
+
+    def _go_on(self, selector: selectors.BaseSelector, newcomer: _Newcomer) -> bool:
+        """One step of one connection; whether it was the last."""
+        try:
+            if not newcomer.asked:
+                newcomer.ask(self._question)
+                selector.modify(newcomer.socket, selectors.EVENT_READ, newcomer)
+                return False
+            if not newcomer.is_answered():
+                return False
+        except OSError as error:
+            raise MeasurementError(
+                f"Connection {self._answered + 1} of {self._size} came to nothing: {error}."
+            ) from error
+        selector.unregister(newcomer.socket)
+        self._answered += 1
+        return True
+
+
+class Bystander:
+    """A client that has been there before, and asks again and again while a block runs."""
+
+    def __init__(self, bootstrap: str, question: Prepared, answers: "LatencyRecorder") -> None:
+        self._wire = Wire(bootstrap)
+        self._question = question
+        self._answers = answers
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="bystander")
+        self._failure: WireError | None = None
+
+    def _run(self) -> None:
+        began = time.perf_counter()
+        while not self._stop.is_set():
+            at_s = time.perf_counter() - began
+            try:
+                self._answers.record(self._wire.answer_ms(self._question), at_s)
+            except WireError as error:
+                self._failure = error
+                return
+            self._stop.wait(0.002)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._wire.close()
+
+    def check(self) -> None:
+        """Raises MeasurementError if it was not answered."""
+        if self._failure is not None:
+            raise MeasurementError(str(self._failure)) from self._failure
+
+
+def allow_files(wanted: int) -> str | None:
+    """Let this process open so many files; a sentence that says why not, if it may not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _FILES_BESIDE
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        return (
+            f"this machine lets a process open {hard} files (ulimit -Hn), and {needed} are needed"
+        )
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    return None

@@ -1,0 +1,64 @@
+"""A broker that nobody asks anything: what it holds in memory, and the CPU that it takes anyway.
+
+A hundred empty partitions are there, because a broker without any has nothing to look after. What
+the start and their making cost is not counted: first the broker is left alone for a while.
+"""
+
+import time
+from collections.abc import Sequence
+
+from ..partition_load import create_topics
+from ..recorder import MEBIBYTE, Recorder
+from ..scenario import Case, Plan, Scale, Scenario
+from ..target import MeasurementError, RunningTarget, Target
+from ..wire import Wire
+
+PARTITIONS = 100
+_SETTLE_S = {Scale.SMOKE: 1.0, Scale.SMALL: 4.0, Scale.FULL: 30.0}
+_WATCH_S = {Scale.SMOKE: 1.0, Scale.SMALL: 6.0, Scale.FULL: 120.0}
+
+
+class Idle:
+    """Memory, and CPU seconds a minute."""
+
+    name = "idle"
+    summary = "memory and CPU of a broker with 100 empty partitions that nobody uses"
+
+    def cases(self, scale: Scale) -> Sequence[Case]:
+        plain = Case(f"{PARTITIONS} partitions")
+        return [plain] if scale is Scale.SMOKE else [plain, Case(plain.name, tiered=True)]
+
+    def plan(self, scale: Scale) -> Plan:
+        seconds = _SETTLE_S[scale] + _WATCH_S[scale]
+        return Plan(0, 1, "run", expected_seconds=seconds + 4)
+
+    def refuses(self, case: Case, target: Target) -> str | None:
+        if not {"start", "usage"} <= target.capabilities:
+            return "its process cannot be seen from here"
+        if case.tiered and "tier" not in target.capabilities:
+            return "it has no remote tier"
+        return None
+
+    def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        target.start()
+        with Wire(target.bootstrap) as wire:
+            create_topics(wire, PARTITIONS, target.topic_config(case.tiered))
+        time.sleep(_SETTLE_S[scale])
+        cpu_s, _ = used(target)
+        began = time.monotonic()
+        time.sleep(_WATCH_S[scale])
+        seconds = time.monotonic() - began
+        later_s, resident = used(target)
+        recorder.figure("resident_mib", resident / MEBIBYTE)
+        recorder.figure("idle_cpu_s_per_minute", (later_s - cpu_s) / seconds * 60)
+
+
+def used(target: RunningTarget) -> tuple[float, int]:
+    """CPU seconds so far and bytes of memory now. Raises MeasurementError where nobody can tell."""
+    usage = target.usage()
+    if usage is None:
+        raise MeasurementError("What the broker uses cannot be read.")
+    return usage.cpu_seconds, usage.resident_bytes
+
+
+SCENARIO: Scenario = Idle()

@@ -1,0 +1,105 @@
+"""After a crash under load: how long until the broker answers again, and whether all is there.
+
+The broker is killed (SIGKILL) while it is written to. Its page cache survives, as it does when a
+process dies; what the next start must do is the same as after a loss of power: everything above the
+last checkpoint is read, batch by batch. What was acknowledged must be there, each batch at its
+offset; a broker that has lost one gives no figures, however fast it was.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..acknowledged_load import AcknowledgedLoad
+from ..partition_load import create_topics
+from ..recorder import MEBIBYTE, Recorder
+from ..scenario import Case, Plan, Scale, Scenario
+from ..target import MeasurementError, RunningTarget, Target
+from ..wire import Wire, WireError, topic_id
+from .idle import used
+
+_LOAD_S = 120.0
+_LEADERS_S = 120.0
+_MEGABYTE = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Crash(Case):
+    """So much in so many partitions when the broker dies."""
+
+    partitions: int = 1
+    megabytes: int = 1
+    records_a_batch: int = 64
+
+
+class Recovery:
+    """One crash a run."""
+
+    name = "recovery"
+    summary = "kill -9 under load: seconds to the first answer, and nothing acknowledged is lost"
+
+    def cases(self, scale: Scale) -> Sequence[Case]:
+        if scale is Scale.SMOKE:
+            return [Crash("10 MB in 1 partition", megabytes=10)]
+        one, many = (100, 50) if scale is Scale.SMALL else (2_000, 500)
+        return [
+            Crash(f"{one:,} MB in 1 partition", megabytes=one),
+            Crash(
+                f"{many} MB in 500 partitions", partitions=500, megabytes=many, records_a_batch=16
+            ),
+        ]
+
+    def plan(self, scale: Scale) -> Plan:
+        expected = {Scale.SMOKE: 3.0, Scale.SMALL: 10.0, Scale.FULL: 120.0}
+        repeats = 3 if scale is Scale.FULL else 1
+        return Plan(0, repeats, "run", expected_seconds=expected[scale])
+
+    def refuses(self, case: Case, target: Target) -> str | None:
+        if "start" not in target.capabilities:
+            return "it cannot be killed from here"
+        if "durable" not in target.capabilities:
+            return "it keeps nothing over a restart"
+        return None
+
+    def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        assert isinstance(case, Crash)
+        target.start()
+        try:
+            self._crash_and_recover(case, target, recorder)
+        except WireError as error:
+            raise MeasurementError(str(error)) from error
+
+    def _crash_and_recover(self, case: Crash, target: RunningTarget, recorder: Recorder) -> None:
+        with Wire(target.bootstrap) as wire:
+            topics = create_topics(wire, case.partitions, target.topic_config(case.tiered))
+        with AcknowledgedLoad(target.bootstrap, topics, case.records_a_batch) as load:
+            load.wait_for(case.megabytes * _MEGABYTE, _LOAD_S)
+            target.kill()
+        began = time.perf_counter()
+        recorder.figure("first_answer_s", target.start())
+        with Wire(target.bootstrap) as wire:
+            for topic in topics:
+                _wait_for_leaders(wire, topic.name)
+        recorder.figure("all_led_s", time.perf_counter() - began)
+        cpu_s, resident = used(target)
+        recorder.figure("recovery_cpu_s", cpu_s)
+        recorder.figure("resident_mib", resident / MEBIBYTE)
+        recorder.figure("recovered_mb", load.acknowledged_bytes / _MEGABYTE)
+        load.check_nothing_is_lost(target.bootstrap)
+
+
+def _wait_for_leaders(wire: Wire, topic: str) -> None:
+    """Return when every partition of the topic has its leader again."""
+    deadline = time.monotonic() + _LEADERS_S
+    while True:
+        try:
+            topic_id(wire, topic)
+        except WireError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+SCENARIO: Scenario = Recovery()

@@ -1,0 +1,170 @@
+"""One connection of the harness to any Kafka: requests sent, answers waited for and timed.
+
+The scenarios about many partitions and many connections measure the broker, and a whole client
+would stand in the way: it asks for metadata when it likes and decodes what it gets. Here a request
+is encoded before the clock is looked at, and its answer is decoded after that, or not at all.
+"""
+
+import socket
+import time
+from collections.abc import Mapping
+from struct import Struct
+from typing import NamedTuple, Self, TypeVar
+
+from ..clients.errors import ErrorCode
+from ..clients.kafka_uuid import Uuid
+from ..clients.protocol.codec import decode, encode_bytes
+from ..clients.protocol.header import (
+    RequestHeader,
+    decode_response_header,
+    encode_request_header,
+)
+from ..clients.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ..clients.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ..clients.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from ..clients.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+_SIZE = Struct(">i")
+_METADATA_VERSION = 12
+_CREATE_VERSION = 5
+_DELETE_VERSION = 6
+_PATIENCE_S = 120.0
+
+
+class WireError(Exception):
+    """The broker hung up, was silent for too long, or refused: a plain sentence says which."""
+
+
+class Prepared(NamedTuple):
+    """A request as it goes over the wire, and what its answer is."""
+
+    frame: bytes
+    header: RequestHeader
+
+
+def prepare(request: Message, version: int) -> Prepared:
+    """Encode a request once, to be sent as often as one likes."""
+    header = RequestHeader(type(request).api_key, version, 7, "tierlog-bench")
+    body = encode_request_header(header) + encode_bytes(request, version)
+    return Prepared(_SIZE.pack(len(body)) + body, header)
+
+
+class Wire:
+    """A blocking connection. Use as a context manager, or `close` it."""
+
+    def __init__(self, bootstrap: str, timeout_s: float = _PATIENCE_S) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        try:
+            self.socket = socket.create_connection((host, int(port)), timeout_s)
+        except OSError as error:
+            raise WireError(f"{bootstrap} takes no connection: {error}.") from error
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, prepared: Prepared) -> None:
+        try:
+            self.socket.sendall(prepared.frame)
+        except OSError as error:
+            raise WireError(f"The request could not be sent: {error}.") from error
+
+    def receive(self) -> memoryview:
+        """The next answer, its header included. Raises WireError."""
+        (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
+        return self._exactly(size)
+
+    def _exactly(self, size: int) -> memoryview:
+        received = memoryview(bytearray(size))
+        have = 0
+        while have < size:
+            try:
+                count = self.socket.recv_into(received[have:])
+            except OSError as error:
+                raise WireError(f"No answer came: {error}.") from error
+            if count == 0:
+                raise WireError("The broker closed the connection.")
+            have += count
+        return received
+
+    def answer_ms(self, prepared: Prepared) -> float:
+        """Milliseconds from sending the request to the last byte of its answer."""
+        began = time.perf_counter()
+        self.send(prepared)
+        self.receive()
+        return (time.perf_counter() - began) * 1000
+
+    def ask(self, request: Message, version: int, expected: type[M]) -> M:
+        """The decoded answer to a request."""
+        prepared = prepare(request, version)
+        self.send(prepared)
+        return decoded(self.receive(), prepared.header, expected)
+
+
+def decoded(frame: memoryview, header: RequestHeader, expected: type[M]) -> M:
+    """An answer that was received as bytes."""
+    _, position = decode_response_header(header.api_key, header.api_version, frame)
+    return decode(expected, header.api_version, frame, position)[0]
+
+
+def all_topics() -> Prepared:
+    """The request for the metadata of every topic."""
+    return prepare(MetadataRequest(topics=None), _METADATA_VERSION)
+
+
+def topic_id(wire: Wire, topic: str) -> Uuid:
+    """The id of a topic that is there, and whose partitions all have their leader."""
+    asked = [MetadataRequestTopic(name=topic)]
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    (described,) = wire.ask(request, _METADATA_VERSION, MetadataResponse).topics
+    refuse("Metadata", described.error_code)
+    for partition in described.partitions:
+        refuse(f"Metadata of partition {partition.partition_index}", partition.error_code)
+    return described.topic_id
+
+
+def create_topic(wire: Wire, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+    """Create a topic and wait for the answer. Raises WireError."""
+    stated = [CreatableTopicConfig(name=name, value=configs[name]) for name in configs]
+    wanted = CreatableTopic(
+        name=topic, num_partitions=partitions, replication_factor=1, configs=stated
+    )
+    request = CreateTopicsRequest(topics=[wanted], timeout_ms=int(_PATIENCE_S * 1000))
+    (created,) = wire.ask(request, _CREATE_VERSION, CreateTopicsResponse).topics
+    refuse(f"CreateTopics of {partitions} partitions", created.error_code)
+
+
+def delete_topic(wire: Wire, topic: str) -> None:
+    """Delete a topic and wait for the answer. Raises WireError."""
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=topic)], timeout_ms=int(_PATIENCE_S * 1000)
+    )
+    (deleted,) = wire.ask(request, _DELETE_VERSION, DeleteTopicsResponse).responses
+    refuse("DeleteTopics", deleted.error_code)
+
+
+def refuse(what: str, error_code: int) -> None:
+    """Raise WireError unless the code says that all is well."""
+    if error_code:
+        raise WireError(f"{what} was answered with {ErrorCode(error_code).name}.")
