@@ -1,0 +1,225 @@
+"""What the tier costs: copying to it, what copying takes from producers, and reading it again.
+
+- `copy`: CPU seconds a gigabyte and MB/s of copying a backlog with nothing else to do;
+- `produce beside copying`: the throughput of a producer that goes as fast as it can, alone and
+  while a backlog is copied at a fixed rate; how much of it is gone for each 10 MB/s of copying;
+- `catch up …`: the same old records from the tier and from the broker's own disk, with one consumer
+  and with ten, once with what they read in the page cache (hot) and once from the disk (cold). What
+  a broker holds in memory of its own is not taken away from it.
+
+Copying is not the same work everywhere: tierlog syncs every object and its folder, because the
+local copy is deleted on the strength of it, and keeps a CRC of each; Kafka's LocalTieredStorage,
+which is made for tests, does not.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ..clients.client_process import run_client
+from ..page_cache import drop_page_cache
+from ..recorder import Recorder
+from ..scenario import Case, Plan, Scale, Scenario
+from ..target import MeasurementError, RunningTarget, Target
+from .old_data import (
+    MEBIBYTE,
+    RECORD_BYTES,
+    OldTopic,
+    ensure_old,
+    fill,
+    has_no_tier,
+    knows_its_disk,
+    topic_settings,
+    wait_until_copied,
+)
+
+_UNLIMITED = 2**63 - 1
+_BACKLOG_RATE = 50_000_000
+"""Bytes a second of copying beside a producer: several times 10 MB/s, to stand out of the noise."""
+
+_QUOTA = MappingProxyType({"remote.log.manager.copy.quota.window.num": "2"})
+"""It holds from the first second on, not over the eleven that are the default."""
+
+_COPY = "copy"
+_BESIDE = "produce beside copying"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One way of catching up; many consumers read a share of the data each."""
+
+    consumers: int
+    is_cold: bool
+    only_full: bool = False
+
+
+_READINGS = {
+    "catch up, 1 consumer, hot": _Reading(1, is_cold=False),
+    "catch up, 1 consumer, cold": _Reading(1, is_cold=True),
+    "catch up, 10 consumers, hot": _Reading(10, is_cold=False, only_full=True),
+    "catch up, 10 consumers, cold": _Reading(10, is_cold=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """How much of everything at one scale."""
+
+    megabytes: int
+    segment_bytes: int
+    repeats: int
+    warm_up: int
+
+    @property
+    def records(self) -> int:
+        return self.megabytes * 1_000_000 // RECORD_BYTES
+
+
+_SIZES: Mapping[Scale, _Size] = MappingProxyType(
+    {
+        Scale.SMOKE: _Size(8, MEBIBYTE, repeats=1, warm_up=0),
+        Scale.SMALL: _Size(200, 16 * MEBIBYTE, repeats=2, warm_up=1),
+        Scale.FULL: _Size(1_000, 64 * MEBIBYTE, repeats=3, warm_up=1),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Theft:
+    """A producer beside copying: its MB/s with and without, and the MB/s of copying meanwhile."""
+
+    alone: float
+    beside: float
+    copied: float
+
+    @property
+    def percent_per_10_megabytes(self) -> float:
+        """Throughput lost for each 10 MB/s of copying."""
+        lost = 100 * (1 - self.beside / self.alone)
+        return lost / (self.copied / 10) if self.copied else 0.0
+
+
+class Copying:
+    """See the top of this file."""
+
+    name = "copying"
+    summary = "what copying to the tier costs and takes from producers; reading it again"
+
+    def cases(self, scale: Scale) -> Sequence[Case]:
+        reading = [
+            Case(name, tiered)
+            for name, reading in _READINGS.items()
+            if scale is Scale.FULL or not reading.only_full
+            for tiered in (False, True)
+        ]
+        return [*reading, Case(_COPY, tiered=True), Case(_BESIDE, tiered=True)]
+
+    def plan(self, scale: Scale) -> Plan:
+        size = _SIZES[scale]
+        return Plan(size.warm_up, size.repeats, "scenario", 4 + size.megabytes / 50, _QUOTA)
+
+    def refuses(self, case: Case, target: Target) -> str | None:
+        return has_no_tier(target) if case.tiered else knows_its_disk(target)
+
+    def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        size = _SIZES[scale]
+        if case.name == _COPY:
+            _measure_copy(target, recorder, size)
+        elif case.name == _BESIDE:
+            theft = _measure_theft(target, recorder.key.run, size)
+            recorder.figure("alone_mb_per_s", theft.alone)
+            recorder.figure("beside_mb_per_s", theft.beside)
+            recorder.figure("copied_mb_per_s", theft.copied)
+            recorder.figure("lost_per_10_mb_per_s_percent", theft.percent_per_10_megabytes)
+        else:
+            _measure_reading(target, recorder, size, case)
+
+
+def _measure_reading(target: RunningTarget, recorder: Recorder, size: _Size, case: Case) -> None:
+    reading = _READINGS[case.name]
+    name = "old-in-the-tier" if case.tiered else "old-on-the-disk"
+    old = OldTopic(name, size.records, size.segment_bytes, case.tiered)
+    ensure_old(target, old)
+    if reading.is_cold:
+        drop_page_cache(target.directory)
+    with recorder.usage(target) as work:
+        read = run_client(
+            "catch_up",
+            *("--bootstrap", target.bootstrap, "--topic", old.name),
+            *("--records", str(old.records), "--record-bytes", str(RECORD_BYTES)),
+            *("--consumers", str(reading.consumers)),
+        )
+        work.nbytes = round(read.figures["megabytes"] * 1e6)
+    recorder.figure("mb_per_s", read.figures["mb_per_s"])
+
+
+def _backlog(target: RunningTarget, topic: str, size: _Size) -> int:
+    """A topic that is not tiered yet; how many bytes can be copied once it is."""
+    from ..clients.admin import create_topic
+
+    create_topic(target.bootstrap, topic, topic_settings(target, False, size.segment_bytes))
+    fill(target, topic, size.records)
+    return size.records * RECORD_BYTES - size.segment_bytes
+
+
+def _enable_tiering(target: RunningTarget, topic: str) -> None:
+    """What is closed of the topic goes to the tier from now on."""
+    from ..clients.admin import alter_topic
+
+    alter_topic(target.bootstrap, topic, {"remote.storage.enable": "true"})
+
+
+def _measure_copy(target: RunningTarget, recorder: Recorder, size: _Size) -> None:
+    from ..clients.admin import delete_topic
+
+    topic = f"copied-{recorder.key.run}"
+    nbytes = _backlog(target, topic, size)
+    with recorder.usage(target) as work:
+        _enable_tiering(target, topic)
+        wait_until_copied(target, topic, 1)
+        seconds = wait_until_copied(target, topic, nbytes)
+        work.nbytes = target.bytes_in_tier(topic)
+    recorder.figure("mb_per_s", work.nbytes / max(seconds, 0.001) / 1e6)
+    delete_topic(target.bootstrap, topic)
+
+
+def _limit_copying(target: RunningTarget, bytes_per_second: int) -> None:
+    """How fast the broker may copy from now on, all topics together (KIP-956)."""
+    from ..clients.admin import alter_brokers
+
+    limit = {"remote.log.manager.copy.max.bytes.per.second": str(bytes_per_second)}
+    alter_brokers(target.bootstrap, limit)
+
+
+def _measure_theft(target: RunningTarget, run: int, size: _Size) -> Theft:
+    from ..clients.admin import delete_topic
+
+    _limit_copying(target, _BACKLOG_RATE)
+    backlog = f"backlog-{run}"
+    _backlog(target, backlog, size)
+    alone = _produced(target, f"alone-{run}", size)
+    _enable_tiering(target, backlog)
+    wait_until_copied(target, backlog, 1)
+    before, started = target.bytes_in_tier(backlog), time.perf_counter()
+    beside = _produced(target, f"beside-{run}", size)
+    seconds = time.perf_counter() - started
+    copied = (target.bytes_in_tier(backlog) - before) / seconds / 1e6
+    delete_topic(target.bootstrap, backlog)
+    _limit_copying(target, _UNLIMITED)
+    if not copied and size.megabytes > 100:
+        raise MeasurementError("nothing was copied beside the producer")
+    return Theft(alone, beside, copied)
+
+
+def _produced(target: RunningTarget, topic: str, size: _Size) -> float:
+    """MB/s of a producer that goes as fast as it can."""
+    from ..clients.admin import create_topic, delete_topic
+
+    create_topic(target.bootstrap, topic, topic_settings(target, False, size.segment_bytes))
+    seconds = fill(target, topic, size.records)
+    delete_topic(target.bootstrap, topic)
+    return size.records * RECORD_BYTES / seconds / 1e6
+
+
+SCENARIO: Scenario = Copying()
