@@ -1,0 +1,239 @@
+"""Small requests as fast as one connection carries them, from bytes that were made beforehand.
+
+Run as `python -m tierlog.bench.clients.raw_requests produce|fetch|session_fetch …`; prints one JSON
+object. A whole client would be the limit here, not the broker: so a request is encoded once and
+sent again and again over a bare socket, and its answers, all of one size, are compared where they
+lie. `--in-flight` says how many requests are on their way at once.
+
+- `produce`: one record a request. Each answer must bear no error and the next offset.
+- `fetch`: one partition at its end, nothing waited for; a full fetch request (no session).
+- `session_fetch`: the same in a fetch session (KIP-227), where neither request nor answer names a
+  partition.
+"""
+
+import argparse
+import json
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from struct import Struct
+
+from ...clients.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from ...clients.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ...clients.protocol.schema import Message
+from ...clients.record.batch import Record
+from ...clients.record.builder import build_batch
+from ..wire import Wire, decoded, prepare
+from .load import values
+
+PRODUCE_VERSION = 7
+FETCH_VERSION = 11
+"""The last in which every field has its fixed size, so that answers can be compared in place."""
+
+_TIMEOUT_MS = 30_000
+_SIZE_AND_CORRELATION_ID = 8
+_ERROR_AND_OFFSET = Struct(">hq")
+_EPOCH = Struct(">i")
+_RECEIVE_BYTES = 1 << 18
+
+
+class RawRequestError(Exception):
+    """An answer was not what it should be, or there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawOrder:
+    """What the process was asked to do."""
+
+    kind: str
+    bootstrap: str
+    topic: str
+    requests: int
+    in_flight: int
+    record_bytes: int
+    acks: str
+
+
+Check = Callable[[memoryview, int, int], None]
+"""Looks at so many answers in a buffer, the first of which is the answer to that request."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """The requests' bytes by their number, the size of an answer, and how one is checked."""
+
+    frames: Callable[[int, int], bytes]
+    answer_size: int
+    check: Check
+
+
+def _produce(wire: Wire, order: RawOrder) -> _Exchange:
+    """The first record is sent here, and its answer read as any client would."""
+    value = values(order.record_bytes)[0]
+    batch = bytes(build_batch([Record(0, time.time_ns() // 1_000_000, None, value)]))
+    request = ProduceRequest(
+        acks=-1 if order.acks == "all" else int(order.acks),
+        timeout_ms=_TIMEOUT_MS,
+        topic_data=[
+            TopicProduceData(
+                name=order.topic, partition_data=[PartitionProduceData(index=0, records=batch)]
+            )
+        ],
+    )
+    prepared = prepare(request, PRODUCE_VERSION)
+    wire.send(prepared)
+    answer = wire.receive()
+    found = decoded(answer, prepared.header, ProduceResponse).responses[0].partition_responses[0]
+    if found.error_code or found.base_offset:
+        raise RawRequestError(f"the first record came to {found}")
+    size = _EPOCH.size + len(answer)
+    # Behind the sizes of two arrays, the topic's name and the partition's index.
+    position = _SIZE_AND_CORRELATION_ID + 4 + 2 + len(order.topic.encode()) + 4 + 4
+
+    def check(answers: memoryview, count: int, first: int) -> None:
+        for index in range(count):
+            found = _ERROR_AND_OFFSET.unpack_from(answers, index * size + position)
+            if found != (0, first + index + 1):
+                raise RawRequestError(f"record {first + index + 1} was answered with {found}")
+
+    return _Exchange(lambda _first, count: prepared.frame * count, size, check)
+
+
+def _same_answers(answer: bytes) -> Check:
+    """Every answer is this one."""
+    expected = answer
+
+    def check(answers: memoryview, count: int, _first: int) -> None:
+        nonlocal expected
+        if len(expected) < count * len(answer):
+            expected = answer * count
+        if answers != memoryview(expected)[: count * len(answer)]:
+            raise RawRequestError("an answer to a fetch is not like the first one")
+
+    return check
+
+
+def _fetch_request(order: RawOrder, end: int, session_epoch: int) -> FetchRequest:
+    partition = FetchPartition(
+        partition=0, fetch_offset=end, partition_max_bytes=1 << 20, log_start_offset=-1
+    )
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        session_epoch=session_epoch,
+        topics=[FetchTopic(topic=order.topic, partitions=[partition])],
+    )
+
+
+def _first_answer(wire: Wire, request: Message) -> tuple[bytes, FetchResponse]:
+    prepared = prepare(request, FETCH_VERSION)
+    wire.send(prepared)
+    answer = wire.receive()
+    found = decoded(answer, prepared.header, FetchResponse)
+    codes = {part.error_code for each in found.responses for part in each.partitions}
+    if found.error_code or codes - {0}:
+        raise RawRequestError(f"the first fetch was answered with {found}")
+    return _EPOCH.pack(len(answer)) + bytes(answer), found
+
+
+def _fetch(wire: Wire, order: RawOrder) -> _Exchange:
+    request = _fetch_request(order, 0, -1)
+    answer, found = _first_answer(wire, request)
+    if not found.responses or found.responses[0].partitions[0].records:
+        raise RawRequestError(f"the topic is not empty: {found}")
+    frame = prepare(request, FETCH_VERSION).frame
+    return _Exchange(lambda _first, count: frame * count, len(answer), _same_answers(answer))
+
+
+def _session_fetch(wire: Wire, order: RawOrder) -> _Exchange:
+    """Opens the session; from then on each request bears the next epoch."""
+    _, opened = _first_answer(wire, _fetch_request(order, 0, 0))
+    session = opened.session_id
+
+    def following(epoch: int) -> FetchRequest:
+        return FetchRequest(max_wait_ms=0, min_bytes=0, session_id=session, session_epoch=epoch)
+
+    answer, found = _first_answer(wire, following(1))
+    if not session or found.responses:
+        raise RawRequestError(f"no session was opened: {found}")
+    frame = bytearray(prepare(following(1), FETCH_VERSION).frame)
+    # Before its end: the epoch, two empty arrays and an empty rack.
+    position = len(frame) - (4 + 4 + 4 + 2)
+    pack = _EPOCH.pack_into
+
+    def frames(first: int, count: int) -> bytes:
+        made = frame * count
+        for index in range(count):
+            # The epochs 0 and 1 are gone.
+            pack(made, index * len(frame) + position, first + index + 2)
+        return bytes(made)
+
+    return _Exchange(frames, len(answer), _same_answers(answer))
+
+
+_KINDS = {"produce": _produce, "fetch": _fetch, "session_fetch": _session_fetch}
+
+
+def exchange_all(connection: socket.socket, exchange: _Exchange, order: RawOrder) -> float:
+    """Send all requests and check all answers; the seconds that took.
+
+    Raises RawRequestError for an answer that is not right, and where one is missing.
+    """
+    frames, size, check = exchange.frames, exchange.answer_size, exchange.check
+    buffer = memoryview(bytearray(max(_RECEIVE_BYTES, size * order.in_flight)))
+    started = time.perf_counter()
+    sent = answered = have = 0
+    while answered < order.requests:
+        count = min(order.in_flight - (sent - answered), order.requests - sent)
+        if count:
+            connection.sendall(frames(sent, count))
+            sent += count
+        received = connection.recv_into(buffer[have:])
+        if not received:
+            raise RawRequestError(f"the broker hung up after {answered} answers")
+        have += received
+        complete, rest = divmod(have, size)
+        if complete:
+            check(buffer[: complete * size], complete, answered)
+            answered += complete
+            buffer[:rest] = buffer[have - rest : have]
+            have = rest
+    return time.perf_counter() - started
+
+
+def run(order: RawOrder) -> dict[str, float]:
+    """Open a connection, find out what an answer looks like, and do it again and again."""
+    with Wire(order.bootstrap) as wire:
+        exchange = _KINDS[order.kind](wire, order)
+        seconds = exchange_all(wire.socket, exchange, order)
+    return {"seconds": seconds, "requests": order.requests}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="tierlog.bench.clients.raw_requests", description=__doc__)
+    parser.add_argument("kind", choices=tuple(_KINDS))
+    parser.add_argument("--bootstrap", required=True, help="HOST:PORT of the broker")
+    parser.add_argument("--topic", required=True, help="one partition, nothing in it")
+    parser.add_argument("--requests", type=int, required=True)
+    parser.add_argument("--in-flight", type=int, default=1)
+    parser.add_argument("--record-bytes", type=int, default=100)
+    parser.add_argument("--acks", default="all", choices=("1", "all"))
+    order = RawOrder(**vars(parser.parse_args(arguments)))
+    json.dump(run(order), sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
