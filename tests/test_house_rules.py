@@ -172,6 +172,8 @@ def test_dependencies_fall() -> None:
         ("clients/record/bad.py", "import time\n", "in the cores BROKEN"),
         ("tiering/bad.py", "import mmap\n", "one door to the disk BROKEN"),
         ("broker/bad.py", "from ..bench import worse\n", "the bench or the tests BROKEN"),
+        ("tiering/bad.py", "from ..clients.spark import worse\n", "stands on top, and no broker"),
+        ("clients/bad.py", "from ..tiering import worse\n", "point down the tree BROKEN"),
     ],
 )
 def test_an_import_that_climbs_or_leaks_is_caught(
@@ -180,10 +182,10 @@ def test_an_import_that_climbs_or_leaks_is_caught(
     for folder in ("broker", "replication", "tiering", "storage", "clients", "bench", "tests"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "__init__.py").touch()
-    for folder in ("clients/record", "clients/protocol"):
+    for folder in ("clients/record", "clients/protocol", "clients/spark"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "__init__.py").touch()
-    for folder in ("tiering", "bench"):
+    for folder in ("tiering", "bench", "clients/spark"):
         (tmp_path / folder / "worse.py").touch()
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "__init__.py").touch()

@@ -1,0 +1,259 @@
+"""From record batches to Arrow columns, without a Python object for a record.
+
+The records of many batches are laid end to end. One walk in Python goes from record to record by
+their lengths; all else is numpy over all records at once: the varints of each field, the places of
+keys and values, and Arrow's own views of these places, of which Arrow makes a column in one cast.
+
+Everything in the record is checked as `RecordBatch.records` checks it: lengths that do not fill
+their record, deltas outside the batch, and counts that are no counts are an error (INVALID_RECORD).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import ErrorCode, KafkaError
+from ..record.batch import BATCH_OVERHEAD, RecordBatch, TimestampType
+from ..record.compression import decompress
+from ..record.varint import read_varint
+from .arrow_columns import (
+    PADDING,
+    Bytes,
+    Ints,
+    binary_column,
+    header_lists,
+    no_headers,
+    record_batch,
+    repeated_text,
+    timestamps,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from .arrow_columns import Column
+
+Payload = bytes | bytearray | memoryview
+"""The records of a batch, decompressed."""
+
+_SMALLEST_RECORD_BYTES = 7
+
+
+class RecordColumns:
+    """Decodes batches of one partition."""
+
+    def __init__(self, topic: str, partition: int, *, include_headers: bool = True) -> None:
+        self._topic = topic.encode()
+        self._partition = partition
+        self._include_headers = include_headers
+
+    def decode(self, batches: Sequence[RecordBatch]) -> pa.RecordBatch:
+        """All records of these batches, in order. CRCs are not looked at. Raises KafkaError."""
+        return self.decode_payloads(batches, [plain_records(batch) for batch in batches])
+
+    def decode_payloads(
+        self, batches: Sequence[RecordBatch], payloads: Sequence[Payload]
+    ) -> pa.RecordBatch:
+        """The same, of batches whose records are decompressed already (`plain_records`)."""
+        content = b"".join([*payloads, PADDING])
+        starts = _record_starts(batches, payloads, content)
+        data = np.frombuffer(content, np.uint8)
+        fields = _fields(data, starts)
+        count = np.array([batch.record_count for batch in batches], np.int64)
+        _check(fields, _each([batch.last_offset_delta for batch in batches], count))
+        rows = len(starts)
+        base_offset = _each([batch.base_offset for batch in batches], count)
+        timestamp_type = _each([batch.timestamp_type for batch in batches], count)
+        columns = [
+            binary_column(content, *fields.key),
+            binary_column(content, *fields.value),
+            repeated_text(self._topic, rows),
+            whole_numbers(np.full(rows, self._partition, np.int32)),
+            whole_numbers(base_offset + fields.offset_delta),
+            timestamps(_times(batches, count, fields.timestamp_delta)),
+            whole_numbers(timestamp_type.astype(np.int32)),
+        ]
+        if self._include_headers:
+            columns.append(_headers(content, data, fields))
+        return record_batch(columns)
+
+
+class _Spans(NamedTuple):
+    """Where values lie; a length below zero stands for null."""
+
+    start: Ints
+    length: Ints
+
+
+class _Fields(NamedTuple):
+    """The fields of many records, and where each record's headers begin and end."""
+
+    timestamp_delta: Ints
+    offset_delta: Ints
+    key: _Spans
+    value: _Spans
+    header_count: Ints
+    headers_at: Ints
+    end: Ints
+
+
+def plain_records(batch: RecordBatch) -> Payload:
+    """The records of a batch, decompressed. Raises KafkaError: INVALID_RECORD,
+    UNSUPPORTED_COMPRESSION_TYPE."""
+    payload = batch.view[BATCH_OVERHEAD:]
+    return decompress(batch.compression_type, payload) if len(payload) else payload
+
+
+def _record_starts(
+    batches: Sequence[RecordBatch],
+    payloads: Sequence[Payload],
+    content: bytes,
+) -> Ints:
+    """Where each record begins in the content, in which the payloads lie end to end."""
+    starts: list[int] = []
+    at = 0
+    for batch, payload in zip(batches, payloads, strict=True):
+        end = at + len(payload)
+        if not 0 <= batch.record_count * _SMALLEST_RECORD_BYTES <= len(payload):
+            raise _invalid(f"Found invalid record count {batch.record_count}.")
+        if _walk(content, at, batch.record_count, starts) != end:
+            raise _invalid("A record's length does not fit its batch.")
+        at = end
+    found = np.array(starts, np.int64)
+    if len(found) > 1 and not (np.diff(found) > 0).all():
+        raise _invalid("Found a record of negative length.")
+    return found
+
+
+def _walk(content: bytes, at: int, count: int, starts: list[int]) -> int:
+    """Go from record to record; the position after the last. This loop runs once a record."""
+    append = starts.append
+    try:
+        for _ in range(count):
+            append(at)
+            low = content[at]
+            if low < 0x80:
+                at += 1 + (low >> 1)
+            else:
+                high = content[at + 1]
+                if high < 0x80:
+                    at += 2 + (((low & 0x7F) | high << 7) >> 1)
+                else:
+                    size, at = read_varint(content, at)
+                    at += size
+    except IndexError:
+        raise _invalid("A record lies outside its batch.") from None
+    return at
+
+
+def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
+    """A zigzag varint at each position, and the position after it."""
+    byte = data[at]
+    value = (byte & 0x7F).astype(np.uint64)
+    after = at + 1
+    more = np.flatnonzero(byte & 0x80)
+    shift = 7
+    while len(more):
+        if shift > 63:
+            raise _invalid("Found a varint of more than ten bytes.")
+        byte = data[after[more]]
+        value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        after[more] += 1
+        more = more[byte >= 0x80]
+        shift += 7
+    signed = (value >> np.uint64(1)).view(np.int64)
+    return signed ^ -(value & np.uint64(1)).view(np.int64), after
+
+
+def _span(data: Bytes, at: Ints) -> tuple[_Spans, Ints]:
+    """Length and bytes at each position, and the position after them, never beyond the content."""
+    length, start = _varints(data, at)
+    return _Spans(start, length), _after(data, start, length)
+
+
+def _after(data: Bytes, start: Ints, length: Ints) -> Ints:
+    return np.minimum(start + np.maximum(length, 0), len(data) - len(PADDING))
+
+
+def _fields(data: Bytes, starts: Ints) -> _Fields:
+    _, at = _varints(data, starts)
+    # One byte of attributes, of which none is in use.
+    timestamp_delta, at = _varints(data, at + 1)
+    offset_delta, at = _varints(data, at)
+    key, at = _span(data, at)
+    value, at = _span(data, at)
+    header_count, at = _varints(data, at)
+    end = np.append(starts[1:], len(data) - len(PADDING))
+    return _Fields(timestamp_delta, offset_delta, key, value, header_count, at, end)
+
+
+def _check(fields: _Fields, last_offset_delta: Ints) -> None:
+    """Raise KafkaError unless the fields of each record fill it and lie in their batch."""
+    outside = (fields.offset_delta < 0) | (fields.offset_delta > last_offset_delta)
+    if outside.any():
+        raise _invalid("A record's offset lies outside its batch.")
+    left = fields.end - fields.headers_at
+    count = fields.header_count
+    # A header takes two bytes at least.
+    if ((count < 0) | (left < 2 * count) | ((count == 0) & (left != 0))).any():
+        raise _invalid("A record's fields do not fill its announced length.")
+
+
+def _times(batches: Sequence[RecordBatch], count: Ints, delta: Ints) -> Ints:
+    times = _each([batch.base_timestamp for batch in batches], count) + delta
+    appended = [batch.timestamp_type is TimestampType.LOG_APPEND_TIME for batch in batches]
+    if not any(appended):
+        return times
+    highest = _each([batch.max_timestamp for batch in batches], count)
+    return np.where(np.repeat(appended, count), highest, times)
+
+
+def _each(of_batch: Sequence[int], count: Ints) -> Ints:
+    """What is the same for all records of a batch, for each record."""
+    return np.repeat(np.array(of_batch, np.int64), count)
+
+
+def _headers(content: bytes, data: Bytes, fields: _Fields) -> "Column":
+    if not fields.header_count.any():
+        return no_headers(len(fields.end))
+    key, value, record = _header_spans(data, fields)
+    # Found header by header; wanted record by record.
+    order = np.argsort(record, kind="stable")
+    keys = binary_column(content, key.start[order], key.length[order])
+    values = binary_column(content, value.start[order], value.length[order])
+    return header_lists(fields.header_count, keys, values)
+
+
+def _header_spans(data: Bytes, fields: _Fields) -> tuple[_Spans, _Spans, Ints]:
+    """Keys and values of all headers, and the record of each: all first headers, all second, ..."""
+    keys: list[_Spans] = []
+    values: list[_Spans] = []
+    records: list[Ints] = []
+    at = fields.headers_at.copy()
+    active = np.flatnonzero(fields.header_count > 0)
+    number = 0
+    while len(active):
+        key, after = _span(data, at[active])
+        value, at[active] = _span(data, after)
+        if (key.length < 0).any():
+            raise _invalid("A record header has no key.")
+        keys.append(key)
+        values.append(value)
+        records.append(active)
+        number += 1
+        active = active[fields.header_count[active] > number]
+    if (at != fields.end).any():
+        raise _invalid("A record's headers do not fill its announced length.")
+    return _joined(keys), _joined(values), np.concatenate(records)
+
+
+def _joined(spans: list[_Spans]) -> _Spans:
+    return _Spans(
+        np.concatenate([each.start for each in spans]),
+        np.concatenate([each.length for each in spans]),
+    )
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)

@@ -1,0 +1,344 @@
+"""A scan of topics straight from the tier: what to read, cut into tasks, and the reading of one.
+
+    options = scan_options({"path": "s3://bucket/tier", "topic": "orders"})
+    for task in plan_scan(options):
+        for batch in read_task(options, task):
+            ...  # a pyarrow.RecordBatch with the schema of Spark's Kafka source
+
+Nothing here knows Spark, and no broker is asked: manifests say which segments are the topic's log,
+offset indexes where in a segment to begin. A task is as many neighbouring segments of a partition,
+or as much of one, as make about `max_partition_bytes`; where tasks meet in a segment the second
+looks once more at the batches between two entries of the index, and takes each offset only once.
+
+A task holds a piece of a segment and the next one on its way, and gives Arrow batches of a few
+megabytes; only a single record batch may be larger.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Generator, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from ...storage.transaction_index import AbortedTxn
+from ...tiering.blocking_pool import ThreadedPool
+from ...tiering.file_system import TierFileSystem
+from ...tiering.object_keys import LOG_SUFFIX, object_key
+from ...tiering.remote_storage import Failure, RemoteStorageError
+from ...tiering.tools.in_parallel import in_parallel
+from ...tiering.tools.lineage_choice import Lineage, Stretch
+from ...tiering.tools.opened_tier import opened_tier
+from ...tiering.tools.tier_survey import WORKERS, TierReader
+from ..errors import KafkaError
+from ..record.batch import RecordBatch
+from ..topic_partition import TopicPartition
+from .aborted import AbortedRecords, aborted_in
+from .arrow_columns import offsets_of
+from .record_columns import Payload, RecordColumns, plain_records
+from .scan_bounds import OffsetRange, offset_entries, scan_ranges
+from .scan_options import ScanError, ScanOptions
+from .segment_stream import SegmentStream, check
+from .tier_lineages import TierLineages, TierView
+
+T = TypeVar("T")
+
+CHUNK_BYTES = 2 * 1024 * 1024
+"""How much of plain records becomes one Arrow batch."""
+
+_PAUSES_S = (1.0, 2.0, 4.0)
+"""Between attempts to reach a store that does not answer, or asks for less."""
+
+
+class ScanRange(NamedTuple):
+    """Offsets of one partition, and where in a log object they lie."""
+
+    key: str
+    position: int
+    end_position: int
+    first_offset: int
+    end_offset: int
+    """Exclusive."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.end_position - self.position
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTask:
+    """What one task reads: neighbouring ranges of one partition, in offset order."""
+
+    topic: str
+    partition: int
+    ranges: tuple[ScanRange, ...]
+    aborted: tuple[AbortedTxn, ...] = ()
+    """Whose records are left out."""
+
+    @property
+    def first_offset(self) -> int:
+        return self.ranges[0].first_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Exclusive."""
+        return self.ranges[-1].end_offset
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in self.ranges)
+
+
+async def _plainly(work: Coroutine[object, object, T]) -> T:
+    """Let errors of the tier pass as what they are to whoever scans."""
+    try:
+        return await work
+    except RemoteStorageError as error:
+        raise ScanError(str(error)) from None
+
+
+def plan_scan(options: ScanOptions) -> list[ScanTask]:
+    """The tasks of a scan, by partition and offset. Raises ScanError."""
+    return asyncio.run(_plainly(_plan(options)))
+
+
+async def _plan(options: ScanOptions) -> list[ScanTask]:
+    async with opened_tier(options.location) as tier:
+        view = await TierLineages(tier, str(options.location), options.topics).look()
+        return await plan_ranges(tier, view, options, await scan_ranges(tier, view, options))
+
+
+async def plan_ranges(
+    tier: TierReader,
+    view: TierView,
+    options: ScanOptions,
+    ranges: Mapping[TopicPartition, OffsetRange],
+) -> list[ScanTask]:
+    """The tasks that read these offsets. Raises ScanError, RemoteStorageError."""
+    found: dict[TopicPartition, list[ScanTask]] = {}
+
+    async def plan(partition: TopicPartition) -> None:
+        planner = _Planner(tier, view, options, partition)
+        found[partition] = await planner.tasks(ranges[partition])
+
+    await in_parallel([each for each in ranges if each in view.lineages], plan, WORKERS)
+    return [task for partition in sorted(found) for task in found[partition]]
+
+
+class _Planner:
+    """Cuts one partition's scan into tasks."""
+
+    def __init__(
+        self, tier: TierReader, view: TierView, options: ScanOptions, partition: TopicPartition
+    ) -> None:
+        self._tier = tier
+        self._view = view
+        self._options = options
+        self._partition = partition
+        self._lineage = view.lineages[partition]
+
+    async def tasks(self, wanted: OffsetRange) -> list[ScanTask]:
+        if wanted.first >= wanted.end:
+            return []
+        if self._options.fail_on_data_loss:
+            _check_holes(self._lineage, self._partition, wanted)
+        aborted: list[AbortedTxn] = []
+        if self._options.is_read_committed:
+            aborted = await aborted_in(self._tier, self._view, self._lineage, *wanted)
+        tasks: list[ScanTask] = []
+        group: list[ScanRange] = []
+        for stretch in self._lineage.stretches:
+            first = max(stretch.first_offset, wanted.first)
+            end = min(stretch.end_offset, wanted.end)
+            if first >= end:
+                continue
+            for each in await self._cut(stretch, first, end):
+                if group and sum(r.nbytes for r in (*group, each)) > self._largest:
+                    tasks.append(self._task(group, aborted))
+                    group = []
+                group.append(each)
+        if group:
+            tasks.append(self._task(group, aborted))
+        return tasks
+
+    @property
+    def _largest(self) -> int:
+        # A range that is a little too long is no reason for a task of its own.
+        return self._options.max_partition_bytes * 5 // 4
+
+    def _task(self, group: list[ScanRange], aborted: list[AbortedTxn]) -> ScanTask:
+        first, end = group[0].first_offset, group[-1].end_offset
+        own = [each for each in aborted if each.last_offset >= first and each.first_offset < end]
+        return ScanTask(*self._partition, tuple(group), tuple(own))
+
+    async def _cut(self, stretch: Stretch, first: int, end: int) -> list[ScanRange]:
+        """The wanted part of a segment, in ranges that are no larger than a task should be."""
+        segment = stretch.segment
+        key, size = object_key(segment, LOG_SUFFIX), segment.segment_size_bytes
+        is_whole = first == segment.start_offset and end == segment.end_offset + 1
+        if is_whole and size <= self._largest:
+            return [ScanRange(key, 0, size, first, end)]
+        index = await offset_entries(self._tier, self._view.manifest_of(segment))
+        return list(_cut_by_index(ScanRange(key, 0, size, first, end), index, self._options))
+
+
+def _check_holes(lineage: Lineage, partition: TopicPartition, wanted: OffsetRange) -> None:
+    for hole in lineage.holes:
+        if hole.first < wanted.end and hole.last >= wanted.first:
+            raise ScanError(
+                f"The tier has lost records of {partition}: no segment holds the offsets {hole} "
+                "(failOnDataLoss=false reads what is there)"
+            )
+
+
+def _cut_by_index(
+    whole: ScanRange, index: list[tuple[int, int]], options: ScanOptions
+) -> Iterator[ScanRange]:
+    """Cut a range where the offset index allows it.
+
+    An entry is the last offset of a batch, and where the batch begins. A range up to and with this
+    offset ends where the next entry's batch begins; the range after it begins with this batch.
+    """
+    positions = np.array([position for _, position in index] + [whole.end_position])
+    offsets = np.array([offset for offset, _ in index], np.int64)
+    before = int(np.searchsorted(offsets, whole.first_offset, "right")) - 1
+    begin = int(positions[before]) if before >= 0 else 0
+    last = int(np.searchsorted(offsets, whole.end_offset - 1, "left"))
+    stop = int(positions[min(last + 1, len(index))])
+    count = max(1, round((stop - begin) / options.max_partition_bytes))
+    first, origin = whole.first_offset, begin
+    for number in range(1, count):
+        slot = int(np.searchsorted(positions[:-1], origin + (stop - origin) * number / count))
+        if slot >= len(index) or not first <= offsets[slot] < whole.end_offset - 1:
+            continue
+        end = int(offsets[slot]) + 1
+        yield whole._replace(
+            position=begin,
+            end_position=int(positions[slot + 1]),
+            first_offset=first,
+            end_offset=end,
+        )
+        first, begin = end, int(positions[slot])
+    yield whole._replace(position=begin, end_position=stop, first_offset=first)
+
+
+def read_task(options: ScanOptions, task: ScanTask) -> Iterator[pa.RecordBatch]:
+    """The records of a task, in offset order. Raises ScanError, possibly after some batches."""
+    with asyncio.Runner() as runner:
+        opened = AsyncExitStack()
+        tier = runner.run(opened.enter_async_context(opened_tier(options.location)))
+        reader = _TaskReader(tier, options, task)
+        try:
+            for each in task.ranges:
+                yield from reader.read(runner, each)
+        finally:
+            reader.close()
+            runner.run(opened.aclose())
+
+
+class _TaskReader:
+    """Decodes the ranges of a task."""
+
+    def __init__(self, tier: TierFileSystem, options: ScanOptions, task: ScanTask) -> None:
+        self._tier = tier
+        self._options = options
+        self._columns = RecordColumns(
+            task.topic, task.partition, include_headers=options.include_headers
+        )
+        self._aborted = AbortedRecords(task.aborted)
+        self._pool = ThreadedPool(1, "spark-decode")
+
+    def close(self) -> None:
+        self._pool.stop()
+
+    def read(self, runner: asyncio.Runner, wanted: ScanRange) -> Iterator[pa.RecordBatch]:
+        stream = SegmentStream(wanted.key, wanted.position, wanted.end_position)
+        piece = runner.run(self._fetch(stream))
+        while piece is not None:
+            chunks = self._chunks(stream.batches(piece), wanted)
+            piece, decoded = runner.run(self._both(stream, chunks))
+            if decoded is not None:
+                yield decoded
+            yield from chunks
+        stream.finish()
+
+    async def _both(
+        self, stream: SegmentStream, chunks: Iterator[pa.RecordBatch]
+    ) -> tuple[bytes | None, pa.RecordBatch | None]:
+        """The next piece of the segment, and meanwhile the first chunk of this one."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                fetched = group.create_task(self._fetch(stream))
+                decoded = await self._pool.run(lambda: next(chunks, None))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return fetched.result(), decoded
+
+    async def _fetch(self, stream: SegmentStream) -> bytes | None:
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                return await stream.read(self._tier)
+            except RemoteStorageError as error:
+                if error.failure is Failure.NOT_FOUND:
+                    return self._gone(stream)
+                if pause_s is None or not error.is_retriable:
+                    raise ScanError(str(error)) from None
+            await asyncio.sleep(pause_s)
+        raise AssertionError("The last attempt ends in an answer or an error.")
+
+    def _gone(self, stream: SegmentStream) -> None:
+        """A segment was deleted since the scan was planned."""
+        if self._options.fail_on_data_loss:
+            raise ScanError(
+                f"{stream.key} is gone from the tier at {self._options.location} since the scan "
+                "was planned (failOnDataLoss=false reads what is there)"
+            )
+        stream.abandon()
+
+    def _chunks(self, found: list[RecordBatch], wanted: ScanRange) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of the wanted records in these batches."""
+        group: list[RecordBatch] = []
+        payloads: list[Payload] = []
+        nbytes = 0
+        for batch in found:
+            if batch.base_offset >= wanted.end_offset or batch.last_offset < wanted.first_offset:
+                continue
+            check(batch, wanted.key)
+            if batch.is_control or batch in self._aborted:
+                continue
+            with _told_of(batch, wanted):
+                payloads.append(plain_records(batch))
+            group.append(batch)
+            nbytes += len(payloads[-1])
+            if nbytes >= CHUNK_BYTES:
+                yield self._decoded(group, payloads, wanted)
+                group, payloads, nbytes = [], [], 0
+        if group:
+            yield self._decoded(group, payloads, wanted)
+
+    def _decoded(
+        self,
+        group: list[RecordBatch],
+        payloads: list[Payload],
+        wanted: ScanRange,
+    ) -> pa.RecordBatch:
+        with _told_of(group[0], wanted):
+            decoded = self._columns.decode_payloads(group, payloads)
+        begins_before = group[0].base_offset < wanted.first_offset
+        if not begins_before and group[-1].last_offset < wanted.end_offset:
+            return decoded
+        offsets = offsets_of(decoded)
+        first, end = np.searchsorted(offsets, [wanted.first_offset, wanted.end_offset])
+        return decoded.slice(int(first), int(end - first))
+
+
+@contextmanager
+def _told_of(batch: RecordBatch, wanted: ScanRange) -> Generator[None]:
+    try:
+        yield
+    except KafkaError as error:
+        raise ScanError(
+            f"{wanted.key}: the batch at offset {batch.base_offset} cannot be read: {error.message}"
+        ) from None

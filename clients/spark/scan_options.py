@@ -1,0 +1,216 @@
+"""What to scan: the options of `spark.read.format("tierlog")`, read into one value.
+
+    path                          fsspec URL of the tier, as the broker's rsm.config.url
+    storage.<name>                an option of its file system, as rsm.config.option.<name>
+    topic                         one name, or several with commas between them
+    partition                     one number, or several; all of them if it is not given
+    startingOffsets               earliest, latest or JSON {"topic": {"0": 23, "1": -2}}
+    startingTimestamp             milliseconds, for every partition
+    startingOffsetsByTimestamp    JSON {"topic": {"0": 1700000000000}}
+    endingOffsets, endingTimestamp, endingOffsetsByTimestamp      the same; exclusive
+    startingOffsetsByTimestampStrategy   error or latest: where no record is as young
+    isolation                     read_uncommitted or read_committed
+    failOnDataLoss                true or false: whether offsets that are gone end the query
+    includeHeaders                true or false: whether there is a column of headers
+    maxPartitionBytes             about how many bytes of segments a task reads
+    maxOffsetsPerTrigger          of a stream: how many offsets a micro-batch has at most
+
+Names, forms and defaults are those of Spark's Kafka source where it has them: -2 is earliest and -1
+latest in JSON, a batch begins at the earliest offset and a stream at the latest, offsets as JSON
+name every partition, and a bound that cannot be for a batch (beginning at latest, ending at
+earliest) is refused. Spark knows options by their names in lower case only.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from ...clients.errors import KafkaError
+from ...clients.topic_partition import TopicPartition
+from ...tiering.remote_url import RemoteUrl, remote_url
+
+EARLIEST = -2
+LATEST = -1
+
+PARTITION_BYTES = 64 * 1024 * 1024
+"""What a task costs Spark is not felt from here on."""
+
+STORAGE_PREFIX = "storage."
+
+_NAMES = frozenset(
+    {
+        *("path", "topic", "partition", "isolation", "failondataloss", "includeheaders"),
+        *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
+        *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
+        *("startingoffsetsbytimestampstrategy", "maxpartitionbytes", "maxoffsetspertrigger"),
+    }
+)
+
+
+class ScanError(Exception):
+    """A scan cannot go on. The message is one plain line that names what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a scan begins or ends: an offset or a time, one for all partitions or one for each."""
+
+    everywhere: int | None
+    """EARLIEST, LATEST or, by time, milliseconds; None where each partition has its own."""
+    each: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
+    by_time: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """A scan, as it was asked for."""
+
+    path: str = field(repr=False)
+    topics: tuple[str, ...]
+    storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    partitions: frozenset[int] = frozenset()
+    """All of them if it is empty."""
+    starting: Bound = Bound(EARLIEST)
+    ending: Bound = Bound(LATEST)
+    later_start_is_latest: bool = False
+    """What becomes of a starting time that is later than every record: latest, or an error."""
+    is_read_committed: bool = False
+    fail_on_data_loss: bool = True
+    include_headers: bool = True
+    max_partition_bytes: int = PARTITION_BYTES
+    max_offsets_per_trigger: int | None = None
+
+    @property
+    def location(self) -> RemoteUrl:
+        """Where the tier is. Raises ScanError if the path cannot be one."""
+        url = f"file://{self.path}" if self.path.startswith("/") else self.path
+        properties = {f"option.{name}": value for name, value in self.storage_options.items()}
+        try:
+            return remote_url({**properties, "url": url})
+        except KafkaError as error:
+            reason = error.message.partition("rsm.config: ")[2] or error.message
+            raise ScanError(f"The option path={self.path!r} names no tier: {reason}") from None
+
+
+def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanOptions:
+    """Read the options of a Spark read. Raises ScanError, which names the option."""
+    options = {name.lower(): value for name, value in stated.items()}
+    for name in options:
+        if name not in _NAMES and not name.startswith(STORAGE_PREFIX):
+            raise ScanError(f"The option {name!r} is not known to format('tierlog')")
+    for name in ("path", "topic"):
+        if not options.get(name, "").strip():
+            raise ScanError(f"format('tierlog') needs the option {name!r}")
+    if streaming and any(name.startswith("ending") for name in options):
+        raise ScanError("A stream has no end: endingOffsets and its kin are for batches")
+    starting = _bound(options, "starting", LATEST if streaming else EARLIEST)
+    ending = _bound(options, "ending", LATEST)
+    if not streaming and _is_anywhere(starting, LATEST):
+        raise ScanError("startingOffsets: a batch cannot begin at 'latest'")
+    if _is_anywhere(ending, EARLIEST):
+        raise ScanError("endingOffsets: a scan cannot end at 'earliest'")
+    found = ScanOptions(
+        path=options["path"].strip(),
+        topics=tuple(dict.fromkeys(_words(options["topic"]))),
+        storage_options={
+            name.removeprefix(STORAGE_PREFIX): value
+            for name, value in options.items()
+            if name.startswith(STORAGE_PREFIX)
+        },
+        partitions=frozenset(
+            _number("partition", word, at_least=0) for word in _words(options.get("partition", ""))
+        ),
+        starting=starting,
+        ending=ending,
+        later_start_is_latest=_one_of(
+            options, "startingoffsetsbytimestampstrategy", "error", "latest"
+        ),
+        is_read_committed=_one_of(options, "isolation", "read_uncommitted", "read_committed"),
+        fail_on_data_loss=_one_of(options, "failondataloss", "false", "true", default=True),
+        include_headers=_one_of(options, "includeheaders", "false", "true", default=True),
+        max_partition_bytes=_number(
+            "maxPartitionBytes", options.get("maxpartitionbytes", str(PARTITION_BYTES)), at_least=1
+        ),
+        max_offsets_per_trigger=(
+            _number("maxOffsetsPerTrigger", options["maxoffsetspertrigger"], at_least=1)
+            if "maxoffsetspertrigger" in options
+            else None
+        ),
+    )
+    _ = found.location
+    return found
+
+
+def _words(text: str) -> list[str]:
+    return [word for each in text.split(",") if (word := each.strip())]
+
+
+def _number(name: str, text: str, *, at_least: int) -> int:
+    if re.fullmatch(r"-?[0-9]{1,18}", text.strip()) and int(text) >= at_least:
+        return int(text)
+    raise ScanError(f"The option {name}={text!r} is not a whole number of at least {at_least}")
+
+
+def _one_of(
+    options: Mapping[str, str], name: str, no: str, yes: str, *, default: bool = False
+) -> bool:
+    text = options.get(name, yes if default else no).strip().lower()
+    if text not in (no, yes):
+        raise ScanError(f"The option {name}={options[name]!r} is neither {no} nor {yes}")
+    return text == yes
+
+
+def _is_anywhere(bound: Bound, offset: int) -> bool:
+    return not bound.by_time and (bound.everywhere == offset or offset in bound.each.values())
+
+
+def _bound(options: Mapping[str, str], side: str, usual: int) -> Bound:
+    """As with Spark's Kafka source a time goes before times, and those go before offsets."""
+    time = options.get(f"{side}timestamp")
+    if time is not None:
+        return Bound(_number(f"{side}Timestamp", time, at_least=0), by_time=True)
+    times = options.get(f"{side}offsetsbytimestamp")
+    if times is not None:
+        return Bound(None, _by_partition(f"{side}OffsetsByTimestamp", times, 0), by_time=True)
+    text = options.get(f"{side}offsets", "").strip()
+    if not text:
+        return Bound(usual)
+    name = f"{side}Offsets"
+    if text.lower() in ("earliest", "latest"):
+        return Bound(EARLIEST if text.lower() == "earliest" else LATEST)
+    return Bound(None, _by_partition(name, text, EARLIEST))
+
+
+def _by_partition(name: str, text: str, at_least: int) -> dict[TopicPartition, int]:
+    """JSON of the form {"topic": {"0": 23}}."""
+    try:
+        return offsets_from_json(json.loads(text), at_least)
+    except (ValueError, TypeError, AttributeError):
+        raise ScanError(
+            f"The option {name}={text!r} is not 'earliest', 'latest' or JSON of the form "
+            '{"topic": {"0": 23, "1": -2}}'
+            if name.endswith("Offsets")
+            else f'The option {name}={text!r} is not JSON of the form {{"topic": {{"0": 1700}}}}'
+        ) from None
+
+
+def offsets_from_json(content: object, at_least: int = 0) -> dict[TopicPartition, int]:
+    """Numbers by topic and partition. Raises ValueError, TypeError or AttributeError."""
+    found: dict[TopicPartition, int] = {}
+    for topic, partitions in cast("dict[str, dict[str, int]]", content).items():
+        for partition, number in partitions.items():
+            # JSON's true is an int to Python.
+            if type(number) is not int or number < at_least:
+                raise ValueError(number)
+            found[TopicPartition(topic, int(partition))] = number
+    return found
+
+
+def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """The form that `offsets_from_json` reads, in order."""
+    found: dict[str, dict[str, int]] = {}
+    for partition, number in sorted(offsets.items()):
+        found.setdefault(partition.topic, {})[str(partition.partition)] = number
+    return found

@@ -1,0 +1,165 @@
+"""Which segments of a tier are a topic's log: what a scan stands on.
+
+The listing and the manifests say it, as in a rebuild (`tiering/tools/lineage_choice.py`): only
+whole segments count, the newest leader's history decides, of two topics of one name the younger is
+meant. A stream looks again and again and reads only the manifests that are new.
+
+What a broker's own tools pass over with a finding is an error here: rows that are missing show
+nowhere in a table.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ...clients.kafka_uuid import Uuid
+from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
+from ...storage.remote_segment import RemoteLogSegmentMetadata
+from ...tiering.manifest import Manifest
+from ...tiering.object_keys import MANIFEST_SUFFIX, object_key, parse_object_key
+from ...tiering.remote_storage import IndexType
+from ...tiering.tools.in_parallel import in_parallel
+from ...tiering.tools.lineage_choice import Lineage, choose_lineage, tail_of
+from ...tiering.tools.rebuild_plan import description_of, newest_topics
+from ...tiering.tools.stored_segments import Listing, StoredSegment, sort_out
+from ...tiering.tools.tier_survey import (
+    WORKERS,
+    DamagedPartError,
+    Survey,
+    TierReader,
+    read_manifest,
+    read_part,
+)
+from ..topic_partition import TopicIdPartition, TopicPartition
+from .scan_options import ScanError
+
+_NAMED_AT_MOST = 10
+
+_LOOKS = 3
+"""A broker may delete a segment between our listing and our reading; then we look again."""
+
+
+class TierView(NamedTuple):
+    """What a look has found of the topics that were asked for."""
+
+    lineages: Mapping[TopicPartition, Lineage]
+    """Of partitions with a whole segment."""
+    manifests: Mapping[Uuid, Manifest]
+    """Of all whole segments, by segment id."""
+    partition_counts: Mapping[str, int]
+    """By topic; partitions without a segment count too, where a manifest tells of them."""
+
+    def manifest_of(self, segment: RemoteLogSegmentMetadata) -> Manifest:
+        """The manifest of a segment of a lineage."""
+        return self.manifests[segment.id]
+
+
+class TierLineages:
+    """The lineages of some topics of one tier; each look reads what is new."""
+
+    def __init__(self, tier: TierReader, where: str, topics: tuple[str, ...]) -> None:
+        self._tier = tier
+        self._where = where
+        self._topics = topics
+        self._manifests: dict[Uuid, Manifest] = {}
+        self._decided: dict[TopicIdPartition, tuple[frozenset[Uuid], Lineage]] = {}
+
+    async def look(self) -> TierView:
+        """What is there now. Raises ScanError, RemoteStorageError."""
+        for _ in range(_LOOKS - 1):
+            try:
+                return await self._look()
+            except DamagedPartError:
+                # Deleted since the listing, or damaged: the last look says which.
+                continue
+        try:
+            return await self._look()
+        except DamagedPartError as error:
+            raise ScanError(str(error)) from None
+
+    async def _look(self) -> TierView:
+        survey = Survey(await self._listing())
+        whole = {
+            segment.segment_id: segment
+            for segment in survey.listing.segments.values()
+            if segment.has_manifest and segment.topic_id_partition.topic in self._topics
+        }
+        survey.manifests = {
+            each: self._manifests[each] for each in whole if each in self._manifests
+        }
+        new = [segment for each, segment in whole.items() if each not in survey.manifests]
+
+        async def read(segment: StoredSegment) -> None:
+            await read_manifest(self._tier, segment, survey)
+
+        await in_parallel(new, read, WORKERS)
+        for finding in survey.findings:
+            raise ScanError(f"{self._where}: {finding}")
+        self._manifests = survey.manifests
+        found = await self._decide(survey)
+        for topic in self._topics:
+            if not any(each.topic == topic for each in found.lineages):
+                raise await self._no_such_topic(topic)
+        return found
+
+    async def _listing(self) -> Listing:
+        """The objects of our topics, and of others whose names begin like theirs."""
+        objects = [each for topic in self._topics for each in await self._tier.list(f"{topic}-")]
+        return sort_out(objects)
+
+    async def _no_such_topic(self, topic: str) -> ScanError:
+        keys = [parse_object_key(each.key) for each in await self._tier.list()]
+        names = sorted({each.topic_id_partition.topic for each in keys if each is not None})
+        if not names:
+            return ScanError(f"There is no tier at {self._where}: no segment of any topic is there")
+        if topic in names:
+            return ScanError(f"The tier at {self._where} holds no whole segment of topic {topic!r}")
+        shown = ", ".join(names[:_NAMED_AT_MOST])
+        more = len(names) - _NAMED_AT_MOST
+        return ScanError(
+            f"The tier at {self._where} holds no topic {topic!r}; it holds {shown}"
+            + (f" and {more} more" if more > 0 else "")
+        )
+
+    async def _decide(self, survey: Survey) -> TierView:
+        newest = newest_topics(survey.manifests.values())
+        found: dict[TopicPartition, Lineage] = {}
+        decided: dict[TopicIdPartition, tuple[frozenset[Uuid], Lineage]] = {}
+        for partition, manifests in survey.partitions().items():
+            if newest.by_name[partition.topic] != partition.topic_id:
+                continue
+            ids = frozenset(manifest.metadata.id for manifest in manifests)
+            before = self._decided.get(partition)
+            if before is None or before[0] != ids:
+                before = ids, await self._decide_partition(manifests)
+            decided[partition] = before
+            found[partition.topic_partition] = before[1]
+        self._decided = decided
+        return TierView(found, survey.manifests, _partition_counts(survey.manifests, decided))
+
+    async def _decide_partition(self, manifests: list[Manifest]) -> Lineage:
+        segments = [manifest.metadata for manifest in manifests]
+        tail = tail_of(segments)
+        manifest = next(each for each in manifests if each.metadata is tail)
+        try:
+            history = parse_epochs(
+                await read_part(self._tier, manifest, IndexType.LEADER_EPOCH.value)
+            )
+        except (DamagedPartError, MalformedCheckpointError) as error:
+            key = object_key(tail, MANIFEST_SUFFIX).removesuffix(f".{MANIFEST_SUFFIX}")
+            raise DamagedPartError(f"{self._where}: of segment {key}: {error}") from error
+        return choose_lineage(segments, history)
+
+
+def _partition_counts(
+    manifests: Mapping[Uuid, Manifest], decided: Mapping[TopicIdPartition, object]
+) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for topic_id, topic in {(each.topic_id, each.topic) for each in decided}:
+        shown = 1 + max(each.partition for each in decided if each.topic == topic)
+        told = description_of(
+            each
+            for each in manifests.values()
+            if each.metadata.topic_id_partition.topic_id == topic_id
+        )
+        counts[topic] = max(shown, 0 if told is None else told.partitions)
+    return counts
