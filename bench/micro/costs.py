@@ -7,6 +7,7 @@ that make a hot path slow: one more layer, one more loop, one more copy of the b
 
     python -m tierlog.bench.micro.costs           # how each call stands to the baseline
     python -m tierlog.bench.micro.costs --write   # the new baseline, once a change is meant
+    python -m tierlog.bench.micro.costs --where "append 1 KiB, acks=all"   # function by function
 
 Instructions differ between versions of Python: the baseline names its own.
 """
@@ -16,11 +17,12 @@ import json
 import sys
 import sysconfig
 import tracemalloc
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from types import FrameType
+from types import CodeType, FrameType
 from typing import NamedTuple, Protocol
 
 from .hot_calls import HotCall, hot_calls
@@ -65,12 +67,13 @@ def load_baseline() -> Baseline:
     )
 
 
-def _instructions(call: HotCall) -> int:
-    executed = 0
+def _instructions(call: HotCall) -> Counter[CodeType]:
+    """How many were executed, by the code they belong to."""
+    executed: Counter[CodeType] = Counter()
 
-    def inside(_frame: FrameType, event: str, _argument: object) -> _Trace:
-        nonlocal executed
-        executed += event == "opcode"
+    def inside(frame: FrameType, event: str, _argument: object) -> _Trace:
+        if event == "opcode":
+            executed[frame.f_code] += 1
         return inside
 
     def entered(frame: FrameType, _event: str, _argument: object) -> _Trace | None:
@@ -107,7 +110,7 @@ def measure(call: HotCall) -> Cost:
     if not call():
         raise AssertionError("The hot call did nothing.")
     return Cost(
-        int(median(_instructions(call) for _ in range(_TIMES))),
+        int(median(_instructions(call).total() for _ in range(_TIMES))),
         int(median(_peak_bytes(call) for _ in range(_TIMES))),
     )
 
@@ -145,10 +148,27 @@ def _write(costs: Mapping[str, Cost]) -> None:
     BASELINE.write_text(content + "\n")
 
 
+def _print_where(name: str) -> None:
+    with TemporaryDirectory(prefix="tierlog-costs-") as directory, hot_calls(directory) as calls:
+        calls[name]()
+        executed = _instructions(calls[name])
+    for code, instructions in executed.most_common(30):
+        print(f"{instructions:8}  {code.co_qualname}  {Path(code.co_filename).name}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tierlog.bench.micro.costs")
+    parser.add_argument(
+        "--where",
+        metavar="CALL",
+        choices=load_baseline().costs,
+        help="one call, function by function",
+    )
     parser.add_argument("--write", action="store_true", help="make these the baseline")
     options = parser.parse_args()
+    if options.where:
+        _print_where(options.where)
+        return 0
     costs = measure_all()
     if options.write:
         _write(costs)
