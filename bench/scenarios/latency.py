@@ -1,0 +1,82 @@
+"""How long a record takes: to its acknowledgement, and to a consumer at the end of the log.
+
+Senders keep a pace of their own, and a latency counts from when its record was meant to be sent:
+whatever makes the sender wait is counted for all records that should have been under way meanwhile
+(coordinated omission). Producer and consumer are processes of their own, through librdkafka.
+
+- `low rate`: a hundred records a second, each sent alone and at once (no linger): what one record
+  costs when nothing else is under way.
+- `steady 5 MB/s`: acks=all, batches as they come within 2 ms, tiered and untiered next to each
+  other. The tiered topic has segments of 4 MiB, so that copying goes on all the time; KIP-405's
+  authors found 1.19 times the latency with tiering.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..clients.client_process import run_client, start_client
+from ..clients.steady import SteadyLoad
+from ..recorder import Recorder
+from ..scenario import Case, Plan, Scale, Scenario
+from ..target import MeasurementError, RunningTarget, Target
+
+_LOW = "low rate, end to end"
+_STEADY = "steady 5 MB/s, acks=all"
+_SEGMENT_BYTES = 4 << 20
+_SECONDS = {Scale.SMOKE: 1.0, Scale.SMALL: 4.0, Scale.FULL: 20.0}
+_TAIL_PATIENCE_S = 60.0
+
+
+def _load(case: Case, scale: Scale) -> SteadyLoad:
+    seconds = _SECONDS[scale]
+    if case.name == _LOW:
+        return SteadyLoad(100, 100, seconds, 1.0, linger_ms=0)
+    return SteadyLoad(5_000, 1_000, seconds, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """One run is one steady load into a new topic, with a consumer at its end."""
+
+    name: str = "latency"
+    summary: str = "acknowledgement and end to end: a low rate, and a steady 5 MB/s"
+
+    def cases(self, scale: Scale) -> Sequence[Case]:
+        return (Case(_LOW), Case(_STEADY), Case(_STEADY, tiered=True))
+
+    def plan(self, scale: Scale) -> Plan:
+        if scale is Scale.SMOKE:
+            return Plan(0, 1, "scenario", 3)
+        return Plan(1, 2, "scenario", 18) if scale is Scale.SMALL else Plan(1, 5, "scenario", 130)
+
+    def refuses(self, case: Case, target: Target) -> str | None:
+        if case.tiered and "tier" not in target.capabilities:
+            return f"{target.name} has no remote tier"
+        return None
+
+    def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        from ..clients.admin import create_topic, delete_topic
+
+        load = _load(case, scale)
+        topic = "steady"
+        config = target.topic_config(case.tiered)
+        create_topic(target.bootstrap, topic, {**config, **_small_segments(config)})
+        order = ("--bootstrap", target.bootstrap, "--topic", topic, *load.arguments())
+        with start_client("tail_consumer", *order) as tail:
+            with recorder.usage(target, nbytes=load.records * load.record_bytes):
+                acknowledged = run_client("steady_load", *order)
+                read = tail.result(_TAIL_PATIENCE_S)
+        acknowledged.record_into(recorder.histogram("produce"))
+        read.record_into(recorder.histogram("end_to_end"))
+        recorder.figure("sender_behind_ms", acknowledged.figures["sender_behind_ms"])
+        if case.tiered and not target.bytes_in_tier(topic):
+            raise MeasurementError("nothing was copied to the tier meanwhile")
+        delete_topic(target.bootstrap, topic)
+
+
+def _small_segments(config: dict[str, str]) -> dict[str, str]:
+    """For brokers that take a topic's settings at all."""
+    return {"segment.bytes": str(_SEGMENT_BYTES)} if config else {}
+
+
+SCENARIO: Scenario = Latency()

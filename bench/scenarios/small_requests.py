@@ -1,0 +1,84 @@
+"""What a request costs: one record a request, and fetches that find nothing.
+
+Small requests show the broker's own work, which large batches hide. A bare socket sends them, so
+that no client is the limit (`clients/raw_requests.py`); the figure to look at is how many of them a
+second of the broker's CPU serves. With one in flight each request wakes the broker and each answer
+the client; with 64 the broker may take several at once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..clients.client_process import run_client
+from ..recorder import Recorder
+from ..scenario import Case, Plan, Scale, Scenario
+from ..target import MeasurementError, RunningTarget, Target
+
+_MANY = 64
+_REQUESTS = {Scale.SMOKE: 2_000, Scale.SMALL: 12_000, Scale.FULL: 60_000}
+"""With one in flight; with many, thrice as many in about the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One way of asking."""
+
+    kind: str
+    in_flight: int
+    acks: str = "all"
+
+
+_KINDS = {
+    "produce 1 record, one in flight": _Kind("produce", 1),
+    "produce 1 record, pipelined": _Kind("produce", _MANY),
+    "produce 1 record, acks=1, pipelined": _Kind("produce", _MANY, "1"),
+    "empty fetch, one in flight": _Kind("fetch", 1),
+    "empty fetch, pipelined": _Kind("fetch", _MANY),
+    "empty fetch in a session, one in flight": _Kind("session_fetch", 1),
+    "empty fetch in a session, pipelined": _Kind("session_fetch", _MANY),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRequests:
+    """One run is so many requests over one connection, to a topic of its own."""
+
+    name: str = "small_requests"
+    summary: str = "one record a request, empty fetches: requests per CPU second of the broker"
+
+    def cases(self, scale: Scale) -> Sequence[Case]:
+        if scale is Scale.FULL:
+            return [Case(name) for name in _KINDS]
+        return [Case(name) for name, kind in _KINDS.items() if kind.acks == "all"]
+
+    def plan(self, scale: Scale) -> Plan:
+        if scale is Scale.SMOKE:
+            return Plan(0, 1, "scenario", 1)
+        return Plan(2, 2, "scenario", 4) if scale is Scale.SMALL else Plan(3, 5, "scenario", 40)
+
+    def refuses(self, case: Case, target: Target) -> str | None:
+        return None
+
+    def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        from ..clients.admin import create_topic, delete_topic, end_offsets
+
+        kind = _KINDS[case.name]
+        requests = _REQUESTS[scale] * (1 if kind.in_flight == 1 else 3)
+        topic = "small"
+        create_topic(target.bootstrap, topic, target.topic_config(False))
+        used = target.usage()
+        if used is not None:
+            recorder.figure("broker_cpu_before_s", used.cpu_seconds)
+        order = (kind.kind, "--bootstrap", target.bootstrap, "--topic", topic)
+        load = ("--requests", str(requests), "--in-flight", str(kind.in_flight))
+        with recorder.usage(target, requests=requests):
+            result = run_client("raw_requests", *order, *load, "--acks", kind.acks)
+        recorder.figure("requests_per_s", requests / result.figures["seconds"])
+        # The client's first request tells it what an answer looks like.
+        expected = requests + 1 if kind.kind == "produce" else 0
+        if (ends := end_offsets(target.bootstrap, topic)) != [expected]:
+            raise MeasurementError(f"the log ends at {ends} after {expected} records")
+        delete_topic(target.bootstrap, topic)
+
+
+SCENARIO: Scenario = SmallRequests()

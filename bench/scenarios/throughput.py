@@ -1,0 +1,229 @@
+"""How much goes through: producing and consuming as fast as one client can.
+
+A case is a direction, a client and a shape of load: record size, partitions, how large batches may
+get, codec, acks. At `full` they are the whole matrix; at `small` the shapes in which brokers differ
+most. MB/s count the records' values, and the client is a part of them; the broker's CPU seconds a
+gigabyte are what hardly depends on it.
+
+All cases share a broker, and pass after pass goes over all of them. The passes that do not count
+are the broker's warm-up: a JVM goes on compiling for some gigabytes, and its CPU a gigabyte falls
+by half and more meanwhile, while ours stays. `broker_cpu_before_s` tells how much the broker had
+done before a run, so that a reader can judge that. Java's clients warm themselves up within each
+run (`clients/java_perf.py`).
+
+What is consumed was produced before, through librdkafka, into a topic that stays for all passes (at
+`full` there would be too many of them): the page cache is warm. What comes from the tier is another
+scenario's affair (`copying.py`).
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from ..clients.client_process import run_client
+from ..clients.load import Load
+from ..recorder import Recorder
+from ..scenario import Case, Plan, Scale, Scenario
+from ..target import RunningTarget, Target
+
+PRODUCE = "produce"
+CONSUME = "consume"
+LIBRDKAFKA = "librdkafka"
+JAVA = "Java"
+OWN = "own client"
+_MODULES = {LIBRDKAFKA: "librdkafka_load", JAVA: "java_perf", OWN: "own_load"}
+
+_KIB = 1024
+_CODECS = ("gzip", "snappy", "lz4", "zstd")
+_MEGABYTES = {
+    (Scale.SMOKE, LIBRDKAFKA): 20,
+    (Scale.SMALL, LIBRDKAFKA): 200,
+    (Scale.FULL, LIBRDKAFKA): 400,
+    (Scale.SMOKE, JAVA): 60,
+    (Scale.SMALL, JAVA): 300,
+    (Scale.FULL, JAVA): 500,
+    (Scale.SMOKE, OWN): 5,
+    (Scale.SMALL, OWN): 20,
+    (Scale.FULL, OWN): 50,
+}
+"""Of values in one run. The client in Python does less in the same time."""
+
+_RECORDS_MAX = {LIBRDKAFKA: 1_500_000, JAVA: 2_000_000, OWN: 100_000}
+"""Small records cost clients more than brokers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One direction of one client's load."""
+
+    direction: str
+    client: str = LIBRDKAFKA
+    record_bytes: int = _KIB
+    partitions: int = 1
+    batch_bytes: int = 16 * _KIB
+    codec: str = "none"
+    acks: str = "all"
+    tiered: bool = False
+
+    @property
+    def case(self) -> Case:
+        """Its name says all of it, but what is usual."""
+        parts = [
+            f"{self.direction} {self.client}",
+            f"{_size(self.record_bytes)} records",
+            "1 partition" if self.partitions == 1 else f"{self.partitions} partitions",
+            f"{_size(self.batch_bytes)} batches",
+        ]
+        parts += [self.codec] if self.codec != "none" else []
+        parts += [f"acks={self.acks}"] if self.acks != "all" else []
+        return Case(", ".join(parts), self.tiered)
+
+    def load(self, scale: Scale) -> Load:
+        """So much of it as the scale asks for."""
+        nbytes = _MEGABYTES[scale, self.client] * 1_000_000
+        return Load(
+            records=min(nbytes // self.record_bytes, _RECORDS_MAX[self.client]),
+            record_bytes=self.record_bytes,
+            partitions=self.partitions,
+            batch_bytes=self.batch_bytes,
+            codec=self.codec,
+            acks=self.acks,
+        )
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes // _KIB} KiB" if nbytes % _KIB == 0 else f"{nbytes} B"
+
+
+def _smoke() -> Iterator[Shape]:
+    yield Shape(PRODUCE)
+    yield Shape(CONSUME)
+
+
+def _small() -> Iterator[Shape]:
+    for batch_kib in (2, 16, 128):
+        yield Shape(PRODUCE, batch_bytes=batch_kib * _KIB)
+    yield Shape(PRODUCE, batch_bytes=128 * _KIB, tiered=True)
+    yield Shape(PRODUCE, record_bytes=100, partitions=6, batch_bytes=64 * _KIB, codec="lz4")
+    yield Shape(PRODUCE, record_bytes=10 * _KIB, partitions=6, batch_bytes=512 * _KIB, acks="1")
+    yield Shape(PRODUCE, partitions=100)
+    yield Shape(PRODUCE, JAVA)
+    yield Shape(PRODUCE, JAVA, partitions=6, batch_bytes=128 * _KIB, codec="zstd")
+    for batch_kib in (16, 128):
+        yield Shape(CONSUME, batch_bytes=batch_kib * _KIB)
+    yield Shape(CONSUME, record_bytes=100, partitions=6, batch_bytes=64 * _KIB, codec="lz4")
+    yield Shape(CONSUME, JAVA, batch_bytes=128 * _KIB)
+    yield Shape(PRODUCE, OWN)
+    yield Shape(CONSUME, OWN)
+
+
+def _full() -> Iterator[Shape]:
+    for direction in (PRODUCE, CONSUME):
+        yield from _matrix(direction)
+        for batch_kib in (16, 128):
+            for codec in _CODECS:
+                yield Shape(direction, partitions=6, batch_bytes=batch_kib * _KIB, codec=codec)
+        for codec in _CODECS:
+            yield Shape(direction, JAVA, partitions=6, batch_bytes=128 * _KIB, codec=codec)
+        yield Shape(direction, OWN)
+    for batch_kib in (16, 128):
+        for client in (LIBRDKAFKA, JAVA):
+            yield Shape(PRODUCE, client, batch_bytes=batch_kib * _KIB, acks="1")
+        yield Shape(PRODUCE, batch_bytes=batch_kib * _KIB, tiered=True)
+
+
+def _matrix(direction: str) -> Iterator[Shape]:
+    """Record sizes, partitions and batches, where a batch has room for a record."""
+    for record_bytes in (100, _KIB, 10 * _KIB):
+        batches = [kib * _KIB for kib in (2, 16, 128, 512) if kib * _KIB >= record_bytes]
+        for partitions, batch_bytes in product((1, 6, 100), batches):
+            yield Shape(direction, LIBRDKAFKA, record_bytes, partitions, batch_bytes)
+        for batch_kib in (16, 128, 512):
+            yield Shape(direction, JAVA, record_bytes, 6, batch_kib * _KIB)
+
+
+_SHAPES = {Scale.SMOKE: _smoke, Scale.SMALL: _small, Scale.FULL: _full}
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """One run produces a case's records into a new topic, or reads those that are there."""
+
+    name: str = "throughput"
+    summary: str = "produce and consume: MB/s and the broker's CPU seconds a gigabyte"
+
+    def cases(self, scale: Scale) -> Sequence[Case]:
+        return [shape.case for shape in _SHAPES[scale]()]
+
+    def plan(self, scale: Scale) -> Plan:
+        if scale is Scale.SMOKE:
+            return Plan(0, 1, "scenario", 2)
+        if scale is Scale.SMALL:
+            return Plan(1, 2, "scenario", 7)
+        return Plan(1, 2, "scenario", 8)
+
+    def refuses(self, case: Case, target: Target) -> str | None:
+        if case.tiered and "tier" not in target.capabilities:
+            return f"{target.name} has no remote tier"
+        return None
+
+    def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        from ..clients.admin import delete_topic
+
+        shape = next(shape for shape in _SHAPES[scale]() if shape.case == case)
+        load = shape.load(scale)
+        if shape.direction == PRODUCE:
+            _produce(shape, load, target, recorder)
+        else:
+            _consume(shape, load, target, recorder)
+            if scale is Scale.FULL:
+                # All of them together would push each other out of the page cache.
+                delete_topic(target.bootstrap, _kept_topic(load))
+
+
+def _kept_topic(load: Load) -> str:
+    return f"{load.records}-{load.record_bytes}-{load.partitions}-{load.batch_bytes}-{load.codec}"
+
+
+def _produce(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
+    from ..clients.admin import create_topic, delete_topic
+
+    topic = "produced"
+    config = target.topic_config(shape.tiered)
+    create_topic(target.bootstrap, topic, config, partitions=load.partitions)
+    _run(shape, load, target, topic, recorder)
+    delete_topic(target.bootstrap, topic)
+
+
+def _consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
+    from ..clients.admin import create_topic, delete_topic, holds, led_partitions
+
+    topic = _kept_topic(load)
+    if not holds(target.bootstrap, topic, load.records, load.partitions):
+        if led_partitions(target.bootstrap, topic):
+            # A run before this one failed half-way.
+            delete_topic(target.bootstrap, topic)
+        config = target.topic_config(shape.tiered)
+        create_topic(target.bootstrap, topic, config, partitions=load.partitions)
+        filling = ("produce", "--bootstrap", target.bootstrap, "--topic", topic)
+        run_client("librdkafka_load", *filling, *load.arguments())
+    _run(shape, load, target, topic, recorder)
+
+
+def _run(shape: Shape, load: Load, target: RunningTarget, topic: str, recorder: Recorder) -> None:
+    """The client, and what it and the broker use for it."""
+    # What the run before left to be written would be written now, on this one's account.
+    os.sync()
+    used = target.usage()
+    if used is not None:
+        recorder.figure("broker_cpu_before_s", used.cpu_seconds)
+    order = (shape.direction, "--bootstrap", target.bootstrap, "--topic", topic)
+    with recorder.usage(target, nbytes=load.total_bytes):
+        result = run_client(_MODULES[shape.client], *order, *load.arguments())
+    seconds = result.figures["seconds"]
+    recorder.figure("mb_per_s", load.total_bytes / seconds / 1e6)
+    recorder.figure("records_per_s", load.records / seconds)
+
+
+SCENARIO: Scenario = Throughput()
