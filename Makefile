@@ -111,7 +111,7 @@ baseline: setup-test
 
 .PHONY: bench
 bench: setup-test
-	$(BIN)/python -m tierlog.bench $(BENCH_ARGS)
+	$(BIN)/tierlog-bench run $(BENCH_ARGS)
 
 .PHONY: clean
 clean:

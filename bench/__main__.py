@@ -1,80 +1,130 @@
-"""`python -m tierlog.bench`: tierlog and Apache Kafka measured side by side, in one run.
+"""`tierlog-bench`, or `python -m tierlog.bench`: what it answers and how it ends.
 
-Needs Java 17 and Maven (Kafka comes from Maven Central, once), and confluent-kafka from PyPI.
+Exit codes: 0 when every run counted; 1 when one failed; 2 when the order cannot be carried out,
+with a sentence that says what to do; 130 and 143 when interrupted or terminated, after every broker
+that was started has ended and with what was measured kept.
 """
 
-import argparse
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
+from typing import NoReturn
 
-from .kafka_peer import KafkaUnavailableError
+from ..clients.errors import KafkaError
+from ..tiering.remote_url import RemoteUrl
+from .command_line import WrongOptionError, build_parser, default_targets, parse_options
+from .figures import ResultsError
+from .progress import duration
+from .scenario import Scale
+from .scenarios.catalogue import SCENARIOS, UnknownScenarioError, scenarios_named
+from .target import TargetUnavailableError
+from .targets.named import target_named
 
-
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tierlog.bench", description=__doc__)
-    commands = parser.add_subparsers(dest="command", metavar="startup|throughput|tiering")
-    startup = commands.add_parser("startup", help="CPU, time and memory to the first answer")
-    startup.add_argument("--rounds", type=int, default=5, help="starts of each broker (default 5)")
-    throughput = commands.add_parser("throughput", help="produce and consume with librdkafka")
-    throughput.add_argument(
-        "--megabytes", type=int, default=500, help="payload of one round (default 500)"
-    )
-    throughput.add_argument(
-        "--rounds", type=int, default=3, help="counted rounds, after those to warm up (default 3)"
-    )
-    throughput.add_argument(
-        "--warm-up", type=int, default=1, help="rounds before the counted ones (default 1)"
-    )
-    tiering = commands.add_parser("tiering", help="what copying to and reading from a tier costs")
-    tiering.add_argument(
-        "--megabytes", type=int, default=200, help="payload of one round (default 200)"
-    )
-    tiering.add_argument("--rounds", type=int, default=3, help="counted rounds (default 3)")
-    tiering.add_argument("--warm-up", type=int, default=1, help="rounds before those (default 1)")
-    tiering.add_argument(
-        "--seconds", type=float, default=10, help="how long each steady load lasts (default 10)"
-    )
-    tiering.add_argument(
-        "--records-per-second", type=int, default=15_000, help="its rate (default 15000)"
-    )
-    return parser
+_EXTRA = frozenset({"confluent_kafka", "hdrh", "jinja2", "matplotlib", "moto", "rich"})
+_SENTENCES = (
+    ResultsError,
+    TargetUnavailableError,
+    UnknownScenarioError,
+    WrongOptionError,
+)
+_CANNOT = 2
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # Asked to stop, it still stops the brokers that it started.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
-    parser = build_parser()
-    options = parser.parse_args(arguments)
+    # Asked to end, it still ends the brokers that it started.
+    signal.signal(signal.SIGTERM, _terminate)
+    options = build_parser().parse_args(arguments)
     try:
-        if options.command in (None, "startup"):
-            from . import startup
+        return _carry_out(options)
+    except _SENTENCES as error:
+        return _cannot(str(error))
+    except KafkaError as error:
+        return _cannot(error.message)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        return _cannot(f"{error.name} is not installed; get it with: pip install 'tierlog[bench]'")
+    except KeyboardInterrupt:
+        print("tierlog-bench: interrupted; every broker is ended", file=sys.stderr)
+        return _INTERRUPTED
 
-            startup.run(rounds=getattr(options, "rounds", 5))
-        if options.command in (None, "throughput"):
-            from . import throughput
 
-            throughput.run(
-                megabytes=getattr(options, "megabytes", 500),
-                rounds=getattr(options, "rounds", 3),
-                warm_up=getattr(options, "warm_up", 1),
-            )
-        if options.command == "tiering":
-            from . import tiering
+def _terminate(number: int, _frame: object) -> NoReturn:
+    # Once: a second one must not cut short what the first one set going.
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
-            tiering.run(
-                tiering.Scale(
-                    megabytes=options.megabytes,
-                    rounds=options.rounds,
-                    warm_up=options.warm_up,
-                    seconds=options.seconds,
-                    records_per_second=options.records_per_second,
-                )
-            )
-    except KafkaUnavailableError as error:
-        print(f"tierlog.bench: {error}", file=sys.stderr)
-        return 1
+
+def _cannot(sentence: str) -> int:
+    print(f"tierlog-bench: {sentence}", file=sys.stderr)
+    return _CANNOT
+
+
+def _carry_out(options: Namespace) -> int:
+    if options.command == "list":
+        return _list(options.scale)
+    if options.command == "run":
+        return _run(options)
+    if options.command == "compare":
+        from .reporting.comparison import compare
+
+        print(compare(options.before, options.after))
+        return 0
+    return _report(options)
+
+
+def _report(options: Namespace) -> int:
+    from .reporting.price_list import PriceListError
+    from .reporting.report import write_report
+
+    try:
+        print(write_report(options.directory, options.prices))
+    except PriceListError as error:
+        return _cannot(str(error))
     return 0
+
+
+def _list(scale: Scale) -> int:
+    width = max(len(scenario.name) for scenario in SCENARIOS)
+    total = 0.0
+    for scenario in SCENARIOS:
+        cases = scenario.cases(scale)
+        seconds = scenario.plan(scale).expected_seconds * len(cases)
+        total += seconds
+        print(f"{scenario.name:{width}}  {scenario.summary}")
+        print(f"{'':{width}}  {len(cases)} cases, {duration(seconds)} at each target")
+    print(f"\nall of them at scale {scale}: {duration(total)} at each target")
+    return 0
+
+
+def _run(options: Namespace) -> int:
+    scenarios = scenarios_named(options.scenarios)
+    tier_options = parse_options(options.tier_options)
+    if options.tier is not None:
+        RemoteUrl(options.tier)
+    elif tier_options:
+        raise WrongOptionError(
+            "--tier-option is for the file system of --tier, and there is no --tier."
+        )
+    names = dict.fromkeys(options.targets or default_targets(options.scale))
+    targets = [target_named(name, tier_options) for name in names]
+    # Needs the extra: better told now than after a quarter of an hour.
+    from .reporting.report import write_report
+    from .session import Order, run
+
+    return run(
+        Order(
+            scenarios,
+            targets,
+            options.scale,
+            options.tier,
+            options.out,
+            options.scratch,
+            write_report,
+        )
+    )
 
 
 if __name__ == "__main__":

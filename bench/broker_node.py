@@ -36,6 +36,10 @@ class BrokerNode:
         """Whether its process was started and runs."""
         return self._process is not None and self._process.poll() is None
 
+    def has_died(self) -> bool:
+        """Whether its process was started and ended by itself, neither stopped nor killed by us."""
+        return self._process is not None and self._process.poll() is not None
+
     @property
     def output(self) -> str:
         """All that the broker has printed or logged so far."""

@@ -4,6 +4,7 @@ What it wrote into somebody's object store is removed again when it is discarded
 """
 
 import asyncio
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,9 +49,15 @@ class TierlogTarget:
             for name, value in stated.items()
             if name.startswith(_PREFIX)
         }
-        tier_of_it = Tier(remote_url(own))
+        place = Tier(remote_url(own))
         node = TierlogNode(directory, properties=stated)
-        return OneNode(self.name, directory, node, tier_of_it.bytes_of, tier_of_it.remove)
+        # A scenario that names a tier of its own looks after it.
+        remove = place.remove if own["url"] == tier else _keep
+        return OneNode(self.name, directory, node, place.bytes_of, remove)
+
+
+def _keep() -> None:
+    return
 
 
 def _none(_topic: str) -> int:
@@ -63,11 +70,17 @@ class Tier:
 
     location: RemoteUrl
 
+    @property
+    def folder(self) -> Path | None:
+        """Where it is on this machine; None if it is elsewhere."""
+        if self.location.protocol != "file":
+            return None
+        return Path(url2pathname(urlsplit(self.location.url).path))
+
     def bytes_of(self, topic: str) -> int:
         """How much of the topic's log lies there."""
-        if self.location.protocol == "file":
-            folder = Path(url2pathname(urlsplit(self.location.url).path))
-            return size_of(logs_of_topic(folder, topic))
+        if self.folder is not None:
+            return size_of(logs_of_topic(self.folder, topic))
         return asyncio.run(self._bytes_of(topic))
 
     async def _bytes_of(self, topic: str) -> int:
@@ -80,8 +93,10 @@ class Tier:
         return total
 
     def remove(self) -> None:
-        """Remove all that is there; a folder of this machine goes with the broker's own."""
-        if self.location.protocol != "file":
+        """Remove all that is there."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        else:
             asyncio.run(self._remove())
 
     async def _remove(self) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tierlog.bench.broker_node import BrokerNode
+from tierlog.bench.probe import NotUpError
 from tierlog.bench.process_usage import Usage
 from tierlog.bench.target import Capability
 
@@ -22,9 +23,12 @@ class FakeRunning:
     stops: int = 0
     alive: bool = False
     discarded: bool = False
+    stillborn: bool = False
     node: BrokerNode | None = None
 
     def start(self) -> float:
+        if self.stillborn:
+            raise NotUpError("No Metadata answer.")
         self.starts += 1
         self.alive = True
         return 0.25
@@ -65,6 +69,7 @@ class FakeTarget:
 
     name: str = "fake"
     capabilities: frozenset[Capability] = frozenset({"start", "tier"})
+    stillborn: bool = False
     prepared: list[FakeRunning] = field(default_factory=list[FakeRunning])
 
     def check(self) -> None:
@@ -77,5 +82,6 @@ class FakeTarget:
         self, directory: Path, properties: Mapping[str, str], tier: str | None
     ) -> FakeRunning:
         running = FakeRunning(self.name, directory, properties=dict(properties), tier=tier)
+        running.stillborn = self.stillborn
         self.prepared.append(running)
         return running

@@ -1,0 +1,131 @@
+"""The command line of `tierlog-bench`: what can be said, and what the help says."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from .scenario import Scale
+from .targets.named import NAMES
+
+
+class WrongOptionError(Exception):
+    """What was said cannot be meant; the sentence says why."""
+
+
+_DESCRIPTION = """\
+Measure Kafka-compatible brokers side by side, with a remote tier and without one.
+
+Brokers are started by the harness (tierlog, and Apache Kafka, which it fetches), take
+turns within one run, and are measured with the same clients. What comes out is a folder
+with every figure, the raw latency histograms and a report.
+"""
+
+_EXAMPLES = """\
+examples:
+  tierlog-bench run --scale smoke                   does everything work here? (a minute or two)
+  tierlog-bench run                                 all scenarios, tierlog beside Kafka (15 min)
+  tierlog-bench run throughput --target tierlog     one scenario, one broker
+  tierlog-bench run latency --target tierlog --target broker.example:9092
+  tierlog-bench run kip405_catch_up --tier s3://bucket/bench --tier-option key=...
+  tierlog-bench report bench-results/2026-11-22T04-31-07
+  tierlog-bench compare before/ after/
+"""
+
+_SCALES = "smoke: does it work; small: a quarter of an hour; full: an hour and a half"
+
+
+def default_targets(scale: Scale) -> tuple[str, ...]:
+    """What is measured where the user names nothing: a smoke run needs no Java."""
+    return ("tierlog",) if scale is Scale.SMOKE else ("tierlog", "kafka")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tierlog-bench",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_run(commands.add_parser("run", help="measure, and write a report"))
+    report = commands.add_parser("report", help="write the report of a results folder anew")
+    report.add_argument("directory", metavar="DIR", type=Path, help="what `run` has written")
+    report.add_argument(
+        "--prices",
+        metavar="FILE",
+        type=Path,
+        help="what an object store's requests and bytes cost (docs/benchmarks.md), TOML",
+    )
+    compare = commands.add_parser("compare", help="two results folders, figure by figure")
+    compare.add_argument("before", metavar="A", type=Path, help="results folder before a change")
+    compare.add_argument("after", metavar="B", type=Path, help="results folder after it")
+    listed = commands.add_parser("list", help="the scenarios, and how long each takes")
+    _add_scale(listed)
+    return parser
+
+
+def _add_scale(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--scale",
+        type=Scale,
+        choices=list(Scale),
+        default=Scale.SMALL,
+        help=f"{_SCALES} (default: small)",
+    )
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    named = "; ".join(f"{name}: {what}" for name, what in NAMES.items())
+    parser.add_argument(
+        "scenarios",
+        metavar="SCENARIO",
+        nargs="*",
+        help="which scenarios; all of them if none is named (`tierlog-bench list` shows them)",
+    )
+    parser.add_argument(
+        "--target",
+        dest="targets",
+        metavar="TARGET",
+        action="append",
+        help=f"what to measure, once for each target. {named}. "
+        "Default: tierlog and kafka; at smoke scale tierlog alone",
+    )
+    parser.add_argument(
+        "--tier",
+        metavar="URL",
+        help="remote tier of tierlog, any fsspec URL such as s3://bucket/prefix; what is written "
+        "there is removed at the end. Default: a folder beside the broker's data",
+    )
+    parser.add_argument(
+        "--tier-option",
+        dest="tier_options",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an option of that file system, such as endpoint_url=http://127.0.0.1:9000",
+    )
+    _add_scale(parser)
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="folder for the results. Default: bench-results/<date and time>",
+    )
+    parser.add_argument(
+        "--scratch",
+        metavar="DIR",
+        type=Path,
+        help="where the brokers keep their data meanwhile; a disk, with some gigabytes free. "
+        "Default: $TMPDIR, or /tmp",
+    )
+
+
+def parse_options(pairs: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE by name. Raises WrongOptionError for what has no `=`."""
+    options: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise WrongOptionError(f"--tier-option {pair!r} is not NAME=VALUE.")
+        options[name] = value
+    return options

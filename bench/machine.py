@@ -1,0 +1,95 @@
+"""What the figures were measured on: the machine, the versions of all that took part, the commit.
+
+A figure without its machine says nothing. What cannot be found out is left out, not guessed.
+"""
+
+import os
+import platform
+import re
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_CLIENTS = ("confluent-kafka", "hdrhistogram")
+
+
+def machine_facts(scratch: Path) -> dict[str, object]:
+    """Processor, cores that we may use, memory, kernel, and the file system of the brokers."""
+    load = os.getloadavg()[0]
+    return {
+        "cpu": _first_of(Path("/proc/cpuinfo"), r"model name\s*:\s*(.+)") or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(_memory_kib() / (1 << 20), 1),
+        "kernel": platform.release(),
+        "system": _first_of(Path("/etc/os-release"), r'PRETTY_NAME="?([^"\n]+)') or "Linux",
+        "scratch_filesystem": file_system_of(scratch, Path("/proc/self/mounts").read_text()),
+        "load_average_before": round(load, 2),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Python, and the clients of the harness as far as they are installed."""
+    found = {"python": platform.python_version()}
+    for name in _CLIENTS:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            # Said by its absence; whoever needs it says how to get it.
+            continue
+    if "confluent-kafka" in found:
+        from confluent_kafka import libversion
+
+        found["librdkafka"] = libversion()[0]
+    return found
+
+
+def commit() -> str | None:
+    """The commit of a clone, `-dirty` with changes of its own; None where this is no clone."""
+    if not (_PACKAGE / ".git").exists():
+        return None
+    named = _git("rev-parse", "--short=12", "HEAD")
+    if named is None:
+        return None
+    return named + ("-dirty" if _git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(_PACKAGE), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def _first_of(path: Path, pattern: str) -> str | None:
+    try:
+        found = re.search(pattern, path.read_text("utf-8", "replace"))
+    except OSError:
+        return None
+    return found[1].strip() if found else None
+
+
+def _memory_kib() -> int:
+    return int(_first_of(Path("/proc/meminfo"), r"MemTotal:\s*(\d+)") or 0)
+
+
+def file_system_of(path: Path, mounts: str) -> str:
+    """The kind of file system that holds the path, by the lines of /proc/self/mounts."""
+    resolved = path.resolve()
+    kinds: Mapping[int, str] = {
+        len(Path(fields[1]).parts): fields[2]
+        for fields in (line.split() for line in mounts.splitlines())
+        if resolved.is_relative_to(fields[1])
+    }
+    return kinds[max(kinds)] if kinds else "unknown"

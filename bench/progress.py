@@ -1,0 +1,111 @@
+"""What is going on, for whoever waits: a bar where Rich and a terminal are there, else lines.
+
+It goes to standard error; standard output is for results.
+"""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+
+class Progress(Protocol):
+    """Told by the runner."""
+
+    def begin(self, runs: int, expected_seconds: float) -> None: ...
+
+    def run_begins(self, what: str) -> None: ...
+
+    def run_ends(self, what: str, expected_seconds: float) -> None:
+        """Also where the run was left out; `expected_seconds` was its share of the whole."""
+        ...
+
+    def tell(self, sentence: str) -> None:
+        """Something that the user should see now, and still see later."""
+        ...
+
+    def end(self) -> None: ...
+
+
+def duration(seconds: float) -> str:
+    """In the words of whoever waits: `about 40 s`, `about 13 min`."""
+    if seconds < 100:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {round(seconds / 60)} min"
+
+
+class LinesOfProgress:
+    """One line a run, when it has ended."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._runs = 0
+        self._done = 0
+        self._began = 0.0
+
+    def begin(self, runs: int, expected_seconds: float) -> None:
+        self._runs = runs
+
+    def run_begins(self, what: str) -> None:
+        self._began = time.monotonic()
+
+    def run_ends(self, what: str, expected_seconds: float) -> None:
+        self._done += 1
+        took = time.monotonic() - self._began
+        width = len(str(self._runs))
+        self.tell(f"[{self._done:{width}}/{self._runs}] {what}: {took:.1f} s")
+
+    def tell(self, sentence: str) -> None:
+        print(sentence, file=self._stream, flush=True)
+
+    def end(self) -> None:
+        """The last line stands."""
+
+
+class BarOfProgress:
+    """A bar that advances by expected time, with the run under way beside it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress as RichBar, TextColumn, TimeElapsedColumn
+
+        self._bar: RichBar = RichBar(
+            TextColumn("{task.percentage:>3.0f} %"),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task: TaskID | None = None
+
+    def begin(self, runs: int, expected_seconds: float) -> None:
+        self._task = self._bar.add_task("", total=max(expected_seconds, 0.001))
+        self._bar.start()
+
+    def run_begins(self, what: str) -> None:
+        if self._task is not None:
+            self._bar.update(self._task, description=what)
+
+    def run_ends(self, what: str, expected_seconds: float) -> None:
+        if self._task is not None:
+            self._bar.advance(self._task, expected_seconds)
+
+    def tell(self, sentence: str) -> None:
+        self._bar.console.print(sentence, markup=False, highlight=False)
+
+    def end(self) -> None:
+        self._bar.stop()
+
+
+def progress_for(stream: TextIO = sys.stderr) -> Progress:
+    """A bar if it can be drawn there."""
+    if stream.isatty():
+        try:
+            return BarOfProgress()
+        except ModuleNotFoundError:
+            # Rich comes with the extra `bench`; lines say the same.
+            return LinesOfProgress(stream)
+    return LinesOfProgress(stream)

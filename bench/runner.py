@@ -1,0 +1,225 @@
+"""Runs scenarios: starts brokers, lets them take turns, and decides which runs count.
+
+Brokers of one group are up together, and each round goes through all of them before the next
+begins, tiered and untiered next to each other, so that a noisy minute hits all alike. Rounds to
+warm up come first; they are not counted.
+
+A run counts if the scenario found nothing wrong and every broker is the process that it was. A run
+that does not count is told at once, has a line in failures.jsonl with the reason and its broker's
+last words in logs/, and gives no figure. A broker that died is replaced by a new one, which is
+warmed up again; a case that failed twice at one target is not tried there again.
+
+Whatever ends the runner, an interrupt included, every broker that it started is ended, and what was
+measured until then is on disk.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from .figures import Failure, ResultsWriter, RunKey
+from .progress import Progress
+from .recorder import Recorder
+from .scenario import Case, Scale
+from .schedule import Part, side_by_side
+from .target import RunningTarget, Target
+
+_FAILURES_BEFORE_GIVING_UP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all runs have in common. `tier` is a URL; None: a folder beside each broker's data."""
+
+    scale: Scale
+    scratch: Path
+    tier: str | None = None
+
+
+class Runner:
+    """Measures parts of a schedule into one results folder."""
+
+    def __init__(self, writer: ResultsWriter, progress: Progress, settings: Settings) -> None:
+        self._writer = writer
+        self._progress = progress
+        self._settings = settings
+        self._prepared = 0
+        self.counted = 0
+        """Runs that gave figures."""
+        self.failures: list[Failure] = []
+
+    def run(self, parts: Sequence[Part]) -> None:
+        """All of them, in order."""
+        expected = sum(part.expected_seconds for part in parts)
+        self._progress.begin(sum(part.runs for part in parts), expected)
+        try:
+            for part in parts:
+                for cases in part.groups():
+                    _Group(self, part, cases).run()
+        finally:
+            self._progress.end()
+
+    def prepare(self, part: Part, target: Target, tiered: bool) -> RunningTarget:
+        """A broker on a new folder, not yet started."""
+        self._prepared += 1
+        folder = f"{self._prepared:03}-{target.name.replace(':', '-')}"
+        directory = self._settings.scratch / folder
+        tier = None
+        if tiered:
+            given = self._settings.tier
+            tier = f"{given.rstrip('/')}/{folder}" if given else (directory / "remote").as_uri()
+        return target.prepare(directory, part.plan.properties, tier)
+
+    def measure(self, part: Part, case: Case, running: RunningTarget, run: int) -> bool:
+        """One run. Writes its figures, or why it has none; whether it counts."""
+        key = RunKey(part.scenario.name, case.name, running.name, case.tiered, run)
+        recorder = Recorder(key)
+        # What the run before left to be written would be written now, on this one's account.
+        os.sync()
+        before = running.pids() if part.plan.fresh_broker != "run" else None
+        try:
+            part.scenario.measure(case, running, recorder, self._settings.scale)
+            reason = _what_became_of(running, before)
+            figures = recorder.figures() if reason is None else []
+        except Exception as error:
+            reason = _what_became_of(running, before)
+            reason = f"{reason} {_sentence(error)}" if reason else _sentence(error)
+            figures = []
+        if reason is not None:
+            self.fail(key, reason, _last_words(running))
+            return False
+        if run > 0:
+            self._writer.write_run(key, figures, recorder.histograms())
+            self.counted += 1
+        return True
+
+    def fail(self, key: RunKey, reason: str, log: str = "") -> None:
+        """Keep that a run does not count."""
+        failure = Failure(*key, reason=reason)
+        self._writer.write_failure(failure, log)
+        self.failures.append(failure)
+        self._progress.tell(f"FAILED {_name(key)}: {reason}")
+
+    def end(self, target: Target, running: RunningTarget) -> None:
+        """End a broker and delete what it kept; nobody starts it again, so it need not end well."""
+        if "start" in target.capabilities:
+            running.kill()
+        try:
+            running.discard()
+        except Exception as error:
+            self._progress.tell(f"what {target.name} kept could not be deleted: {_sentence(error)}")
+
+    def run_begins(self, key: RunKey) -> None:
+        self._progress.run_begins(_name(key))
+
+    def run_ends(self, key: RunKey, part: Part) -> None:
+        self._progress.run_ends(_name(key), part.seconds_a_run)
+
+
+class _Group:
+    """The cases that meet the same brokers, at every target in turn."""
+
+    def __init__(self, runner: Runner, part: Part, cases: Sequence[Case]) -> None:
+        self._runner = runner
+        self._part = part
+        self._cases = cases
+        self._brokers: dict[str, RunningTarget] = {}
+        self._failed: dict[tuple[Case, str], int] = {}
+        self._targets = list({t.name: t for case in cases for t in part.accepted[case]}.values())
+
+    def run(self) -> None:
+        plan = self._part.plan
+        with ExitStack() as stack:
+            if plan.fresh_broker != "run":
+                for target in self._targets:
+                    self._start(target, stack)
+            for number in range(1 - plan.warm_up, plan.repeats + 1):
+                for forms in side_by_side(self._cases):
+                    for target in self._targets:
+                        for case in forms:
+                            if target in self._part.accepted[case]:
+                                self._turn(case, target, number, stack)
+
+    def _turn(self, case: Case, target: Target, number: int, stack: ExitStack) -> None:
+        """One run of one case at one target, unless that has failed too often."""
+        key = self._key(case, target, number)
+        self._runner.run_begins(key)
+        if self._failed.get((case, target.name), 0) < _FAILURES_BEFORE_GIVING_UP:
+            if self._part.plan.fresh_broker == "run":
+                counts = self._run_alone(case, target, number)
+            else:
+                counts = self._run_at_kept(case, target, number, stack)
+            if not counts:
+                self._failed[case, target.name] = self._failed.get((case, target.name), 0) + 1
+        self._runner.run_ends(key, self._part)
+
+    def _run_alone(self, case: Case, target: Target, number: int) -> bool:
+        """At a broker of its own, which the scenario starts."""
+        running = self._runner.prepare(self._part, target, case.tiered)
+        running.directory.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            stack.callback(self._runner.end, target, running)
+            return self._runner.measure(self._part, case, running, number)
+
+    def _run_at_kept(self, case: Case, target: Target, number: int, stack: ExitStack) -> bool:
+        """At the group's broker; one that has died is replaced first, and warmed up."""
+        if not self._brokers[target.name].is_alive():
+            if not self._start(target, stack):
+                return False
+            for warm_up in range(1 - self._part.plan.warm_up, min(1, number)):
+                if not self._runner.measure(self._part, case, self._brokers[target.name], warm_up):
+                    return False
+        return self._runner.measure(self._part, case, self._brokers[target.name], number)
+
+    def _start(self, target: Target, stack: ExitStack) -> bool:
+        """Start the group's broker of that target; one that does not start fails every case."""
+        tiered = any(case.tiered for case in self._cases if target in self._part.accepted[case])
+        running = self._runner.prepare(self._part, target, tiered)
+        self._brokers[target.name] = running
+        stack.callback(self._runner.end, target, running)
+        try:
+            running.start()
+        except Exception as error:
+            for case in self._cases:
+                if target in self._part.accepted[case]:
+                    self._failed[case, target.name] = _FAILURES_BEFORE_GIVING_UP
+                    reason = f"The broker did not start. {_sentence(error)}"
+                    self._runner.fail(self._key(case, target, 1), reason, _last_words(running))
+            return False
+        return True
+
+    def _key(self, case: Case, target: Target, number: int) -> RunKey:
+        return RunKey(self._part.scenario.name, case.name, target.name, case.tiered, number)
+
+
+def _what_became_of(running: RunningTarget, before: tuple[int, ...] | None) -> str | None:
+    """What is wrong with the broker after a run; `before` is None where the scenario starts it."""
+    if before is None:
+        died = running.node is not None and running.node.has_died()
+        return "The broker died." if died else None
+    if not running.is_alive():
+        return "The broker died."
+    return None if running.pids() == before else "The broker was started anew meanwhile."
+
+
+def _last_words(running: RunningTarget) -> str:
+    try:
+        return running.log_tail()
+    except FileNotFoundError:
+        # It never came to say anything.
+        return ""
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, on one line, with the kind of error where that is no error of ours."""
+    text = " / ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    ours = type(error).__module__.startswith(__package__ or "tierlog")
+    return text if ours and text else f"{type(error).__name__}: {text}"
+
+
+def _name(key: RunKey) -> str:
+    kind = ", tiered" if key.tiered else ""
+    number = f"run {key.run}" if key.run > 0 else "warming up"
+    return f"{key.scenario}, {key.case}, {key.target}{kind}, {number}"

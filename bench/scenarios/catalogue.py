@@ -1,0 +1,41 @@
+"""All scenarios, in the order in which they are run and reported."""
+
+import difflib
+from collections.abc import Sequence
+
+from ..scenario import Scenario
+from .connections import SCENARIO as CONNECTIONS
+from .copying import SCENARIO as COPYING
+from .idle import SCENARIO as IDLE
+from .kip405_catch_up import SCENARIO as KIP405_CATCH_UP
+from .kip405_normal import SCENARIO as KIP405_NORMAL
+from .partitions import SCENARIO as PARTITIONS
+from .recovery import SCENARIO as RECOVERY
+from .startup import SCENARIO as STARTUP
+
+SCENARIOS: tuple[Scenario, ...] = (
+    STARTUP,
+    IDLE,
+    CONNECTIONS,
+    PARTITIONS,
+    RECOVERY,
+    KIP405_NORMAL,
+    KIP405_CATCH_UP,
+    COPYING,
+)
+
+
+class UnknownScenarioError(Exception):
+    """No scenario is called that."""
+
+
+def scenarios_named(names: Sequence[str]) -> list[Scenario]:
+    """The scenarios of these names, in the catalogue's order; all of them where none is named."""
+    known = {scenario.name: scenario for scenario in SCENARIOS}
+    wanted = [name.replace("-", "_") for name in names]
+    for name in wanted:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else "`tierlog-bench list` shows them all."
+            raise UnknownScenarioError(f"There is no scenario {name!r}; {hint}")
+    return [scenario for scenario in SCENARIOS if not wanted or scenario.name in wanted]

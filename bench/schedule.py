@@ -1,0 +1,93 @@
+"""What will be measured where, decided before anything is started.
+
+A target may be unable to do what a case needs. That is no failure: the reason is told before the
+start and stands in the results.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .scenario import Case, Plan, Scale, Scenario
+from .target import Target
+
+
+class Refusal(NamedTuple):
+    """What is not measured, and why."""
+
+    scenario: str
+    case: str
+    target: str
+    tiered: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One scenario: its cases, and the targets that can do each."""
+
+    scenario: Scenario
+    plan: Plan
+    accepted: Mapping[Case, tuple[Target, ...]]
+    refused: tuple[Refusal, ...]
+
+    @property
+    def expected_seconds(self) -> float:
+        return self.plan.expected_seconds * sum(map(len, self.accepted.values()))
+
+    @property
+    def seconds_a_run(self) -> float:
+        return self.plan.expected_seconds / self.runs_a_case
+
+    @property
+    def runs_a_case(self) -> int:
+        return self.plan.warm_up + self.plan.repeats
+
+    @property
+    def runs(self) -> int:
+        return self.runs_a_case * sum(map(len, self.accepted.values()))
+
+    def groups(self) -> list[list[Case]]:
+        """The cases that meet the same brokers, in their order."""
+        cases = [case for case, targets in self.accepted.items() if targets]
+        if self.plan.fresh_broker == "scenario":
+            return [cases] if cases else []
+        return side_by_side(cases)
+
+
+def side_by_side(cases: Iterable[Case]) -> list[list[Case]]:
+    """A case's tiered and untiered form together, in the order in which names come first."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.name, []).append(case)
+    return list(groups.values())
+
+
+def schedule(scenarios: Iterable[Scenario], targets: Sequence[Target], scale: Scale) -> list[Part]:
+    """One part a scenario, in order; one in which nothing can be measured is there as well."""
+    return [_part(scenario, targets, scale) for scenario in scenarios]
+
+
+def _part(scenario: Scenario, targets: Sequence[Target], scale: Scale) -> Part:
+    plan = scenario.plan(scale)
+    accepted: dict[Case, tuple[Target, ...]] = {}
+    refused: list[Refusal] = []
+    for case in scenario.cases(scale):
+        able: list[Target] = []
+        for target in targets:
+            reason = _unable(plan, case, target) or scenario.refuses(case, target)
+            if reason is None:
+                able.append(target)
+            else:
+                named = (scenario.name, case.name, target.name, case.tiered)
+                refused.append(Refusal(*named, reason))
+        accepted[case] = tuple(able)
+    return Part(scenario, plan, accepted, tuple(refused))
+
+
+def _unable(plan: Plan, case: Case, target: Target) -> str | None:
+    if plan.fresh_broker == "run" and "start" not in target.capabilities:
+        return f"{target.name} is not started by the harness"
+    if case.tiered and "tier" not in target.capabilities:
+        return f"{target.name} has no remote tier"
+    return None

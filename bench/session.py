@@ -1,0 +1,138 @@
+"""One `tierlog-bench run` from its options to its report."""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..tiering.remote_url import RemoteUrl
+from .figures import Failure, ResultsWriter, read_results
+from .machine import commit, machine_facts, versions
+from .progress import Progress, duration, progress_for
+from .runner import Runner, Settings
+from .scenario import Scale, Scenario
+from .schedule import Part, schedule
+from .summary import summary
+from .target import Target, TargetUnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the user wants measured."""
+
+    scenarios: Sequence[Scenario]
+    targets: Sequence[Target]
+    scale: Scale
+    tier: str | None = None
+    out: Path | None = None
+    scratch: Path | None = None
+    write_report: Callable[[Path], Path] | None = None
+
+
+def run(order: Order, progress: Progress | None = None) -> int:
+    """Measure; the exit code: 0 if every run counted, 1 if one failed or nothing was measured.
+
+    Raises TargetUnavailableError and ResultsError before anything is started. An interrupt passes
+    through, after all brokers are ended and what was measured is written.
+    """
+    progress = progress or progress_for()
+    _check(order.targets, progress)
+    parts = schedule(order.scenarios, order.targets, order.scale)
+    out = order.out or Path("bench-results") / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}"
+    writer = ResultsWriter(out)
+    _announce(parts, order, out, progress)
+    with _scratch(order.scratch) as folder:
+        facts = _facts(order, parts, Path(folder))
+        writer.write_machine(facts)
+        runner = Runner(writer, progress, Settings(order.scale, Path(folder), order.tier))
+        began = time.monotonic()
+        facts["interrupted"] = True
+        try:
+            runner.run(parts)
+            facts["interrupted"] = False
+        finally:
+            facts["ended"] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            facts["seconds"] = round(time.monotonic() - began, 1)
+            writer.write_machine(facts)
+            _conclude(order, runner, out)
+    return 1 if runner.failures or not runner.counted else 0
+
+
+def _scratch(stated: Path | None) -> AbstractContextManager[str]:
+    if stated is not None:
+        stated.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix="tierlog-bench-", dir=stated)
+
+
+def _check(targets: Sequence[Target], progress: Progress) -> None:
+    for target in targets:
+        progress.tell(f"{target.name}: looking for what it needs")
+        try:
+            target.check()
+        except TargetUnavailableError as error:
+            raise TargetUnavailableError(f"target {target.name}: {error}") from error
+
+
+def _announce(parts: Sequence[Part], order: Order, out: Path, progress: Progress) -> None:
+    """What will be done and how long it takes, before anything is started."""
+    refused: dict[tuple[str, str], list[str]] = {}
+    for part in parts:
+        for each in part.refused:
+            refused.setdefault((each.scenario, each.reason), []).append(each.case)
+    for (scenario, reason), cases in refused.items():
+        progress.tell(f"left out: {scenario} ({len(cases)} cases): {reason}")
+    expected = sum(part.expected_seconds for part in parts)
+    runs = sum(part.runs for part in parts)
+    names = ", ".join(target.name for target in order.targets)
+    progress.tell(
+        f"{len(parts)} scenarios, {runs} runs at {names}: {duration(expected)}; results in {out}"
+    )
+
+
+def _facts(order: Order, parts: Sequence[Part], scratch: Path) -> dict[str, object]:
+    found = versions()
+    for target in order.targets:
+        found |= target.versions()
+    return {
+        "machine": machine_facts(scratch),
+        "versions": found,
+        "commit": commit(),
+        "options": {
+            "scenarios": [scenario.name for scenario in order.scenarios],
+            "targets": [target.name for target in order.targets],
+            "scale": str(order.scale),
+            # Without the user info that a URL may carry.
+            "tier": str(RemoteUrl(order.tier)) if order.tier else None,
+        },
+        "plans": {
+            part.scenario.name: {"warm_up": part.plan.warm_up, "repeats": part.plan.repeats}
+            for part in parts
+        },
+        "refused": [each._asdict() for part in parts for each in part.refused],
+        "started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "ended": None,
+        "seconds": None,
+        "interrupted": False,
+    }
+
+
+def _conclude(order: Order, runner: Runner, out: Path) -> None:
+    """The medians on standard output, what failed on standard error, and the report's place."""
+    results = read_results(out)
+    print(summary(results.figures), flush=True)
+    if runner.failures:
+        print(_failed(runner.failures), file=sys.stderr)
+    if order.write_report is not None and results.figures:
+        print(f"report: {order.write_report(out)}", flush=True)
+
+
+def _failed(failures: Sequence[Failure]) -> str:
+    lines = [f"{len(failures)} runs failed and are in no figure:"]
+    for each in failures:
+        kind = ", tiered" if each.tiered else ""
+        lines.append(f"  {each.scenario}, {each.case}, {each.target}{kind}: {each.reason}")
+    return "\n".join(lines)
