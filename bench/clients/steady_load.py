@@ -2,10 +2,12 @@
 
 Run as `python -m tierlog.bench.clients.steady_load …`; leaves the latency of each record, from when
 it was meant to be sent to its acknowledgement, and prints one JSON object. The client's own pauses
-count as well, but for every broker and topic alike. See `steady.py`.
+count as well, but for every broker and topic alike. SIGTERM ends the load early, and well: what was
+sent until then is waited for and counts. See `steady.py`.
 """
 
 import json
+import signal
 import sys
 import time
 from array import array
@@ -81,9 +83,13 @@ def produce_steadily(order: SteadyOrder) -> tuple[dict[str, float], "array[float
     filler = filler[: load.record_bytes - STAMP.size]
     started = time.monotonic_ns()
     answers = _Acknowledgements(load, started + load.warm_up_ns)
+    is_over: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: is_over.append(number))
     on_delivery, pack, topic = answers.on_delivery, STAMP.pack, order.topic
-    behind_ns = 0
+    behind_ns, sent = 0, 0
     for number in range(load.records):
+        if is_over:
+            break
         meant_ns = started + number * NANOSECONDS // load.records_per_second
         while (early_ns := meant_ns - time.monotonic_ns()) > 0:
             if early_ns > _POLL_NS:
@@ -96,6 +102,7 @@ def produce_steadily(order: SteadyOrder) -> tuple[dict[str, float], "array[float
         answers.expect(partition, meant_ns)
         value = pack(meant_ns, sequence) + filler
         producer.produce(topic, value, partition=partition, on_delivery=on_delivery)
+        sent += 1
         if not number & 15:
             producer.poll(0)
     producer.flush(_PATIENCE_S)
@@ -104,7 +111,7 @@ def produce_steadily(order: SteadyOrder) -> tuple[dict[str, float], "array[float
             f"{answers.unanswered} records unanswered, {len(answers.failures)} failed: "
             f"{answers.failures[:1]}"
         )
-    return {"records": load.records, "sender_behind_ms": behind_ns / 1e6}, answers.pairs
+    return {"records": sent, "sender_behind_ms": behind_ns / 1e6}, answers.pairs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
