@@ -94,7 +94,8 @@ def _list(scale: Scale) -> int:
         seconds = scenario.plan(scale).expected_seconds * len(cases)
         total += seconds
         print(f"{scenario.name:{width}}  {scenario.summary}")
-        print(f"{'':{width}}  {len(cases)} cases, {duration(seconds)} at each target")
+        count = "1 case" if len(cases) == 1 else f"{len(cases)} cases"
+        print(f"{'':{width}}  {count}, {duration(seconds)} at each target")
     print(f"\nall of them at scale {scale}: {duration(total)} at each target")
     return 0
 

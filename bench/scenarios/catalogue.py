@@ -9,9 +9,12 @@ from .copying import SCENARIO as COPYING
 from .idle import SCENARIO as IDLE
 from .kip405_catch_up import SCENARIO as KIP405_CATCH_UP
 from .kip405_normal import SCENARIO as KIP405_NORMAL
+from .latency import SCENARIO as LATENCY
 from .partitions import SCENARIO as PARTITIONS
 from .recovery import SCENARIO as RECOVERY
+from .small_requests import SCENARIO as SMALL_REQUESTS
 from .startup import SCENARIO as STARTUP
+from .throughput import SCENARIO as THROUGHPUT
 
 SCENARIOS: tuple[Scenario, ...] = (
     STARTUP,
@@ -19,6 +22,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     CONNECTIONS,
     PARTITIONS,
     RECOVERY,
+    THROUGHPUT,
+    SMALL_REQUESTS,
+    LATENCY,
     KIP405_NORMAL,
     KIP405_CATCH_UP,
     COPYING,
