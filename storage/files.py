@@ -29,7 +29,7 @@ import os
 from typing import Protocol, TypeAlias
 
 ReadableBuffer: TypeAlias = bytes | bytearray | memoryview
-IndexBuffer: TypeAlias = mmap.mmap | bytearray | bytes
+IndexBuffer: TypeAlias = memoryview | bytearray | bytes
 
 
 class RegionSource(Protocol):
@@ -301,8 +301,7 @@ class OsMappedFile:
         self._map(descriptor)
 
     def _open(self, flags: int = 0) -> _Descriptor:
-        # Opened anew for each rare use: a mapping keeps one descriptor of its own already, and
-        # there may be an index for each of many thousand segments.
+        # Opened anew for each rare use: there may be indexes for each of many thousand segments.
         return _Descriptor(os.open(self._path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644))
 
     def _map(self, descriptor: _Descriptor) -> None:
@@ -311,14 +310,15 @@ class OsMappedFile:
         fd = descriptor.fileno()
         if os.fstat(fd).st_size < self.capacity:
             os.ftruncate(fd, self.capacity)
-        mapping = self.buffer = mmap.mmap(fd, self.capacity)
-        # Without this the first store makes the kernel read (and zero) megabytes ahead: 3 ms.
-        mapping.madvise(mmap.MADV_RANDOM)
+        # Imported here because ctypes takes time, and a new broker has no index yet.
+        from .memory_map import map_shared
+
+        self.buffer = map_shared(fd, self.capacity)
 
     def write_at(self, position: int, content: bytes) -> None:
         end = position + len(content)
         buffer = self.buffer
-        assert isinstance(buffer, mmap.mmap), "Written while closed or empty."
+        assert isinstance(buffer, memoryview), "Written while closed or empty."
         if end > self._allocated:
             self._allocate(position, end)
         buffer[position:end] = content
@@ -348,8 +348,6 @@ class OsMappedFile:
         os.fdatasync(descriptor.fileno())
 
     def close(self) -> None:
-        if isinstance(self.buffer, mmap.mmap):
-            self.buffer.close()
         self.buffer = b""
 
 

@@ -79,6 +79,7 @@ BANS = (
         + _of("os.path", "exists isfile isdir getsize getmtime realpath lexists islink"),
         "storage/files.py, the one door to the disk",
         "storage/files.py",
+        "storage/memory_map.py",  # a part of that door
         "clients/spark/jars.py",  # a cache of jars, which no broker has
     ),
     _ban(
@@ -103,6 +104,7 @@ BANS = (
         "clients/task_owner.py",
         "broker/socket_server.py",  # SocketServer.adopt owns the requests under way
     ),
+    _ban("ctypes.* _ctypes.* cffi.*", "storage/memory_map.py", "storage/memory_map.py"),
     _ban("pickle.* marshal.* shelve.* dill.*", "msgpack, or Kafka's own format"),
     _ban(
         "eval() exec() compile()",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.storage.files import FileRegion, OsFiles
+from tierlog.storage.memory_map import map_shared
 
 FILES = OsFiles()
 
@@ -141,3 +142,43 @@ def test_removing_a_tree_takes_everything_and_forgives_absence(tmp_path: Path) -
 
 def test_the_volume_says_how_much_room_it_has(tmp_path: Path) -> None:
     assert 0 < FILES.usable_bytes(str(tmp_path)) <= FILES.total_bytes(str(tmp_path))
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def _mappings_of(path: str) -> int:
+    with open("/proc/self/maps") as file:
+        return sum(line.rstrip().endswith(path) for line in file)
+
+
+def test_a_mapped_index_keeps_no_file_open(tmp_path: Path) -> None:
+    before = _descriptors()
+    mapped = [FILES.map(str(tmp_path / f"{at}.index"), 1 << 16) for at in range(50)]
+    for each in mapped:
+        each.write_at(0, b"12345678")
+        each.resize(16)
+        each.write_at(8, b"12345678")
+        each.flush()
+    assert _descriptors() == before
+    assert all(_mappings_of(str(tmp_path / f"{at}.index")) == 1 for at in range(50))
+    for each in mapped:
+        each.close()
+    assert not any(_mappings_of(str(tmp_path / f"{at}.index")) for at in range(50))
+
+
+def test_memory_that_somebody_looks_at_stays_mapped(tmp_path: Path) -> None:
+    path = str(tmp_path / "index")
+    mapped = FILES.map(path, 4096)
+    mapped.write_at(8, b"12345678")
+    looked_at = mapped.buffer[8:16]
+    mapped.close()
+    assert (_mappings_of(path), bytes(looked_at)) == (1, b"12345678")
+    del looked_at
+    assert _mappings_of(path) == 0
+
+
+def test_a_file_that_is_not_there_cannot_be_mapped() -> None:
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        map_shared(-1, 10)
