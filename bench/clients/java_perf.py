@@ -25,7 +25,7 @@ _JVM = ("-server", "-XX:+UseG1GC", "-Xms512m", "-Xmx512m", "-Djava.awt.headless=
 """As Kafka's scripts start the tools."""
 
 _TIMEOUT_S = 600
-_INTERVAL_MS = 50
+_INTERVAL_MS = 20
 _STEADY = " steady state records sent, "
 _GAVE_UP = "Exiting before consuming"
 

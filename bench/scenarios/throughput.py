@@ -176,13 +176,14 @@ class Throughput:
         if shape.direction == PRODUCE:
             _produce(shape, load, target, recorder)
         else:
-            _consume(shape, load, target, recorder)
+            consume(shape, load, target, recorder)
             if scale is Scale.FULL:
                 # All of them together would push each other out of the page cache.
-                delete_topic(target.bootstrap, _kept_topic(load))
+                delete_topic(target.bootstrap, kept_topic(load))
 
 
-def _kept_topic(load: Load) -> str:
+def kept_topic(load: Load) -> str:
+    """Where the records of a load that is consumed again and again are."""
     return f"{load.records}-{load.record_bytes}-{load.partitions}-{load.batch_bytes}-{load.codec}"
 
 
@@ -196,10 +197,11 @@ def _produce(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder
     delete_topic(target.bootstrap, topic)
 
 
-def _consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
+def consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
+    """Read a load that is there, or is made first."""
     from ..clients.admin import create_topic, delete_topic, holds, led_partitions
 
-    topic = _kept_topic(load)
+    topic = kept_topic(load)
     if not holds(target.bootstrap, topic, load.records, load.partitions):
         if led_partitions(target.bootstrap, topic):
             # A run before this one failed half-way.
