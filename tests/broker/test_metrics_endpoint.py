@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tierlog.bench.load import create_topic, delete_topic
+from tierlog.bench.clients.admin import create_topic, delete_topic
 from tierlog.broker import metrics_endpoint
 from tierlog.broker.broker import StartError
 from tierlog.broker.metrics import Metrics
