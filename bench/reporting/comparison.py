@@ -1,0 +1,158 @@
+"""Two results folders side by side: what was, what is, and what has moved.
+
+A figure has moved when the runs of the two lie apart: the lowest of the one above the highest of
+the other. With few runs that happens by chance as well, and how often is said. One run on either
+side says nothing about spread, so nothing is marked.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..figures import MetricKey, Results, read_results
+from .machine_facts import facts_of
+from .markdown import escaped, markdown_table
+from .metric import Better, in_figures, metric_of, ratio_text
+from .spread import Measured, measured_cells
+
+_COMPARED_FACTS = ("machine", "versions", "options: scale", "options: tier")
+"""By how a fact's name begins: what is told where it differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One figure, before and after."""
+
+    key: MetricKey
+    old: Measured
+    new: Measured
+
+    @property
+    def ratio(self) -> float | None:
+        return self.new.median / self.old.median if self.old.median else None
+
+    @property
+    def has_spread(self) -> bool:
+        return len(self.old.values) > 1 and len(self.new.values) > 1
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the two ranges lie apart."""
+        apart = self.new.low > self.old.high or self.new.high < self.old.low
+        return self.has_spread and apart
+
+    @property
+    def mark(self) -> str:
+        """What is written beside it."""
+        if not self.has_spread:
+            return "one run"
+        if not self.has_moved:
+            return ""
+        better = metric_of(self.key.metric).better
+        if better is Better.NEITHER:
+            return "moved"
+        rose = self.new.median > self.old.median
+        return "BETTER" if rose == (better is Better.HIGHER) else "WORSE"
+
+    @property
+    def chance(self) -> float:
+        """How often two sets of such runs lie apart when nothing has changed."""
+        return 2 / math.comb(len(self.old.values) + len(self.new.values), len(self.old.values))
+
+
+def changes(old: Results, new: Results) -> list[Change]:
+    """Every figure that both have, in the order of the new one."""
+    before = measured_cells(old.figures, old.failures)
+    after = measured_cells(new.figures, new.failures)
+    return [Change(key, before[key], found) for key, found in after.items() if key in before]
+
+
+def compare(old: Path, new: Path) -> str:
+    """Both folders compared, as Markdown. Raises ResultsError."""
+    return "\n\n".join(_parts(old, new, read_results(old), read_results(new))) + "\n"
+
+
+def _parts(old_path: Path, new_path: Path, old: Results, new: Results) -> Iterator[str]:
+    yield f"# {escaped(str(old_path))} → {escaped(str(new_path))}"
+    yield from _machines(old.machine, new.machine)
+    for path, results in ((old_path, old), (new_path, new)):
+        if count := len(results.failures):
+            runs = "run" if count == 1 else "runs"
+            yield f"{count} {runs} of {escaped(str(path))} failed and do not count."
+    found = changes(old, new)
+    if not found:
+        yield "The two have no figure in common."
+        return
+    moved = [each for each in found if each.has_moved]
+    yield _sentence(found, moved)
+    if moved:
+        yield "## Moved beyond the spread of runs"
+        yield _table(moved)
+    rest = [each for each in found if not each.has_moved]
+    if rest:
+        yield "## Everything else"
+        yield _table(rest)
+    yield from _missing(old, new)
+
+
+def _machines(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[str]:
+    before, after = dict(facts_of(old)), dict(facts_of(new))
+    differing = [
+        f"{name}: {before.get(name, 'not said')} → {after.get(name, 'not said')}"
+        for name in dict.fromkeys((*before, *after))
+        if name.startswith(_COMPARED_FACTS) and before.get(name) != after.get(name)
+    ]
+    if differing:
+        yield "**Not the same in both, so what moved may come from it:**"
+        yield "\n".join(f"- {escaped(each)}" for each in differing)
+
+
+def _sentence(found: list[Change], moved: list[Change]) -> str:
+    known = [each for each in found if each.has_spread]
+    if not known:
+        return f"{len(found)} figures, none of more than one run: what moved cannot be told."
+    better = sum(each.mark == "BETTER" for each in moved)
+    worse = sum(each.mark == "WORSE" for each in moved)
+    by_chance = sum(each.chance for each in known)
+    return (
+        f"{len(moved)} of {len(known)} figures lie apart ({better} better, {worse} worse). With so "
+        f"few runs about {by_chance:.0f} would by chance alone."
+    )
+
+
+def _table(found: list[Change]) -> str:
+    rows = [
+        (
+            escaped(each.key.scenario),
+            escaped(each.key.case),
+            escaped(f"{each.key.target}{' tiered' if each.key.tiered else ''}"),
+            escaped(metric_of(each.key.metric).title),
+            _value(each.old),
+            _value(each.new),
+            ratio_text(each.ratio),
+            each.mark,
+        )
+        for each in found
+    ]
+    head = ("scenario", "case", "target", "figure", "old", "new", "new ÷ old", "")
+    return markdown_table(head, rows, row_heads=4)
+
+
+def _value(found: Measured) -> str:
+    low, high = in_figures(found.low), in_figures(found.high)
+    spread = f" ({low} to {high})" if low != high else ""
+    return f"{in_figures(found.median)}{spread}"
+
+
+def _missing(old: Results, new: Results) -> Iterator[str]:
+    """What only one of the two has measured: a figure that is gone is news as well."""
+    before = measured_cells(old.figures, old.failures)
+    after = measured_cells(new.figures, new.failures)
+    for title, here, there in (("old", before, after), ("new", after, before)):
+        only = dict.fromkeys(
+            f"{key.scenario}, {key.case}, {key.target}" for key in here if key not in there
+        )
+        if only:
+            yield f"Figures that only the {title} one has:"
+            yield "\n".join(f"- {escaped(each)}" for each in only)

@@ -1,0 +1,203 @@
+"""What a month costs: requests and bytes that were counted, times a price list that the user gives.
+
+The scenario `remote_tier` counts at the store's door what the broker asks of it: how many requests
+of each kind, and how many bytes, for each GB that is copied and each GB that is read back. That is
+what this model takes from the measurement; everything else is the user's price list and workload.
+
+    tier      = GB kept + requests and bytes of copying what is produced
+                + requests and bytes of reading what is read back
+    disks     = local retention × replicas, at the stated fill
+    untiered  = the whole retention × replicas on disks, and nothing else
+
+It leaves out what tiering does not change: the brokers, and traffic between them and to clients.
+Deletions are counted with copying: what is copied is deleted one day, object by object.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .metric import in_figures, ratio_text
+from .price_list import PriceList
+from .spread import Cells, ScenarioCells, Series, by_scenario
+from .tables import Table, TableCell
+
+SCENARIO = "remote_tier"
+_SECONDS_A_MONTH = 30 * 86_400
+_HOURS_A_MONTH = 30 * 24
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """Tables and sentences for the report."""
+
+    notes: tuple[str, ...]
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Of one direction: requests by kind and bytes, for each GB of records."""
+
+    write: float = 0.0
+    read: float = 0.0
+    list: float = 0.0
+    delete: float = 0.0
+    to_store: float = 0.0
+    """Bytes sent to the store, for each byte of records."""
+    from_store: float = 0.0
+
+    def price(self, price_list: PriceList, gigabytes: float) -> float:
+        """What so many GB of records cost in requests and transfer."""
+        prices = price_list.prices
+        requests = (
+            self.write * prices.write_1000
+            + self.read * prices.read_1000
+            + self.list * prices.list_1000
+            + self.delete * prices.delete_1000
+        ) / 1000
+        transfer = self.to_store * prices.written_gb + self.from_store * prices.read_gb
+        return gigabytes * (requests + transfer)
+
+
+@dataclass(frozen=True, slots=True)
+class MonthlyCost:
+    """What one case comes to, in the list's currency."""
+
+    stored: float
+    copying: float
+    reading: float
+    disks: float
+    untiered_disks: float
+
+    @property
+    def tiered(self) -> float:
+        return self.stored + self.copying + self.reading + self.disks
+
+
+TRAFFIC_METRICS: Mapping[str, str] = {
+    "write": "write_requests_per_gb",
+    "read": "read_requests_per_gb",
+    "list": "list_requests_per_gb",
+    "delete": "delete_requests_per_gb",
+    "to_store": "to_store_ratio",
+    "from_store": "from_store_ratio",
+}
+"""By field: the end of the metric's name, behind `copy_` or `fetch_`."""
+
+
+def monthly_cost(price_list: PriceList, copying: Traffic, reading: Traffic) -> MonthlyCost:
+    """The model."""
+    prices, workload = price_list.prices, price_list.workload
+    produced = workload.produced_mb_per_s / 1e3 * _SECONDS_A_MONTH
+    kept = workload.produced_mb_per_s / 1e3 * workload.retention_days * 86_400
+    here = workload.produced_mb_per_s / 1e3 * workload.local_retention_hours * 3_600
+    filled = workload.disk_fill_percent / 100
+    disk = prices.disk_gb_month * workload.replicas / filled if filled else 0.0
+    return MonthlyCost(
+        stored=kept * prices.stored_gb_month,
+        copying=copying.price(price_list, produced),
+        reading=reading.price(
+            price_list, workload.read_from_tier_mb_per_s / 1e3 * _SECONDS_A_MONTH
+        ),
+        disks=min(here, kept) * disk,
+        untiered_disks=kept * disk,
+    )
+
+
+def cost_report(cells: Cells, price_list: PriceList) -> CostReport:
+    """What was measured, priced; or one sentence that says why it cannot be."""
+    scenario = next((each for each in by_scenario(cells) if each.name == SCENARIO), None)
+    found = None if scenario is None else _traffic(scenario)
+    if not found:
+        return CostReport(
+            (f"There are no figures of {SCENARIO}, so there is nothing to price.",), ()
+        )
+    workload = price_list.workload
+    notes = (
+        f"Prices: {price_list.name}, as stated in the file that was given; nothing of them is "
+        "known to the harness.",
+        f"Load: {workload.produced_mb_per_s:g} MB/s produced and kept for "
+        f"{workload.retention_days:g} days, {workload.local_retention_hours:g} hours of it on the "
+        f"brokers' disks in {workload.replicas:g} copies at {workload.disk_fill_percent:g} % fill; "
+        f"{workload.read_from_tier_mb_per_s:g} MB/s read back from the tier.",
+        "Left out is what tiering does not change: the brokers, and traffic to clients and "
+        "between brokers.",
+    )
+    return CostReport(notes, (_requests_table(found), _money_table(found, price_list)))
+
+
+Found = Mapping[tuple[str, str], tuple[Traffic, Traffic]]
+"""By target and case: copying and reading."""
+
+
+def _traffic(scenario: ScenarioCells) -> Found:
+    found: dict[tuple[str, str], tuple[Traffic, Traffic]] = {}
+    for each in scenario.series:
+        for case in scenario.cases:
+            directions = [_direction(scenario, case, each, name) for name in ("copy", "fetch")]
+            copying, reading = directions
+            if copying is not None and reading is not None:
+                found[each.target, case] = copying, reading
+    return found
+
+
+def _direction(
+    scenario: ScenarioCells, case: str, series: Series, direction: str
+) -> Traffic | None:
+    values: dict[str, float] = {}
+    for field, metric in TRAFFIC_METRICS.items():
+        measured = scenario.get(case, series, f"{direction}_{metric}")
+        if measured is not None:
+            values[field] = measured.median
+    return Traffic(**values) if values else None
+
+
+def _requests_table(found: Found) -> Table:
+    rows = [
+        (
+            TableCell(f"{target}, {case}"),
+            TableCell(direction),
+            *(
+                TableCell(in_figures(value))
+                for value in (
+                    traffic.write,
+                    traffic.read,
+                    traffic.list,
+                    traffic.delete,
+                    traffic.to_store,
+                    traffic.from_store,
+                )
+            ),
+        )
+        for (target, case), both in found.items()
+        for direction, traffic in zip(("copied", "read back"), both, strict=True)
+    ]
+    head = ("case", "for each GB", "writes", "reads", "lists", "deletes")
+    return Table(
+        "Requests and bytes that the store was asked for, counted at its door",
+        (*head, "bytes to the store, per byte", "bytes from it, per byte"),
+        tuple(rows),
+        row_heads=2,
+    )
+
+
+def _money_table(found: Found, price_list: PriceList) -> Table:
+    rows: list[tuple[TableCell, ...]] = []
+    for (target, case), (copying, reading) in found.items():
+        cost = monthly_cost(price_list, copying, reading)
+        amounts = (cost.stored, cost.copying, cost.reading, cost.disks, cost.tiered)
+        ratio = cost.tiered / cost.untiered_disks if cost.untiered_disks else None
+        rows.append(
+            (
+                TableCell(f"{target}, {case}"),
+                *(TableCell(f"{amount:,.2f}") for amount in amounts),
+                TableCell(f"{cost.untiered_disks:,.2f}"),
+                TableCell(ratio_text(ratio)),
+            )
+        )
+    head = ("case", "kept in the tier", "copying", "reading back", "brokers' disks", "tiered")
+    return Table(
+        f"A month, in {price_list.currency}",
+        (*head, "untiered: disks alone", "tiered ÷ untiered"),
+        tuple(rows),
+    )

@@ -1,0 +1,90 @@
+"""Latency over time: the seconds of several runs' histograms, laid over each other.
+
+The percentile of a second is taken from that second's own histogram, in each run; a line is the
+median of the runs, its band the lowest and the highest of them. A second that only some of the runs
+have is left out, so that no line jumps where a run ended earlier.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ..figures import HistogramKey, ResultsError, RunKey
+from ..latencies import read_intervals
+from .spread import Series, in_order
+
+PERCENTILES_OVER_TIME: Mapping[float, str] = {50.0: "p50", 99.0: "p99", 100.0: "slowest"}
+
+Seconds = dict[int, dict[float, float]]
+"""By second of the load: by percentile, milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """One series: the seconds, and by percentile what stands above each, in milliseconds."""
+
+    seconds: list[float]
+    medians: Mapping[float, list[float]]
+    lows: Mapping[float, list[float]]
+    highs: Mapping[float, list[float]]
+
+
+class Loads(NamedTuple):
+    """What one plot is of: one load of a case, at every target."""
+
+    scenario: str
+    case: str
+    of: str
+
+
+def read_seconds(path: Path) -> Seconds:
+    """The percentiles of each second. Raises ResultsError for a file that cannot be read."""
+    try:
+        found = {
+            int(interval.start_s): {
+                percentile: interval.latencies.percentile_ms(percentile)
+                for percentile in PERCENTILES_OVER_TIME
+            }
+            for interval in read_intervals(path)
+            if len(interval.latencies)
+        }
+    except Exception as error:
+        # The library has no error of its own that covers a torn line.
+        raise ResultsError(f"{path} is not a whole HdrHistogram log.") from error
+    if not found:
+        raise ResultsError(f"{path} holds no latencies.")
+    return found
+
+
+def time_line(runs: Sequence[Seconds]) -> TimeLine:
+    """Runs of the same load, at least one, as one line."""
+    seconds = [each for each in sorted(runs[0]) if all(each in run for run in runs)]
+
+    def line(of_runs: Callable[[list[float]], float]) -> dict[float, list[float]]:
+        return {
+            percentile: [of_runs([run[second][percentile] for run in runs]) for second in seconds]
+            for percentile in PERCENTILES_OVER_TIME
+        }
+
+    return TimeLine(
+        [float(second) for second in seconds], line(statistics.median), line(min), line(max)
+    )
+
+
+def time_lines(
+    histograms: Mapping[HistogramKey, Path], failed: Iterable[RunKey] = ()
+) -> dict[Loads, dict[Series, TimeLine]]:
+    """For every load its series, ours first. Runs that failed are left out."""
+    left_out = set(failed)
+    runs: dict[Loads, dict[Series, list[Seconds]]] = {}
+    for key, path in histograms.items():
+        if RunKey(key.scenario, key.case, key.target, key.tiered, key.run) in left_out:
+            continue
+        load = runs.setdefault(Loads(key.scenario, key.case, key.name), {})
+        load.setdefault(Series(key.target, key.tiered), []).append(read_seconds(path))
+    return {
+        load: {each: time_line(series[each]) for each in in_order(series)}
+        for load, series in runs.items()
+    }

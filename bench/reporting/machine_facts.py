@@ -1,0 +1,45 @@
+"""What machine.json says, as lines for people: the machine, the versions, the options.
+
+Whatever is in the file is shown; only the list of what was refused is read more closely.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+_REFUSED = "refused"
+
+
+def facts_of(machine: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
+    """The machine's facts as lines, whatever they are made of."""
+    facts: list[tuple[str, str]] = []
+    for name, value in machine.items():
+        if name == _REFUSED:
+            continue
+        label = f"{prefix}{name.replace('_', ' ')}"
+        if isinstance(value, Mapping):
+            facts += facts_of(cast("Mapping[str, object]", value), f"{label}: ")
+        elif isinstance(value, list):
+            listed = cast("list[object]", value)
+            facts.append((label, ", ".join(str(each) for each in listed) or "–"))
+        elif value is not None:
+            facts.append((label, f"{value:,.1f}" if isinstance(value, float) else str(value)))
+    return facts
+
+
+def refused_of(machine: Mapping[str, object]) -> Iterator[str]:
+    """What was not measured, and why, each reason once for a target and scenario."""
+    refused = machine.get(_REFUSED)
+    if not isinstance(refused, list):
+        return
+    cases: dict[tuple[str, str, str], list[str]] = {}
+    for each in cast("list[object]", refused):
+        if isinstance(each, Mapping):
+            told = cast("Mapping[str, object]", each)
+            target, scenario, case, reason = (
+                str(told.get(name, "")) for name in ("target", "scenario", "case", "reason")
+            )
+            cases.setdefault((target, scenario, reason), []).append(case)
+    for (target, scenario, reason), found in cases.items():
+        count = len(dict.fromkeys(found))
+        which = found[0] if count == 1 else f"{count} cases"
+        yield f"{target}, {scenario} ({which}): {reason}"

@@ -1,0 +1,97 @@
+"""The report as Markdown: the same tables, and the plots as links to their files.
+
+What came from a results file is escaped, so that no name can end a table's row or become a link.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from .tables import Table, TableCell
+
+if TYPE_CHECKING:
+    from .report import Report, Section
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], row_heads: int = 1) -> str:
+    """A table of cells that are Markdown already; what names a row stands left, figures right."""
+    rules = ["---" if column < row_heads else "---:" for column in range(len(head))]
+    lines = (head, rules, *rows)
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def table_text(table: Table) -> str:
+    """A table of the report."""
+    rows = [[_cell(cell) for cell in row] for row in table.rows]
+    text = markdown_table([escaped(each) for each in table.head], rows, table.row_heads)
+    return f"{escaped(table.caption)}:\n\n{text}" if table.caption else text
+
+
+def _cell(cell: TableCell) -> str:
+    return f"{escaped(cell.text)} ({escaped(cell.spread)})" if cell.spread else escaped(cell.text)
+
+
+def markdown_report(report: "Report") -> str:
+    """All of it."""
+    return "\n\n".join(_parts(report)) + "\n"
+
+
+def _parts(report: "Report") -> Iterator[str]:
+    yield f"# {escaped(report.title)}"
+    yield markdown_table(
+        ("machine and versions", ""),
+        [(escaped(name), escaped(value)) for name, value in report.facts],
+        row_heads=2,
+    )
+    yield "## Failures"
+    if not report.failures:
+        yield "No run failed."
+    else:
+        yield f"{len(report.failures)} runs failed; none of them counts in any figure below."
+        yield markdown_table(
+            ("scenario", "case", "target", "tiered", "run", "reason"),
+            [
+                (
+                    escaped(each.scenario),
+                    escaped(each.case),
+                    escaped(each.target),
+                    "yes" if each.tiered else "no",
+                    str(each.run),
+                    escaped(each.reason),
+                )
+                for each in report.failures
+            ],
+            row_heads=6,
+        )
+    if report.refused:
+        yield "Not measured:"
+        yield "\n".join(f"- {escaped(each)}" for each in report.refused)
+    yield "## What it comes to"
+    for question in report.overview.questions:
+        yield table_text(question.table())
+    for section in report.sections:
+        yield from _section(section)
+    if report.cost is not None:
+        yield "## Cost"
+        yield from (escaped(note) for note in report.cost.notes)
+        yield from (table_text(table) for table in report.cost.tables)
+
+
+def _section(section: "Section") -> Iterator[str]:
+    yield f"## {escaped(section.name)}"
+    if section.summary:
+        yield escaped(section.summary)
+    yield section.runs
+    if section.published is not None:
+        yield table_text(section.published)
+    for table in section.tables:
+        yield table_text(table)
+    for plot in section.plots:
+        yield f"![{escaped(plot.title)}](plots/{plot.name}.svg)"

@@ -1,0 +1,136 @@
+"""What a metric's name says: its unit, and which way is better.
+
+The unit is the name's last part (`p99_ms`, `resident_mib`); what stands before it is for people.
+Which way is better is known of the metrics that scenarios share. Of the others nothing is claimed:
+they are shown, and neither called better nor worse.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Better(StrEnum):
+    """Which way of moving is good news."""
+
+    HIGHER = "higher is better"
+    LOWER = "lower is better"
+    NEITHER = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric as people read it."""
+
+    name: str
+    label: str
+    unit: str
+    better: Better
+
+    @property
+    def title(self) -> str:
+        """Label and unit: what a table's row or a plot's axis says."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+
+_HIGHER, _LOWER, _NEITHER = Better.HIGHER, Better.LOWER, Better.NEITHER
+
+_ENDINGS: dict[str, tuple[str, str, Better]] = {
+    "mb_per_s": ("throughput", "MB/s", _HIGHER),
+    "records_per_s": ("records", "records/s", _HIGHER),
+    "requests_per_s": ("requests", "requests/s", _HIGHER),
+    "requests_per_broker_cpu_s": ("requests per broker CPU-second", "1/CPU-s", _HIGHER),
+    "broker_cpu_s_per_gb": ("broker CPU", "CPU-s/GB", _LOWER),
+    "client_cpu_s_per_gb": ("client CPU", "CPU-s/GB", _LOWER),
+    "p50_ms": ("p50", "ms", _LOWER),
+    "p95_ms": ("p95", "ms", _LOWER),
+    "p99_ms": ("p99", "ms", _LOWER),
+    "p999_ms": ("p99.9", "ms", _LOWER),
+    "mean_ms": ("mean", "ms", _LOWER),
+    "max_ms": ("maximum", "ms", _LOWER),
+    "start_s": ("start to the first answer", "s", _LOWER),
+    "start_cpu_s": ("CPU of the start", "CPU-s", _LOWER),
+    "resident_mib": ("broker's resident memory", "MiB", _LOWER),
+    "disk_mb": ("written to and read from disk by the broker", "MB", _NEITHER),
+    "network_mb": ("through the network interface", "MB", _NEITHER),
+    "requests_per_gb": ("requests", "1/GB", _LOWER),
+    "hit_ratio": ("hits", "share", _HIGHER),
+    "ratio": ("", "ratio", _NEITHER),
+    "share": ("", "share", _NEITHER),
+    "percent": ("", "%", _NEITHER),
+    "seconds": ("duration", "s", _LOWER),
+    "cpu_s": ("CPU", "CPU-s", _LOWER),
+    "requests": ("requests", "", _NEITHER),
+    "ms": ("", "ms", _LOWER),
+    "s": ("", "s", _LOWER),
+    "mib": ("", "MiB", _LOWER),
+    "mb": ("", "MB", _NEITHER),
+    "gb": ("", "GB", _NEITHER),
+}
+"""By the end of a name, longest match first: what it is called alone, its unit, what is better."""
+
+_LONGEST_FIRST = sorted(_ENDINGS, key=len, reverse=True)
+
+PERCENTILES = ("p50_ms", "p95_ms", "p99_ms", "p999_ms")
+"""The metrics that make up a latency profile, in order."""
+
+HEADLINES = (
+    "mb_per_s",
+    "records_per_s",
+    "requests_per_s",
+    "requests_per_broker_cpu_s",
+    "broker_cpu_s_per_gb",
+    "p50_ms",
+    "p99_ms",
+    "start_s",
+    "start_cpu_s",
+    "resident_mib",
+    "seconds",
+)
+"""The endings of what a reader wants to know first."""
+
+
+def metric_of(name: str) -> Metric:
+    """What the name says; an ending that nobody knows is the whole label, without a unit."""
+    for ending in _LONGEST_FIRST:
+        if name == ending or name.endswith(f"_{ending}"):
+            label, unit, better = _ENDINGS[ending]
+            words = name[: -len(ending)].replace("_", " ").strip()
+            return Metric(name, " ".join(filter(None, (words, label))) or ending, unit, better)
+    return Metric(name, name.replace("_", " "), "", Better.NEITHER)
+
+
+def headline_rank(name: str) -> int | None:
+    """How early a metric is told, or None where it is not one of the headlines."""
+    for rank, ending in enumerate(HEADLINES):
+        if name == ending or name.endswith(f"_{ending}"):
+            return rank
+    return None
+
+
+def percentile_of(name: str) -> tuple[str, str] | None:
+    """Of a latency's percentile: what the latency is of, and which; `produce_p99_ms`."""
+    for ending in PERCENTILES:
+        if name == ending or name.endswith(f"_{ending}"):
+            return name[: -len(ending)].strip("_"), ending
+    return None
+
+
+def in_figures(value: float) -> str:
+    """A value with the three digits that a benchmark can stand for."""
+    size = abs(value)
+    if size >= 100:
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    if size >= 1:
+        return f"{value:.2f}"
+    if size == 0:
+        return "0"
+    return f"{value:.3f}" if size >= 0.1 else f"{value:.3g}"
+
+
+def ratio_text(ratio: float | None) -> str:
+    """A ratio, or a dash where there is none."""
+    if ratio is None:
+        return "–"
+    return f"{ratio:.3f}" if ratio < 0.1 else f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"

@@ -1,0 +1,123 @@
+"""What it all comes to: for each headline figure of a scenario one ratio, with its range.
+
+A ratio is taken case by case, between medians of the same case; the one that is told is the median
+of those, and its range the cases that lie farthest apart. Two questions are asked of the figures:
+how does tierlog stand against each other target, and what does tiering change at each target.
+"""
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .metric import headline_rank, metric_of, ratio_text
+from .plots import Plot, RatioRow, plot_name, ratio_bars
+from .spread import ScenarioCells, Series, ratio_of, target_order
+from .tables import Table, TableCell, verdict_of
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One comparison over all scenarios."""
+
+    title: str
+    over: str
+    under: str
+    rows: tuple[RatioRow, ...]
+    cases: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return plot_name("overview", self.over, "to", self.under)
+
+    def table(self) -> Table:
+        """The rows as figures."""
+        return Table(
+            self.title,
+            ("figure", f"{self.over} ÷ {self.under}", "from", "to", "cases"),
+            tuple(
+                (
+                    TableCell(row.label),
+                    TableCell(ratio_text(row.ratio), verdict=verdict_of(row.ratio, row.better)),
+                    TableCell(ratio_text(row.low)),
+                    TableCell(ratio_text(row.high)),
+                    TableCell(str(count)),
+                )
+                for row, count in zip(self.rows, self.cases, strict=True)
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All questions that the figures can answer, each with its table and plot."""
+
+    questions: tuple[Question, ...]
+    plots: tuple[Plot, ...]
+
+
+def overview_of(scenarios: Sequence[ScenarioCells]) -> Overview:
+    """The comparisons for which there are figures of both sides."""
+    targets = sorted(
+        {each.target for scenario in scenarios for each in scenario.series}, key=target_order
+    )
+    found = [
+        _question(f"tierlog against {other}", ("tierlog", other), scenarios, _against(other))
+        for other in targets
+        if other != "tierlog"
+    ]
+    found += [
+        _question(
+            f"What tiering changes at {target}",
+            (f"{target} tiered", "untiered"),
+            scenarios,
+            ((Series(target, True), Series(target, False)),),
+        )
+        for target in targets
+    ]
+    questions = tuple(each for each in found if each.rows)
+    return Overview(
+        questions,
+        tuple(
+            ratio_bars(each.name, each.title, each.rows, each.over, each.under)
+            for each in questions
+        ),
+    )
+
+
+Pair = tuple[Series, Series]
+
+
+def _against(other: str) -> tuple[Pair, ...]:
+    return tuple((Series("tierlog", tiered), Series(other, tiered)) for tiered in (False, True))
+
+
+def _question(
+    title: str, sides: tuple[str, str], scenarios: Sequence[ScenarioCells], pairs: Sequence[Pair]
+) -> Question:
+    rows: list[RatioRow] = []
+    counts: list[int] = []
+    for scenario in scenarios:
+        headlines = [name for name in scenario.metrics if headline_rank(name) is not None]
+        for name in sorted(headlines, key=lambda each: headline_rank(each) or 0):
+            ratios = list(_ratios(scenario, name, pairs))
+            if ratios:
+                metric = metric_of(name)
+                rows.append(
+                    RatioRow(
+                        f"{scenario.name}: {metric.title}",
+                        statistics.median(ratios),
+                        min(ratios),
+                        max(ratios),
+                        metric.better,
+                    )
+                )
+                counts.append(len(ratios))
+    return Question(title, *sides, tuple(rows), tuple(counts))
+
+
+def _ratios(scenario: ScenarioCells, name: str, pairs: Sequence[Pair]) -> Iterator[float]:
+    for case in scenario.cases:
+        for over, under in pairs:
+            ratio = ratio_of(scenario.get(case, over, name), scenario.get(case, under, name))
+            if ratio is not None and ratio > 0:
+                yield ratio

@@ -1,0 +1,163 @@
+"""The report of a results folder: report.html, report.md, and its plots as files.
+
+It is written for somebody who decides about tiered storage: what it ran on and what failed come
+first, then what it comes to, then every scenario with its tables and plots. The page is one file
+that needs nothing else. Everything in it that came from a results file is escaped; the templates
+escape by default, and plots are embedded as images, in which nothing is run.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ..figures import Failure, Results, RunKey, read_results
+from .cost import CostReport, cost_report
+from .kip405_published import KIP_URL, published_table
+from .latency_series import Loads, TimeLine, time_lines
+from .machine_facts import facts_of, refused_of
+from .markdown import markdown_report
+from .metric import headline_rank, percentile_of
+from .overview import Overview, overview_of
+from .plots import Plot, bars, latency_over_time, latency_profile
+from .price_list import read_price_list
+from .scenario_words import summary_of
+from .spread import ScenarioCells, Series, by_scenario, measured_cells
+from .tables import Table, scenario_tables
+
+_PROFILES_MAX = 6
+"""So many plots of each kind of latency in one scenario; the tables have every figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One scenario: what it asks, and all that is known."""
+
+    name: str
+    summary: str
+    runs: str
+    tables: tuple[Table, ...]
+    plots: tuple[Plot, ...]
+    published: Table | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What both forms of the report are made of."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    refused: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    overview: Overview
+    sections: tuple[Section, ...]
+    cost: CostReport | None
+    kip_url: str = KIP_URL
+
+    @property
+    def plots(self) -> list[Plot]:
+        found = [*self.overview.plots]
+        for section in self.sections:
+            found += section.plots
+        return found
+
+
+def write_report(directory: Path, prices: Path | None = None) -> Path:
+    """Write both forms and the plots into the folder, and return the page's path.
+
+    Raises ResultsError or PriceListError, each with one sentence for the user.
+    """
+    report = build_report(read_results(directory), prices)
+    plots = directory / "plots"
+    plots.mkdir(exist_ok=True)
+    for old in (*plots.glob("*.svg"), *plots.glob("*.png")):
+        old.unlink()
+    for plot in report.plots:
+        (plots / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
+    (directory / "report.md").write_text(markdown_report(report), "utf-8")
+    page = directory / "report.html"
+    page.write_text(html_report(report), "utf-8")
+    return page
+
+
+def build_report(results: Results, prices: Path | None = None) -> Report:
+    """Everything that a report says."""
+    price_list = None if prices is None else read_price_list(prices)
+    cells = measured_cells(results.figures, results.failures)
+    scenarios = by_scenario(cells)
+    failed = [
+        RunKey(each.scenario, each.case, each.target, each.tiered, each.run)
+        for each in results.failures
+    ]
+    lines = time_lines(results.histograms, failed)
+    return Report(
+        title="tierlog-bench",
+        facts=tuple(facts_of(results.machine)),
+        refused=tuple(refused_of(results.machine)),
+        failures=results.failures,
+        overview=overview_of(scenarios),
+        sections=tuple(_section(each, lines) for each in scenarios),
+        cost=None if price_list is None else cost_report(cells, price_list),
+    )
+
+
+def html_report(report: Report) -> str:
+    """The page."""
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["image"] = _image
+    return templates.get_template("report.html.jinja").render(report=report)
+
+
+def _image(plot: Plot) -> str:
+    encoded = base64.b64encode(plot.svg.encode()).decode()
+    return f"data:image/svg+xml;base64,{encoded}"
+
+
+def _section(scenario: ScenarioCells, lines: Mapping[Loads, Mapping[Series, TimeLine]]) -> Section:
+    return Section(
+        scenario.name,
+        summary_of(scenario.name),
+        _runs_of(scenario),
+        tuple(scenario_tables(scenario)),
+        tuple(_plots_of(scenario, lines)),
+        published_table(scenario),
+    )
+
+
+def _runs_of(scenario: ScenarioCells) -> str:
+    """Of how many runs the figures are medians."""
+    counts = sorted({len(found.values) for found in scenario.cells.values()})
+    if counts == [1]:
+        return "One run of each: no spread is known."
+    between = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"Medians of {between} runs; below each the lowest and the highest run."
+
+
+def _plots_of(
+    scenario: ScenarioCells, lines: Mapping[Loads, Mapping[Series, TimeLine]]
+) -> list[Plot]:
+    plots: list[Plot] = []
+    loads = [load for load in lines if load.scenario == scenario.name]
+    for load in loads[:_PROFILES_MAX]:
+        series = {each: line for each, line in lines[load].items() if len(line.seconds) > 1}
+        if series:
+            plots.append(latency_over_time(load, series))
+    profiles = dict.fromkeys(
+        (case, found[0])
+        for case in scenario.cases
+        for name in scenario.with_case(case).metrics
+        if (found := percentile_of(name)) is not None
+    )
+    plots += [latency_profile(scenario, *each) for each in list(profiles)[:_PROFILES_MAX]]
+    for name in sorted(scenario.metrics, key=lambda each: headline_rank(each) or 0):
+        if headline_rank(name) is not None and percentile_of(name) is None:
+            plots += bars(scenario, name)
+    return plots

@@ -1,0 +1,145 @@
+"""Figures of several runs as one: the median, and the lowest and highest of them.
+
+A run that failed counts for nothing, whatever it had measured before it failed: the runner writes
+no figure of it, and what is there nevertheless is left out here.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..figures import Failure, Figure, MetricKey, RunKey, values_of
+
+
+class Series(NamedTuple):
+    """Who was measured: a column of a table, a colour of a plot."""
+
+    target: str
+    tiered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The values of a cell, one a run."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def low(self) -> float:
+        return min(self.values)
+
+    @property
+    def high(self) -> float:
+        return max(self.values)
+
+
+Cells = Mapping[MetricKey, Measured]
+
+
+def measured_cells(figures: Iterable[Figure], failures: Iterable[Failure] = ()) -> Cells:
+    """Every cell with what the runs that did not fail have measured, in order of appearance."""
+    failed = {_run_of(each) for each in failures}
+    counted = [each for each in figures if _run_of(each) not in failed]
+    return {key: Measured(tuple(values)) for key, values in values_of(counted).items()}
+
+
+def _run_of(line: Figure | Failure) -> RunKey:
+    return RunKey(line.scenario, line.case, line.target, line.tiered, line.run)
+
+
+def ratio_of(over: Measured | None, under: Measured | None) -> float | None:
+    """One median over the other; None where one is missing or nothing."""
+    if over is None or under is None or not under.median:
+        return None
+    return over.median / under.median
+
+
+_KNOWN_TARGETS = ("tierlog", "kafka", "tansu")
+
+
+def target_order(target: str) -> tuple[int, str]:
+    """Ours first, then the peers that the harness starts, then what is somewhere."""
+    known = _KNOWN_TARGETS.index(target) if target in _KNOWN_TARGETS else len(_KNOWN_TARGETS)
+    return known, target
+
+
+def in_order(series: Iterable[Series]) -> list[Series]:
+    """Without duplicates, by target, the untiered one first."""
+    return sorted(set(series), key=lambda each: (target_order(each.target), each.tiered))
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioCells:
+    """The cells of one scenario, and what its table and plots are made of."""
+
+    name: str
+    cells: Cells
+
+    @property
+    def cases(self) -> list[str]:
+        return list(dict.fromkeys(cell.case for cell in self.cells))
+
+    @property
+    def metrics(self) -> list[str]:
+        return list(dict.fromkeys(cell.metric for cell in self.cells))
+
+    @property
+    def series(self) -> list[Series]:
+        return in_order(Series(cell.target, cell.tiered) for cell in self.cells)
+
+    def get(self, case: str, series: Series, metric: str) -> Measured | None:
+        return self.cells.get(MetricKey(self.name, case, series.target, series.tiered, metric))
+
+    def with_metric(self, metric: str) -> "ScenarioCells":
+        return self._where(lambda cell: cell.metric == metric)
+
+    def with_case(self, case: str) -> "ScenarioCells":
+        return self._where(lambda cell: cell.case == case)
+
+    def _where(self, wanted: Callable[[MetricKey], bool]) -> "ScenarioCells":
+        return ScenarioCells(self.name, {c: m for c, m in self.cells.items() if wanted(c)})
+
+    def label(self, series: Series) -> str:
+        """The series' name; tiered or not is said only where the scenario has both."""
+        if len({each.tiered for each in self.series}) == 1:
+            return series.target
+        return f"{series.target} {'tiered' if series.tiered else 'untiered'}"
+
+
+def by_scenario(cells: Cells) -> list[ScenarioCells]:
+    """One for each scenario, in order of appearance."""
+    names = dict.fromkeys(cell.scenario for cell in cells)
+    return [
+        ScenarioCells(name, {cell: m for cell, m in cells.items() if cell.scenario == name})
+        for name in names
+    ]
+
+
+class Comparison(NamedTuple):
+    """Two series of which the first is divided by the second."""
+
+    label: str
+    over: Series
+    under: Series
+
+
+def comparisons(scenario: ScenarioCells) -> list[Comparison]:
+    """tierlog ÷ each other target, and each target's tiered ÷ untiered."""
+    found: list[Comparison] = []
+    series = scenario.series
+    both = len({each.tiered for each in series}) == 2
+    for other in series:
+        ours = Series("tierlog", other.tiered)
+        if other.target != "tierlog" and ours in series:
+            kind = (" tiered" if other.tiered else " untiered") if both else ""
+            found.append(Comparison(f"tierlog ÷ {other.target}{kind}", ours, other))
+    for under in series:
+        over = Series(under.target, True)
+        if not under.tiered and over in series:
+            found.append(Comparison(f"{under.target} tiered ÷ untiered", over, under))
+    return found

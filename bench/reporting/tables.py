@@ -1,0 +1,120 @@
+"""The tables of a report: medians with their spread, and ratios between those who were measured.
+
+A scenario of few cases has one table, a row for each case and metric. One of many has a table for
+each metric, a row for each case. A cell says the median, and below it the lowest and the highest
+run where there are several and they differ.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .metric import Better, headline_rank, in_figures, metric_of, ratio_text
+from .spread import Comparison, Measured, ScenarioCells, comparisons, ratio_of
+
+_ONE_TABLE_CASES_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """Text; beside it what is smaller; whether it is good or bad news."""
+
+    text: str
+    spread: str = ""
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A caption, a head, rows; the first `row_heads` cells of a row name it."""
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
+    row_heads: int = 1
+    is_headline: bool = True
+
+
+def value_cell(found: Measured | None) -> TableCell:
+    """A median and its spread, or a dash where nothing was measured."""
+    if found is None:
+        return TableCell("–")
+    low, high = in_figures(found.low), in_figures(found.high)
+    return TableCell(in_figures(found.median), f"{low} to {high}" if low != high else "")
+
+
+def ratio_cell(ratio: float | None, better: Better) -> TableCell:
+    """A ratio, and whether it is good for the one above the line."""
+    return TableCell(ratio_text(ratio), verdict=verdict_of(ratio, better))
+
+
+def verdict_of(ratio: float | None, better: Better) -> str:
+    """`better` or `worse` for the one above the line, where either can be said."""
+    if ratio is None or better is Better.NEITHER or f"{ratio:.2f}" == "1.00":
+        return ""
+    return "better" if (ratio > 1) == (better is Better.HIGHER) else "worse"
+
+
+def scenario_tables(scenario: ScenarioCells) -> list[Table]:
+    """All that was measured of it, headlines first."""
+    metrics = sorted(scenario.metrics, key=_headlines_first)
+    if len(scenario.cases) <= _ONE_TABLE_CASES_MAX:
+        return [_one_table(scenario, metrics)]
+    return [_table_of(scenario, name) for name in metrics]
+
+
+def _headlines_first(name: str) -> int:
+    rank = headline_rank(name)
+    return 1000 if rank is None else rank
+
+
+def _one_table(scenario: ScenarioCells, metrics: Sequence[str]) -> Table:
+    compared = comparisons(scenario)
+    rows: list[tuple[TableCell, ...]] = []
+    for case in scenario.cases:
+        there = scenario.with_case(case).metrics
+        rows += [
+            (
+                TableCell(case),
+                TableCell(metric_of(name).title),
+                *_cells(scenario, case, name, compared),
+            )
+            for name in metrics
+            if name in there
+        ]
+    return Table("", ("case", "figure", *_heads(scenario, compared)), tuple(rows), row_heads=2)
+
+
+def _table_of(scenario: ScenarioCells, name: str) -> Table:
+    drawn = scenario.with_metric(name)
+    compared = comparisons(drawn)
+    metric = metric_of(name)
+    direction = f" ({metric.better.value})" if metric.better.value else ""
+    return Table(
+        f"{metric.title}{direction}",
+        ("case", *_heads(drawn, compared)),
+        tuple((TableCell(case), *_cells(drawn, case, name, compared)) for case in drawn.cases),
+        is_headline=headline_rank(name) is not None,
+    )
+
+
+def _heads(scenario: ScenarioCells, compared: Sequence[Comparison]) -> tuple[str, ...]:
+    return (
+        *(scenario.label(each) for each in scenario.series),
+        *(each.label for each in compared),
+    )
+
+
+def _cells(
+    scenario: ScenarioCells, case: str, name: str, compared: Sequence[Comparison]
+) -> tuple[TableCell, ...]:
+    better = metric_of(name).better
+    return (
+        *(value_cell(scenario.get(case, each, name)) for each in scenario.series),
+        *(
+            ratio_cell(
+                ratio_of(scenario.get(case, each.over, name), scenario.get(case, each.under, name)),
+                better,
+            )
+            for each in compared
+        ),
+    )
