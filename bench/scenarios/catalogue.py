@@ -9,6 +9,7 @@ from .copying import SCENARIO as COPYING
 from .idle import SCENARIO as IDLE
 from .kip405_catch_up import SCENARIO as KIP405_CATCH_UP
 from .kip405_normal import SCENARIO as KIP405_NORMAL
+from .kip405_rebuild import SCENARIO as KIP405_REBUILD
 from .latency import SCENARIO as LATENCY
 from .partitions import SCENARIO as PARTITIONS
 from .recovery import SCENARIO as RECOVERY
@@ -27,6 +28,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     LATENCY,
     KIP405_NORMAL,
     KIP405_CATCH_UP,
+    KIP405_REBUILD,
     COPYING,
 )
 

@@ -35,11 +35,10 @@ class Workload:
     def megabytes_per_second(self) -> float:
         return self.records_per_second * RECORD_BYTES / 1e6
 
-    def load(self, seconds: float, partitions: int = 1) -> SteadyLoad:
-        """As clients know it, with a second before the first that counts."""
-        return SteadyLoad(
-            self.records_per_second, RECORD_BYTES, seconds, WARM_UP_S, partitions, self.acks
-        )
+    def load(self, seconds: float, partitions: int = 1, share: float = 1.0) -> SteadyLoad:
+        """As clients know it, or a share of it, with a second before the first that counts."""
+        rate = round(self.records_per_second * share)
+        return SteadyLoad(rate, RECORD_BYTES, seconds, WARM_UP_S, partitions, self.acks)
 
 
 WORKLOADS: Mapping[str, Workload] = MappingProxyType(

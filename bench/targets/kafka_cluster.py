@@ -10,6 +10,7 @@ brokers share an object store. Topics have three replicas and take a write that 
 """
 
 import shutil
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,13 +19,17 @@ from typing import TYPE_CHECKING, Self
 from ...clients.environment import SystemEnvironment
 from ...clients.kafka_uuid import uuid_to_string
 from ..kafka_peer import KafkaNode, run_tool
-from ..probe import free_port
+from ..probe import NotUpError, free_port
 
 if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
     from ..broker_node import BrokerNode
 
 NODES = 3
 _START_SECONDS = 120.0
+_ANSWER_SECONDS = 10.0
+_POLL_SECONDS = 0.05
 
 
 def _shared_properties(directory: Path) -> dict[str, str]:
@@ -39,8 +44,6 @@ def _shared_properties(directory: Path) -> dict[str, str]:
         "rlmm.config.remote.log.metadata.topic.replication.factor": replicas,
         "rlmm.config.remote.log.metadata.topic.num.partitions": "5",
         "rsm.config.dir": str(directory / "remote"),
-        # A group must not lead the restarted broker's first seconds into a long fetch wait.
-        "replica.fetch.wait.max.ms": "100",
     }
 
 
@@ -62,6 +65,8 @@ class _ClusterNode(KafkaNode):
 
 class KafkaCluster:
     """See the top of this file. Keeps everything under `directory`."""
+
+    _admin: "AdminClient | None" = None
 
     def __init__(
         self, directory: Path, properties: Mapping[str, str] | None = None, heap: str = "512m"
@@ -99,9 +104,18 @@ class KafkaCluster:
         try:
             for each in started:
                 each.result()
+            self._wait_until_all_know_all()
         except BaseException:
             self.stop()
             raise
+
+    def _wait_until_all_know_all(self) -> None:
+        """Until then topics with a replica on each node are refused."""
+        began = time.monotonic()
+        while len(self._known().list_topics(timeout=_ANSWER_SECONDS).brokers) < NODES:
+            if time.monotonic() - began > _START_SECONDS:
+                raise NotUpError("The nodes have not found each other.")
+            time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
         """Stop what is up, at once: the last two would wait for each other."""
@@ -120,13 +134,19 @@ class KafkaCluster:
 
     def is_in_sync(self, topic: str) -> bool:
         """Whether all replicas of every partition of the topic are in sync."""
-        from confluent_kafka.admin import AdminClient
-
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 3})
-        partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = self._known().list_topics(timeout=_ANSWER_SECONDS).topics[topic].partitions
         return bool(partitions) and all(
             len(each.isrs) == len(each.replicas) for each in partitions.values()
         )
+
+    def _known(self) -> "AdminClient":
+        """Whom to ask what the brokers say of themselves and their topics."""
+        from confluent_kafka.admin import AdminClient
+
+        if self._admin is None:
+            # That a broker which was stopped does not answer is no news.
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
+        return self._admin
 
     def local_bytes(self, number: int, topic: str) -> int:
         """How much of the topic's log is on that node's own disk."""
