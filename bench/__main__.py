@@ -15,7 +15,7 @@ from ..clients.errors import KafkaError
 from ..tiering.remote_url import RemoteUrl
 from .command_line import WrongOptionError, build_parser, default_targets, parse_options
 from .figures import ResultsError
-from .progress import duration
+from .progress import count, duration
 from .scenario import Scale
 from .scenarios.catalogue import SCENARIOS, UnknownScenarioError, scenarios_named
 from .target import TargetUnavailableError
@@ -34,7 +34,14 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 def main(arguments: Sequence[str] | None = None) -> int:
     # Asked to end, it still ends the brokers that it started.
-    signal.signal(signal.SIGTERM, _terminate)
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return _answer(arguments)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _answer(arguments: Sequence[str] | None) -> int:
     options = build_parser().parse_args(arguments)
     try:
         return _carry_out(options)
@@ -94,8 +101,7 @@ def _list(scale: Scale) -> int:
         seconds = scenario.plan(scale).expected_seconds * len(cases)
         total += seconds
         print(f"{scenario.name:{width}}  {scenario.summary}")
-        count = "1 case" if len(cases) == 1 else f"{len(cases)} cases"
-        print(f"{'':{width}}  {count}, {duration(seconds)} at each target")
+        print(f"{'':{width}}  {count(len(cases), 'case')}, {duration(seconds)} at each target")
     print(f"\nall of them at scale {scale}: {duration(total)} at each target")
     return 0
 

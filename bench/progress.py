@@ -36,6 +36,11 @@ def duration(seconds: float) -> str:
     return f"about {round(seconds / 60)} min"
 
 
+def count(number: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 class LinesOfProgress:
     """One line a run, when it has ended."""
 
@@ -100,12 +105,13 @@ class BarOfProgress:
         self._bar.stop()
 
 
-def progress_for(stream: TextIO = sys.stderr) -> Progress:
-    """A bar if it can be drawn there."""
-    if stream.isatty():
+def progress_for(stream: TextIO | None = None) -> Progress:
+    """On standard error if nothing is said; a bar if it can be drawn there."""
+    place = sys.stderr if stream is None else stream
+    if place.isatty():
         try:
             return BarOfProgress()
         except ModuleNotFoundError:
             # Rich comes with the extra `bench`; lines say the same.
-            return LinesOfProgress(stream)
-    return LinesOfProgress(stream)
+            return LinesOfProgress(place)
+    return LinesOfProgress(place)

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..tiering.remote_url import RemoteUrl
 from .figures import Failure, ResultsWriter, read_results
 from .machine import commit, machine_facts, versions
-from .progress import Progress, duration, progress_for
+from .progress import Progress, count, duration, progress_for
 from .runner import Runner, Settings
 from .scenario import Scale, Scenario
 from .schedule import Part, schedule
@@ -58,7 +58,9 @@ def run(order: Order, progress: Progress | None = None) -> int:
             facts["ended"] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
             facts["seconds"] = round(time.monotonic() - began, 1)
             writer.write_machine(facts)
-            _conclude(order, runner, out)
+            _conclude(runner, out)
+    if order.write_report is not None and runner.counted:
+        print(f"report: {order.write_report(out)}", flush=True)
     return 1 if runner.failures or not runner.counted else 0
 
 
@@ -84,12 +86,13 @@ def _announce(parts: Sequence[Part], order: Order, out: Path, progress: Progress
         for each in part.refused:
             refused.setdefault((each.scenario, each.reason), []).append(each.case)
     for (scenario, reason), cases in refused.items():
-        progress.tell(f"left out: {scenario} ({len(cases)} cases): {reason}")
+        progress.tell(f"left out: {scenario} ({count(len(cases), 'case')}): {reason}")
     expected = sum(part.expected_seconds for part in parts)
     runs = sum(part.runs for part in parts)
     names = ", ".join(target.name for target in order.targets)
     progress.tell(
-        f"{len(parts)} scenarios, {runs} runs at {names}: {duration(expected)}; results in {out}"
+        f"{count(len(parts), 'scenario')}, {count(runs, 'run')} at {names}: "
+        f"{duration(expected)}; results in {out}"
     )
 
 
@@ -120,18 +123,15 @@ def _facts(order: Order, parts: Sequence[Part], scratch: Path) -> dict[str, obje
     }
 
 
-def _conclude(order: Order, runner: Runner, out: Path) -> None:
-    """The medians on standard output, what failed on standard error, and the report's place."""
-    results = read_results(out)
-    print(summary(results.figures), flush=True)
+def _conclude(runner: Runner, out: Path) -> None:
+    """The medians on standard output, and what failed on standard error."""
+    print(summary(read_results(out).figures), flush=True)
     if runner.failures:
         print(_failed(runner.failures), file=sys.stderr)
-    if order.write_report is not None and results.figures:
-        print(f"report: {order.write_report(out)}", flush=True)
 
 
 def _failed(failures: Sequence[Failure]) -> str:
-    lines = [f"{len(failures)} runs failed and are in no figure:"]
+    lines = [f"{count(len(failures), 'run')} failed, in no figure:"]
     for each in failures:
         kind = ", tiered" if each.tiered else ""
         lines.append(f"  {each.scenario}, {each.case}, {each.target}{kind}: {each.reason}")

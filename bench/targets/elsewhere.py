@@ -16,8 +16,6 @@ from ..process_usage import Usage
 from ..target import Capability, MeasurementError, TargetUnavailableError
 from .node_target import topic_config
 
-_ENABLE = "remote.log.storage.system.enable"
-
 
 class ElsewhereTarget:
     """The broker at an address."""
@@ -39,9 +37,9 @@ class ElsewhereTarget:
                 f"No Kafka broker answers at {self.name}; is it started, and is the port that of "
                 "a listener without TLS and SASL?"
             )
-        from ..clients.broker_config import broker_config
+        from ..clients.tier_question import takes_tiered_topics
 
-        if broker_config(self.name).get(_ENABLE) == "true":
+        if takes_tiered_topics(self.name):
             self._capabilities = frozenset({"durable", "tier"})
 
     def versions(self) -> Mapping[str, str]:
