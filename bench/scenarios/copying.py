@@ -79,7 +79,7 @@ class _Size:
 _SIZES: Mapping[Scale, _Size] = MappingProxyType(
     {
         Scale.SMOKE: _Size(8, MEBIBYTE, repeats=1, warm_up=0),
-        Scale.SMALL: _Size(200, 16 * MEBIBYTE, repeats=2, warm_up=1),
+        Scale.SMALL: _Size(150, 16 * MEBIBYTE, repeats=1, warm_up=1),
         Scale.FULL: _Size(1_000, 64 * MEBIBYTE, repeats=3, warm_up=1),
     }
 )
@@ -117,7 +117,8 @@ class Copying:
 
     def plan(self, scale: Scale) -> Plan:
         size = _SIZES[scale]
-        return Plan(size.warm_up, size.repeats, "scenario", 4 + size.megabytes / 50, _QUOTA)
+        expected = 1 + (size.warm_up + size.repeats) * (0.7 + size.megabytes / 100)
+        return Plan(size.warm_up, size.repeats, "scenario", expected, _QUOTA)
 
     def refuses(self, case: Case, target: Target) -> str | None:
         return has_no_tier(target) if case.tiered else knows_its_disk(target)

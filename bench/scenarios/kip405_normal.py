@@ -29,7 +29,7 @@ class _Size:
 _SIZES: Mapping[Scale, _Size] = MappingProxyType(
     {
         Scale.SMOKE: _Size(1.5, warm_up=0, repeats=1, segment_bytes=MEBIBYTE),
-        Scale.SMALL: _Size(4, warm_up=1, repeats=2, segment_bytes=4 * MEBIBYTE),
+        Scale.SMALL: _Size(4, warm_up=1, repeats=1, segment_bytes=4 * MEBIBYTE),
         Scale.FULL: _Size(30, warm_up=1, repeats=3, segment_bytes=16 * MEBIBYTE),
     }
 )
@@ -46,7 +46,7 @@ class Normal:
 
     def plan(self, scale: Scale) -> Plan:
         size = _SIZES[scale]
-        expected = (size.warm_up + size.repeats) * (size.seconds + 3)
+        expected = size.warm_up * (size.seconds / 2 + 2) + size.repeats * (size.seconds + 2)
         return Plan(size.warm_up, size.repeats, "scenario", expected)
 
     def refuses(self, case: Case, target: Target) -> str | None:
@@ -56,12 +56,14 @@ class Normal:
         from ..clients.admin import create_topic, delete_topic
 
         size, workload = _SIZES[scale], WORKLOADS[case.name]
+        # A run to warm up need not be as long.
+        seconds = size.seconds if recorder.key.run > 0 else size.seconds / 2
         kind = "tiered" if case.tiered else "untiered"
         topic = f"normal-{workload.acks}-{kind}-{recorder.key.run}"
         settings = topic_settings(target, case.tiered, size.segment_bytes)
         create_topic(target.bootstrap, topic, settings)
         with recorder.usage(target):
-            with traffic(target.bootstrap, topic, workload, size.seconds) as under_way:
+            with traffic(target.bootstrap, topic, workload, seconds) as under_way:
                 under_way.record(recorder)
         if case.tiered and not target.bytes_in_tier(topic):
             raise MeasurementError(f"nothing of {topic} was copied meanwhile")

@@ -69,7 +69,7 @@ class _Size:
 _SIZES: Mapping[Scale, _Size] = MappingProxyType(
     {
         Scale.SMOKE: _Size(12, MEBIBYTE, ("acks=all",), 0.1, 1, repeats=1),
-        Scale.SMALL: _Size(600, 4 * MEBIBYTE, ("acks=all",), 0.4, 3, repeats=1),
+        Scale.SMALL: _Size(300, 4 * MEBIBYTE, ("acks=all",), 0.4, 3, repeats=1),
         Scale.FULL: _Size(6_000, 16 * MEBIBYTE, ("acks=all", "acks=1"), 1, 30, repeats=2),
     }
 )
@@ -88,7 +88,7 @@ class Rebuild:
 
     def plan(self, scale: Scale) -> Plan:
         size = _SIZES[scale]
-        expected = size.repeats * (20 + size.seconds_before + size.megabytes / 20)
+        expected = size.repeats * (20 + size.seconds_before + size.megabytes / 30)
         return Plan(0, size.repeats, "run", expected)
 
     def refuses(self, case: Case, target: Target) -> str | None:
