@@ -8,6 +8,8 @@ has deprecated the one that begins with ``org.apache.kafka``.
 Retention in percent is worked out when it is asked for, Kafka does it when it looks for what to
 delete: how much of `retention.bytes` a partition takes in the tier and beyond what is there, and
 how much of `local.retention.bytes` it takes here; 0 where there is no such limit.
+
+Kafka has no figures of its caches. Ours stand under a name of our own, ``tierlog.tiering``.
 """
 
 import asyncio
@@ -30,6 +32,7 @@ _POOLS = (
     "kafka.log.remote:type=RemoteStorageThreadPool",
     "org.apache.kafka.storage.internals.log:type=RemoteStorageThreadPool",
 )
+_CACHES = "tierlog.tiering:type="
 _THROTTLE = "kafka.server:type=RemoteLogManager"
 _FETCH_TIMES = f"{_MANAGER},name=RemoteLogReaderFetchRateAndTimeMs"
 _PURGATORY = "kafka.server:type=DelayedOperationPurgatory"
@@ -96,6 +99,13 @@ def _register_manager(metrics: Metrics, manager: "RemoteLogManager") -> None:
     metrics.gauge(_THROTTLE, lambda: fetch_waits.maximum, "remote-fetch-throttle-time-max")
     metrics.gauge(_THROTTLE, lambda: copy_waits.average, "remote-copy-throttle-time-avg")
     metrics.gauge(_THROTTLE, lambda: copy_waits.maximum, "remote-copy-throttle-time-max")
+    for cache, counts in (
+        ("ChunkCache", reads.chunk_counts),
+        ("RemoteIndexCache", reads.index_counts),
+    ):
+        for attribute in ("hits", "joined", "misses"):
+            read = partial(getattr, counts, attribute)
+            metrics.gauge(f"{_CACHES}{cache}", read, f"{attribute}-total")
     copied, fetched = manager.copy_quota, reads.fetch_quota
     metrics.gauge("kafka.server:type=RLMCopy", lambda: copied.rate(_now()), "byte-rate")
     metrics.gauge("kafka.server:type=RLMFetch", lambda: fetched.rate(_now()), "byte-rate")

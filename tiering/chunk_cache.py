@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..clients.kafka_uuid import Uuid
 from ..storage.remote_segment import RemoteLogSegmentMetadata
+from .cache_counts import CacheCounts
 from .remote_storage import RemoteStorageManager
 from .single_flight import SingleFlight
 
@@ -39,6 +40,7 @@ class ChunkCache:
         """What is fetched at a time."""
         self._chunks: OrderedDict[_ChunkKey, bytes] = OrderedDict()
         self._bytes = 0
+        self.counts = CacheCounts()
         loads_at_once = max(1, max_bytes // self.chunk_bytes // 2)
         self._room = asyncio.Semaphore(loads_at_once)
         self._kept_max = max_bytes - loads_at_once * self.chunk_bytes
@@ -81,7 +83,9 @@ class ChunkCache:
         chunk = self._chunks.get(key)
         if chunk is not None:
             self._chunks.move_to_end(key)
+            self.counts.hits += 1
             return chunk
+        self.counts.waits(key in self._flights)
         return await self._flights.load(key, lambda: self._load(segment, key))
 
     async def _load(self, segment: RemoteLogSegmentMetadata, key: _ChunkKey) -> bytes:

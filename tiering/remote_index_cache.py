@@ -26,6 +26,7 @@ from ..storage.remote_segment import RemoteLogSegmentMetadata
 from ..storage.time_index import TimeIndex
 from ..storage.transaction_index import TransactionIndex
 from .blocking_pool import BlockingPool
+from .cache_counts import CacheCounts
 from .remote_storage import (
     IndexType,
     RemoteResourceNotFound,
@@ -76,6 +77,7 @@ class RemoteIndexCache:
         self._found_on_disk: dict[str, int] = {}
         """What an earlier run left, by stem, with its bytes: used or dropped as room is needed."""
         self._bytes = 0
+        self.counts = CacheCounts()
         self._flights: SingleFlight[str, RemoteIndexes] = SingleFlight(_LOADS_MAX)
         self._awaited: Counter[str] = Counter()
         """By stem, how many readers wait for a load; what they wait for is not dropped."""
@@ -108,6 +110,10 @@ class RemoteIndexCache:
         Raises RemoteStorageError, also where the tier holds a corrupt index and after `stop`.
         """
         stem = _stem(segment.start_offset, segment.id)
+        if stem in self._entries:
+            self.counts.hits += 1
+        else:
+            self.counts.waits(stem in self._flights)
         while (entry := self._entries.get(stem)) is None:
             if self._is_closed:
                 raise RemoteStorageError("The cache of remote indexes is closed")

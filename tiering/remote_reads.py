@@ -21,6 +21,7 @@ from ..storage.remote_log import RemoteLog
 from ..storage.remote_segment import RemoteLogSegmentMetadata
 from ..storage.unified_log import UnifiedLog
 from .answer_memory import AnswerMemory
+from .cache_counts import CacheCounts
 from .chunk_cache import ChunkCache
 from .config import RemoteLogManagerConfig
 from .quota import ByteRateQuota
@@ -85,6 +86,16 @@ class RemoteReads:
     def idle_share(self) -> float:
         """How many of the reads that may run at a time do not, from 0 to 1."""
         return self._pool.idle_share
+
+    @property
+    def chunk_counts(self) -> CacheCounts:
+        """How often a piece of a segment was in memory."""
+        return self._chunks.counts
+
+    @property
+    def index_counts(self) -> CacheCounts:
+        """How often a segment's indexes were on disk and open."""
+        return self._indexes.counts
 
     async def start(self) -> None:
         """Find what the index cache has kept. Never waits for the tier."""

@@ -147,8 +147,8 @@ def log_ticks(low: float, high: float) -> list[float]:
         near = [step * decade * 10**power for power in (-1, 0, 1) for step in steps]
         return sorted({each for each in near if low <= each <= high})
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = _TICKS if high / low < 1000 else (1.0,)
-    found = [step * 10.0**power for power in decades for step in steps]
+    round_steps = _TICKS if high / low < 1000 else _TICKS[:1]
+    found = [step * 10.0**power for power in decades for step in round_steps]
     return [each for each in found if low <= each <= high]
 
 

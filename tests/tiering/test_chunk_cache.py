@@ -57,6 +57,25 @@ def test_a_sequential_reader_waits_once_and_each_chunk_is_fetched_once() -> None
     simulate(story)
 
 
+def test_what_is_there_on_its_way_and_missing_is_counted_apart() -> None:
+    async def story(_: SimulatedLoop) -> None:
+        tier = MemoryTier()
+        metadata = stored(tier, 1, 30)
+        cache = ChunkCache(tier, 100, 10)
+        tier.latency_seconds = 1
+        both = asyncio.ensure_future(cache.read(metadata, 0, 10))
+        await cache.read(metadata, 0, 10)
+        await both
+        assert (cache.counts.hits, cache.counts.joined, cache.counts.misses) == (0, 1, 1)
+        # The second piece was fetched ahead with the first, the third is on its way with it.
+        await cache.read(metadata, 10, 10)
+        await cache.read(metadata, 20, 10)
+        assert (cache.counts.hits, cache.counts.joined, cache.counts.misses) == (1, 2, 1)
+        await cache.stop()
+
+    simulate(story)
+
+
 def test_a_cancelled_reader_leaves_the_chunk_for_its_retry() -> None:
     async def story(_: SimulatedLoop) -> None:
         tier = MemoryTier()

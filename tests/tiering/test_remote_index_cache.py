@@ -51,6 +51,8 @@ def test_the_first_look_up_fetches_each_index_once_and_the_second_none() -> None
         assert entry.offset_index.lookup(1000).position == entry.offset_index.lookup(9).position
         assert list(entry.txn_index) == ABORTED
         assert await partition.indexes.indexes(segment) is entry
+        counts = partition.indexes.counts
+        assert (counts.hits, counts.joined, counts.misses) == (1, 0, 1)
         assert len(partition.tier.asked(INDEX)) == 3
         stem = "0_AAAAAAAAAAAAAAAAAAAAAQ"
         assert partition.files.listdir(FOLDER) == [

@@ -110,6 +110,20 @@ def test_a_throttled_read_and_a_throttled_copy_say_for_how_long() -> None:
     on_a_leader(story, slow)
 
 
+def test_a_read_says_what_the_caches_had() -> None:
+    async def story(broker: TieredBroker) -> None:
+        broker.append(3)
+        await until(lambda: broker.log.local_log_start_offset == 2)
+        await broker.read(0)
+        await broker.read(0)
+        found = figures(broker)
+        for cache in ("ChunkCache", "RemoteIndexCache"):
+            assert found[f"tierlog.tiering:type={cache} misses-total"] == 1
+            assert found[f"tierlog.tiering:type={cache} hits-total"] >= 1
+
+    on_a_leader(story)
+
+
 def test_an_error_is_counted_and_its_time_as_well() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.append(3)
