@@ -167,13 +167,13 @@ def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 
 def _span(data: Bytes, at: Ints) -> tuple[_Spans, Ints]:
-    """Length and bytes at each position, and the position after them, never beyond the content."""
+    """Length and bytes at each position, and the position after them.
+
+    For a length that goes beyond the content that is just beyond it, where no record ends.
+    """
     length, start = _varints(data, at)
-    return _Spans(start, length), _after(data, start, length)
-
-
-def _after(data: Bytes, start: Ints, length: Ints) -> Ints:
-    return np.minimum(start + np.maximum(length, 0), len(data) - len(PADDING))
+    beyond = len(data) - len(PADDING) + 1
+    return _Spans(start, length), np.minimum(start + np.clip(length, 0, beyond), beyond)
 
 
 def _fields(data: Bytes, starts: Ints) -> _Fields:
@@ -184,7 +184,7 @@ def _fields(data: Bytes, starts: Ints) -> _Fields:
     key, at = _span(data, at)
     value, at = _span(data, at)
     header_count, at = _varints(data, at)
-    end = np.append(starts[1:], len(data) - len(PADDING))
+    end = np.append(starts[1:], len(data) - len(PADDING))[: len(starts)]
     return _Fields(timestamp_delta, offset_delta, key, value, header_count, at, end)
 
 

@@ -248,6 +248,8 @@ class _TaskReader:
             task.topic, task.partition, include_headers=options.include_headers
         )
         self._aborted = AbortedRecords(task.aborted)
+        self._expected = 0
+        """The offset that comes next."""
         self._pool = ThreadedPool(1, "spark-decode")
 
     def close(self) -> None:
@@ -255,6 +257,7 @@ class _TaskReader:
 
     def read(self, runner: asyncio.Runner, wanted: ScanRange) -> Iterator[pa.RecordBatch]:
         stream = SegmentStream(wanted.key, wanted.position, wanted.end_position)
+        self._expected = wanted.first_offset
         piece = runner.run(self._fetch(stream))
         while piece is not None:
             chunks = self._chunks(stream.batches(piece), wanted)
@@ -263,6 +266,7 @@ class _TaskReader:
                 yield decoded
             yield from chunks
         stream.finish()
+        self._check_gap(wanted.end_offset, wanted)
 
     async def _both(
         self, stream: SegmentStream, chunks: Iterator[pa.RecordBatch]
@@ -302,10 +306,7 @@ class _TaskReader:
         group: list[RecordBatch] = []
         payloads: list[Payload] = []
         nbytes = 0
-        for batch in found:
-            if batch.base_offset >= wanted.end_offset or batch.last_offset < wanted.first_offset:
-                continue
-            check(batch, wanted.key)
+        for batch in self._in_order(found, wanted):
             if batch.is_control or batch in self._aborted:
                 continue
             with _told_of(batch, wanted):
@@ -317,6 +318,33 @@ class _TaskReader:
                 group, payloads, nbytes = [], [], 0
         if group:
             yield self._decoded(group, payloads, wanted)
+
+    def _in_order(self, found: list[RecordBatch], wanted: ScanRange) -> Iterator[RecordBatch]:
+        """The batches with wanted offsets, each of which goes on where the one before ended.
+
+        A base offset lies outside the CRC, so this is how a damaged one shows.
+        """
+        for batch in found:
+            if batch.base_offset >= wanted.end_offset or batch.last_offset < wanted.first_offset:
+                continue
+            check(batch, wanted.key)
+            is_first = self._expected == wanted.first_offset
+            if batch.base_offset < self._expected and not is_first:
+                raise ScanError(
+                    f"{wanted.key}: the batch at offset {batch.base_offset} comes where "
+                    f"{self._expected} should"
+                )
+            self._check_gap(batch.base_offset, wanted)
+            self._expected = batch.next_offset
+            yield batch
+
+    def _check_gap(self, offset: int, wanted: ScanRange) -> None:
+        if offset > self._expected and self._options.fail_on_data_loss:
+            raise ScanError(
+                f"{wanted.key} holds no record at the offsets {self._expected} to {offset - 1} "
+                "(a topic that was compacted once may have such gaps: failOnDataLoss=false reads "
+                "what is there)"
+            )
 
     def _decoded(
         self,

@@ -9,9 +9,7 @@ all of them need this package, the tier's file system and the credentials, and n
 broker.
 """
 
-import os
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -22,22 +20,16 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from .scan import ScanTask, plan_scan, read_task
-from .scan_options import ScanError, ScanOptions, scan_options
+from .scan import plan_scan
+from .scan_options import ScanOptions, scan_options
+from .scan_partition import TierlogPartition, one_line, read_partition
+from .stream_reader import TierlogStreamReader
 
 _COLUMNS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
     "timestampType int"
 )
 _HEADERS = ", headers array<struct<key: string, value: binary>>"
-
-
-class TierlogPartition(InputPartition):
-    """A task, as Spark carries it to an executor."""
-
-    def __init__(self, task: ScanTask) -> None:
-        super().__init__(None)
-        self.task = task
 
 
 class TierlogDataSource(DataSource):
@@ -52,11 +44,12 @@ class TierlogDataSource(DataSource):
         return _COLUMNS + (_HEADERS if has_headers(self.options) else "")
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        with _one_line():
+        with one_line():
             return TierlogReader(scan_options(dict(self.options)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        raise NotImplementedError
+        with one_line():
+            return TierlogStreamReader(scan_options(dict(self.options), streaming=True))
 
 
 def has_headers(options: dict[str, str]) -> bool:
@@ -71,31 +64,8 @@ class TierlogReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        with _one_line():
+        with one_line():
             return [TierlogPartition(task) for task in plan_scan(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, partition)
-
-
-def read_partition(
-    options: ScanOptions, partition: InputPartition | None
-) -> Iterator[pa.RecordBatch]:
-    """The records of a task; none if Spark asks for the one task of a scan without any."""
-    if isinstance(partition, TierlogPartition):
-        with _one_line():
-            yield from read_task(options, partition.task)
-
-
-@contextmanager
-def _one_line() -> Generator[None]:
-    """Let Spark's exception say what is wrong, and not where in this code that was found.
-
-    Spark prints the traceback of what ends one of its Python processes, unless this variable of the
-    process says otherwise; the process is about to end.
-    """
-    try:
-        yield
-    except ScanError:
-        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-        raise

@@ -1,6 +1,6 @@
 """A bucket in memory with real segments in it, to survey, damage, scrub and rebuild from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
 
 from tierlog.clients.kafka_uuid import Uuid
@@ -78,36 +78,68 @@ class Bucket:
     ) -> RemoteLogSegmentMetadata:
         """Store a segment of batches of up to three records, as a copy would have."""
         first, last = offsets
-        log, index, times = bytearray(), bytearray(), bytearray()
+        log = bytearray()
         offset = first
         while offset <= last:
             epoch = epoch_of_offset(history, offset)
             end = min(offset + 2, last, *(start - 1 for _, start in history if start > offset))
-            index += OFFSET_ENTRY.pack(end - first, len(log))
-            times += TIME_ENTRY.pack(end * 10, end - first)
             log += batch_bytes((offset, end, epoch))
             offset = end + 1
+        return self.put_log(
+            number,
+            bytes(log),
+            history,
+            partition=partition,
+            topic=topic,
+            others={"snapshot": encode_snapshot(producers)},
+        )
+
+    def put_log(
+        self,
+        number: int,
+        log: bytes,
+        history: History = ((0, 0),),
+        *,
+        partition: TopicIdPartition = PARTITION,
+        topic: TopicDescription | None = None,
+        others: Mapping[str, bytes] | None = None,
+    ) -> RemoteLogSegmentMetadata:
+        """Store a segment of these batches, each of them in the indexes, as a copy would have.
+
+        `others` are parts by their suffix, in the place of ours or beside them.
+        """
+        index, times = bytearray(), bytearray()
+        found = list(batches(log))
+        first, last = found[0].base_offset, found[-1].last_offset
+        position, youngest = 0, -1
+        for batch in found:
+            index += OFFSET_ENTRY.pack(batch.last_offset - first, position)
+            if batch.max_timestamp > youngest:
+                youngest = batch.max_timestamp
+                times += TIME_ENTRY.pack(youngest, batch.last_offset - first)
+            position += batch.size_in_bytes
         epochs = [(epoch_of_offset(history, first), first)]
         epochs += [entry for entry in history if first < entry[1] <= last]
         metadata = RemoteLogSegmentMetadata(
             segment_id=RemoteLogSegmentId(partition, Uuid(number.to_bytes(16, "big"))),
             start_offset=first,
             end_offset=last,
-            max_timestamp_ms=max(batch.max_timestamp for batch in batches(bytes(log))),
+            max_timestamp_ms=youngest,
             broker_id=1,
             event_timestamp_ms=number,
             segment_size_bytes=len(log),
             segment_leader_epochs=tuple(epochs),
-            txn_index_empty=True,
+            txn_index_empty="txnindex" not in (others or {}),
         )
         parts = {
-            "log": bytes(log),
+            "log": log,
             "index": bytes(index),
             "timeindex": bytes(times),
-            "snapshot": encode_snapshot(producers),
+            "snapshot": encode_snapshot(()),
             "leader_epoch_checkpoint": format_epochs(
                 entry for entry in history if entry[1] <= last
             ),
+            **(others or {}),
         }
         for suffix, content in parts.items():
             self.objects[object_key(metadata, suffix)] = content
