@@ -153,18 +153,27 @@ class Connection:
         """Bytes arrived, valid during this call only."""
         self.last_active = self._loop.time()
         try:
-            for frame in self._frames.feed(view):
-                if self.state is _READY:
-                    self._handle(frame)
-                elif self.state is ConnectionState.CLOSED:
-                    return
-                else:
-                    # The view dies with this call, and the frame has to outlive it.
-                    self._kept.append(memoryview(bytearray(frame)))
+            frame = self._frames.only_frame(view) if self.state is _READY else None
+            if frame is not None:
+                self._handle(frame)
+            else:
+                self._handle_all(view)
         except (ProtocolError, Refused) as error:
             self._refuse(error)
             return
-        self._settle()
+        if self.state is not ConnectionState.CLOSED:
+            self._settle()
+
+    def _handle_all(self, view: memoryview) -> None:
+        """Every request that these bytes complete, until the connection is closed."""
+        for frame in self._frames.feed(view):
+            if self.state is _READY:
+                self._handle(frame)
+            elif self.state is ConnectionState.CLOSED:
+                return
+            else:
+                # The view dies with this call, and the frame has to outlive it.
+                self._kept.append(memoryview(bytearray(frame)))
 
     def space(self) -> memoryview | None:
         """Where the rest of a large request that has begun belongs."""
@@ -192,7 +201,7 @@ class Connection:
             if answer:
                 self._transport.send(answer)
                 for chunk in answer:
-                    self._corked += size_of(chunk)
+                    self._corked += len(chunk) if type(chunk) is bytes else size_of(chunk)
                 if self._corked > _CORK_BYTES:
                     self._flush()
             return

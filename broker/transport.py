@@ -164,8 +164,11 @@ class SocketTransport:
         self._queue.extend(cast("Sequence[Piece]", chunks))
 
     def flush(self) -> bool:
+        queue = self._queue
         if self._writing:
-            return not self._queue
+            return not queue
+        if not queue:
+            return True
         try:
             done = self._send_some()
         except OSError:
@@ -207,6 +210,14 @@ class SocketTransport:
     def _send_queued(self) -> int:
         """One sendmsg of what is queued, as far as it goes; the bytes that the peer took."""
         queue = self._queue
+        if len(queue) == 1 and type(answer := queue[0]) is bytes:
+            # So it is with nearly every answer that holds no records.
+            sent = self._socket.send(answer)
+            if sent == len(answer):
+                queue.clear()
+            else:
+                queue[0] = memoryview(answer)[sent:]
+            return sent
         buffers: list[bytes | bytearray | memoryview] = []
         total = 0
         for chunk in queue:
@@ -220,6 +231,10 @@ class SocketTransport:
                 buffers.append(chunk.mapped(min(chunk.nbytes, _FLUSH_BYTES)))
             total += len(buffers[-1])
         sent = left = self._socket.sendmsg(buffers)
+        if sent == total < _FLUSH_BYTES and len(buffers) == len(queue):
+            # Every chunk was in it as a whole, and the peer took all of it.
+            queue.clear()
+            return sent
         while queue and (size := size_of(queue[0])) <= left:
             left -= size
             queue.popleft()

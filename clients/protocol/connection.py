@@ -18,6 +18,7 @@ from .primitives import size_of
 from .schema import Chunk
 
 _SIZE = Format(">i")
+_SIZE_BYTES = 4
 
 SMALL_BUFFER_BYTES = 65_536
 """A begun frame of up to this size gets its whole buffer at once."""
@@ -55,6 +56,13 @@ class FrameReader:
             if frame is None:
                 return
             yield frame
+
+    def only_frame(self, view: memoryview) -> memoryview | None:
+        """The frame that begins and ends with `view`, as most requests do; None: ask `feed`."""
+        size = len(view) - _SIZE_BYTES
+        if size < 0 or size > self._max_bytes or self._buffer is not None or self._size_bytes:
+            return None
+        return view[_SIZE_BYTES:] if _SIZE.unpack_from(view)[0] == size else None
 
     def next_frame(self, view: memoryview, position: int = 0) -> tuple[memoryview | None, int]:
         """The next frame that `view` completes from `position` on, and where it ends in `view`.

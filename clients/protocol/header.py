@@ -14,6 +14,7 @@ from .api import SERVED, ApiKey
 from .primitives import skip_tagged_fields
 
 _FIXED = Format(">hhih")
+_FIXED_BYTES = _FIXED.size
 _CORRELATION_ID = Format(">i")
 _NO_TAGGED_FIELDS = b"\0"
 
@@ -48,10 +49,13 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
     """
     try:
         key, version, correlation_id, size = _FIXED.unpack_from(view)
-        position = _FIXED.size + max(size, 0)
-        if position > len(view):
-            raise ProtocolError("The client id announces more than the request holds")
-        client_id = str(view[_FIXED.size : position], "utf-8", "replace") if size >= 0 else None
+        position = _FIXED_BYTES
+        client_id = None
+        if size >= 0:
+            position += size
+            if position > len(view):
+                raise ProtocolError("The client id announces more than the request holds")
+            client_id = str(view[_FIXED_BYTES:position], "utf-8", "replace")
         header = RequestHeader(key, version, correlation_id, client_id)
         api = SERVED.get(key)
         if api is None or not api.lowest_version <= version <= api.highest_version:

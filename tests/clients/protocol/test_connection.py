@@ -31,6 +31,30 @@ def test_any_chunking_gives_the_same_frames(bodies: list[bytes], cuts: list[int]
     assert reader.is_between_frames
 
 
+@given(st.lists(st.binary(max_size=9), max_size=4), st.lists(st.integers(0, 10_000), max_size=9))
+def test_asking_for_the_only_frame_first_gives_the_same_frames(
+    bodies: list[bytes], cuts: list[int]
+) -> None:
+    reader = FrameReader(LIMIT)
+    frames: list[bytes] = []
+    for piece in pieces(wire(*bodies), cuts):
+        only = reader.only_frame(piece)
+        frames += [bytes(found) for found in (reader.feed(piece) if only is None else [only])]
+    assert frames == bodies
+    assert reader.is_between_frames
+
+
+def test_only_a_frame_that_fills_the_bytes_and_the_limit_is_the_only_one() -> None:
+    reader = FrameReader(5)
+    whole = memoryview(bytearray(wire(b"frame")))
+    only = reader.only_frame(whole)
+    assert only is not None
+    assert (bytes(only), only.obj) == (b"frame", whole.obj)
+    for other in (b"", b"\0\0\0", whole[:-1], wire(b"frame", b""), wire(b"frames")):
+        assert reader.only_frame(memoryview(other)) is None
+    assert reader.is_between_frames
+
+
 def test_one_byte_at_a_time() -> None:
     reader = FrameReader(LIMIT)
     data = wire(b"", b"a", b"bc")
