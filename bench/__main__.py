@@ -9,6 +9,7 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from ..clients.errors import KafkaError
@@ -18,6 +19,7 @@ from .figures import ResultsError
 from .progress import count, duration
 from .scenario import Scale
 from .scenarios.catalogue import SCENARIOS, UnknownScenarioError, scenarios_named
+from .schedule import schedule
 from .target import TargetUnavailableError
 from .targets.named import target_named
 
@@ -52,10 +54,17 @@ def _answer(arguments: Sequence[str] | None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
-        return _cannot(f"{error.name} is not installed; get it with: pip install 'tierlog[bench]'")
+        return _cannot(f"{error.name} is not installed; get it with: {_install_command()}")
     except KeyboardInterrupt:
         print("tierlog-bench: interrupted; every broker is ended", file=sys.stderr)
         return _INTERRUPTED
+
+
+def _install_command() -> str:
+    """As this installation came about: from a clone, or from an index."""
+    clone = Path(__file__).resolve().parent.parent
+    what = f"-e '{clone}[bench]'" if (clone / "pyproject.toml").exists() else "'tierlog[bench]'"
+    return f"{sys.executable} -m pip install {what}"
 
 
 def _terminate(number: int, _frame: object) -> NoReturn:
@@ -94,15 +103,16 @@ def _report(options: Namespace) -> int:
 
 
 def _list(scale: Scale) -> int:
-    width = max(len(scenario.name) for scenario in SCENARIOS)
-    total = 0.0
-    for scenario in SCENARIOS:
-        cases = scenario.cases(scale)
-        seconds = scenario.plan(scale).expected_seconds * len(cases)
-        total += seconds
-        print(f"{scenario.name:{width}}  {scenario.summary}")
-        print(f"{'':{width}}  {count(len(cases), 'case')}, {duration(seconds)} at each target")
-    print(f"\nall of them at scale {scale}: {duration(total)} at each target")
+    targets = [target_named(name, {}) for name in default_targets(Scale.SMALL)]
+    parts = schedule(SCENARIOS, targets, scale)
+    width = max(len(part.scenario.name) for part in parts)
+    for part in parts:
+        cases = count(len(part.scenario.cases(scale)), "case")
+        print(f"{part.scenario.name:{width}}  {part.scenario.summary}")
+        print(f"{'':{width}}  {cases}, {duration(part.expected_seconds)}")
+    names = " and ".join(target.name for target in targets)
+    total = sum(part.expected_seconds for part in parts)
+    print(f"\nall of them at scale {scale}, {names}: {duration(total)}")
     return 0
 
 

@@ -14,6 +14,7 @@ measured until then is on disk.
 """
 
 import os
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ class Runner:
         self._prepared = 0
         self.counted = 0
         """Runs that gave figures."""
+        self.took_seconds: dict[str, float] = {}
+        """How long each scenario has taken, brokers' starts and ends included."""
         self.failures: list[Failure] = []
 
     def run(self, parts: Sequence[Part]) -> None:
@@ -56,8 +59,10 @@ class Runner:
         self._progress.begin(sum(part.runs for part in parts), expected)
         try:
             for part in parts:
+                began = time.monotonic()
                 for cases in part.groups():
                     _Group(self, part, cases).run()
+                self.took_seconds[part.scenario.name] = time.monotonic() - began
         finally:
             self._progress.end()
 
@@ -69,7 +74,10 @@ class Runner:
         tier = None
         if tiered:
             given = self._settings.tier
-            tier = f"{given.rstrip('/')}/{folder}" if given else (directory / "remote").as_uri()
+            tier = (directory / "remote").as_uri()
+            if given:
+                # Two sessions may be given the same place.
+                tier = f"{given.rstrip('/')}/{self._settings.scratch.name}/{folder}"
         return target.prepare(directory, part.plan.properties, tier)
 
     def measure(self, part: Part, case: Case, running: RunningTarget, run: int) -> bool:

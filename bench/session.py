@@ -57,6 +57,7 @@ def run(order: Order, progress: Progress | None = None) -> int:
         finally:
             facts["ended"] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
             facts["seconds"] = round(time.monotonic() - began, 1)
+            facts["took_seconds"] = {n: round(s, 1) for n, s in runner.took_seconds.items()}
             writer.write_machine(facts)
             _conclude(runner, out)
     if order.write_report is not None and runner.counted:
@@ -112,7 +113,11 @@ def _facts(order: Order, parts: Sequence[Part], scratch: Path) -> dict[str, obje
             "tier": str(RemoteUrl(order.tier)) if order.tier else None,
         },
         "plans": {
-            part.scenario.name: {"warm_up": part.plan.warm_up, "repeats": part.plan.repeats}
+            part.scenario.name: {
+                "warm_up": part.plan.warm_up,
+                "repeats": part.plan.repeats,
+                "expected_seconds": round(part.expected_seconds, 1),
+            }
             for part in parts
         },
         "refused": [each._asdict() for part in parts for each in part.refused],

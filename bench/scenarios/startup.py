@@ -11,8 +11,8 @@ from ..recorder import MEBIBYTE, Recorder
 from ..scenario import Case, Plan, Scale
 from ..target import RunningTarget, Target
 
-_REPEATS = {Scale.SMOKE: 1, Scale.SMALL: 3, Scale.FULL: 10}
-_SECONDS_A_START = 3.0
+_REPEATS = {Scale.SMOKE: 1, Scale.SMALL: 3, Scale.FULL: 9}
+_SECONDS_A_START = 2.6
 
 
 class Startup:

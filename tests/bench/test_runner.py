@@ -92,8 +92,8 @@ def test_brokers_do_not_share_a_place_in_the_users_tier(tmp_path: Path) -> None:
     scenario = FakeScenario(kinds=(True,), repeats=2, fresh_broker="run")
     run(tmp_path, scenario, [target], tier="s3://bucket/bench/")
     assert [each.tier for each in target.prepared] == [
-        "s3://bucket/bench/001-fake",
-        "s3://bucket/bench/002-fake",
+        "s3://bucket/bench/scratch/001-fake",
+        "s3://bucket/bench/scratch/002-fake",
     ]
 
 
