@@ -26,8 +26,8 @@ from ...storage.producer_snapshot import CorruptSnapshotError, decode_snapshot
 from ...storage.remote_lineage import epoch_of_offset
 from ...storage.remote_segment import RemoteLogSegmentMetadata
 from ..manifest import Manifest
-from ..object_keys import LOG_SUFFIX, object_key
-from ..remote_storage import IndexType
+from ..object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key
+from ..remote_storage import IndexType, RemoteResourceNotFound
 from .tier_survey import DamagedPartError, Finding, TierReader, offsets_of, read_part
 
 PIECE_BYTES = 4 * 1024 * 1024
@@ -127,7 +127,20 @@ def _whole_entries(content: bytes, size: int) -> bytes:
 async def check_segment(
     tier: TierReader, manifest: Manifest, watch: Watch = _nobody
 ) -> list[Finding]:
-    """Read a segment whole. Raises RemoteStorageError if the store does not answer."""
+    """Read a segment whole. Raises RemoteStorageError if the store does not answer.
+
+    One that retention has removed meanwhile, its manifest first, is nothing to be told.
+    """
+    findings = await _check(tier, manifest, watch)
+    if findings:
+        try:
+            await tier.read(object_key(manifest.metadata, MANIFEST_SUFFIX))
+        except RemoteResourceNotFound:
+            return []
+    return findings
+
+
+async def _check(tier: TierReader, manifest: Manifest, watch: Watch) -> list[Finding]:
     metadata = manifest.metadata
     findings: list[Finding] = []
 
@@ -149,8 +162,11 @@ async def check_segment(
         for problem in _check_part(metadata, suffix, parts[suffix]):
             tell(suffix, problem)
     walk = BatchWalk(metadata, parts.get(IndexType.OFFSET.value, b""), watch)
-    async for problem in _check_log(tier, manifest, walk):
-        tell(LOG_SUFFIX, problem)
+    try:
+        async for problem in _check_log(tier, manifest, walk):
+            tell(LOG_SUFFIX, problem)
+    except RemoteResourceNotFound:
+        tell(LOG_SUFFIX, _Problem("log is missing"))
     return findings
 
 

@@ -49,6 +49,11 @@ class Output:
         if self._as_json:
             print(json.dumps(content, indent=2), flush=True)
 
+    def json_line(self, content: Mapping[str, object]) -> None:
+        """A part of the answer, for machines: one object a line, as many as there are."""
+        if self._as_json:
+            print(json.dumps(content), flush=True)
+
     @contextmanager
     def progress(self, what: str) -> Generator[Progress]:
         """Show how far something has come while the context lasts."""

@@ -18,6 +18,7 @@ from ..remote_storage import IndexType
 from .in_parallel import in_parallel
 from .lineage_choice import Lineage, choose_lineage, tail_of
 from .segment_check import check_segment
+from .stored_segments import sort_out
 from .tier_survey import (
     DamagedPartError,
     Finding,
@@ -25,6 +26,7 @@ from .tier_survey import (
     Survey,
     TierReader,
     offsets_of,
+    read_manifest,
     read_part,
 )
 
@@ -42,8 +44,33 @@ async def check_survey(
     findings = [*survey.findings, *await check_lineages(tier, survey)]
     findings += unused_findings(survey)
     if known is not None:
+        await _look_for_younger(tier, survey, known)
         findings += metadata_findings(survey, known)
     return findings
+
+
+async def _look_for_younger(
+    tier: TierReader, survey: Survey, known: Mapping[TopicIdPartition, RemoteLog]
+) -> None:
+    """Add what was copied after the listing and before the metadata was read."""
+    unseen = [
+        told
+        for remote in known.values()
+        for told in remote.segments()
+        if told.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        and told.id not in survey.manifests
+    ]
+
+    async def look(told: RemoteLogSegmentMetadata) -> None:
+        found = sort_out(await tier.list(object_key(told, "")))
+        stored = found.segments.get(told.id)
+        if stored is not None and stored.has_manifest:
+            # What is wrong with it was told already, if it was there before.
+            again = Survey(found)
+            await read_manifest(tier, stored, again)
+            survey.manifests.update(again.manifests)
+
+    await in_parallel(unseen, look, WORKERS)
 
 
 async def check_segments(tier: TierReader, survey: Survey, progress: Progress) -> list[Finding]:

@@ -13,8 +13,9 @@ from tierlog.tests.tiering.tools.bucket import OFFSET_ENTRY, TIME_ENTRY, Bucket,
 from tierlog.tiering.manifest import decode_manifest, encode_manifest
 from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.remote_storage import RemoteStorageError
+from tierlog.tiering.tier_store import TierObject
 from tierlog.tiering.tools import segment_check
-from tierlog.tiering.tools.lineage_choice import remote_log_of
+from tierlog.tiering.tools.lineage_choice import finished, remote_log_of
 from tierlog.tiering.tools.tier_check import check_segments, check_survey
 from tierlog.tiering.tools.tier_survey import Finding, survey_tier
 
@@ -255,3 +256,59 @@ def test_the_metadata_and_the_objects_must_agree() -> None:
     assert "it is not" in problems[object_key(absent, "manifest")].problem
     unknown = problems[object_key(second, "log").removesuffix(".log")]
     assert not unknown.is_trouble
+
+
+class _Moving(Bucket):
+    """A bucket in which something happens between two requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] | None = None
+
+    async def list(self, prefix: str = "") -> list[TierObject]:
+        found = await super().list(prefix)
+        happens, self.meanwhile = self.meanwhile, None
+        if happens is not None:
+            happens()
+        return found
+
+
+def test_what_is_copied_between_listing_and_metadata_is_not_missed() -> None:
+    bucket = _Moving()
+    first = bucket.put(1, (0, 9))
+    told = [first]
+    known = RemoteLog(PARTITION)
+
+    def copy() -> None:
+        told.append(bucket.put(2, (10, 19)))
+        for each in told:
+            known.apply_copy_started(each)
+            known.apply_update(finished(each))
+
+    bucket.meanwhile = copy
+    assert verify(bucket, known) == []
+
+
+def test_what_retention_removes_while_we_read_is_no_finding() -> None:
+    async def story() -> list[Finding]:
+        bucket = Bucket()
+        first = bucket.put(1, (0, 9))
+        bucket.put(2, (10, 19))
+        survey = await survey_tier(bucket)
+        for suffix in ("manifest", "log", "index"):
+            await bucket.remove(object_key(first, suffix))
+        return await check_segments(bucket, survey, silent)
+
+    assert asyncio.run(story()) == []
+
+
+def test_a_log_that_vanishes_while_its_manifest_stays_is_found() -> None:
+    async def story() -> list[Finding]:
+        bucket = Bucket()
+        first = bucket.put(1, (0, 9))
+        survey = await survey_tier(bucket)
+        await bucket.remove(object_key(first, "log"))
+        return await check_segments(bucket, survey, silent)
+
+    (finding,) = asyncio.run(story())
+    assert finding.problem == "log is missing"
