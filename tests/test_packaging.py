@@ -34,8 +34,32 @@ def test_every_module_but_the_tests_is_in_the_wheel_under_tierlog(wheel: Path) -
 
 def test_what_is_no_module_but_needed_is_in_the_wheel_too(wheel: Path) -> None:
     names = set(ZipFile(wheel).namelist())
-    assert {"tierlog/py.typed", "tierlog/bench/kafka/pom.xml"} <= names
+    bench = {"kafka/pom.xml", "reporting/report.html.jinja", "reporting/prices.example.toml"}
+    assert {"tierlog/py.typed", *(f"tierlog/bench/{name}" for name in bench)} <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_the_wheel_brings_its_commands(wheel: Path) -> None:
+    (name,) = (name for name in ZipFile(wheel).namelist() if name.endswith("/entry_points.txt"))
+    commands = ZipFile(wheel).read(name).decode()
+    assert "tierlog = tierlog.broker.__main__:main" in commands
+    assert "tierlog-bench = tierlog.bench.__main__:main" in commands
+
+
+def test_the_benchmark_lists_its_scenarios_from_where_it_is_installed(
+    wheel: Path, tmp_path: Path
+) -> None:
+    ZipFile(wheel).extractall(tmp_path)
+    answer = subprocess.run(
+        [sys.executable, "-m", "tierlog.bench", "list"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "kip405_catch_up" in answer.stdout, answer.stderr
 
 
 def test_the_wheel_runs_from_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
