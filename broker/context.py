@@ -13,6 +13,7 @@ from ..replication.replica_manager import ReplicaManager
 from ..storage.log_manager import LogManager
 from .config import BrokerConfig
 from .coordinator.producer_ids import ProducerIds
+from .described_topics import DescribedTopics
 from .dynamic_config import DynamicConfig
 from .fetch_session import FetchSessionCache
 from .groups import Groups
@@ -83,6 +84,7 @@ class BrokerContext:
     bytes_in: Counter
     bytes_out: Counter
     fetch_max_bytes: int
+    described_topics: DescribedTopics = field(default_factory=DescribedTopics)
     # What it keeps is loaded with the first client that asks.
     telemetry_parts: "list[Telemetry]" = field(default_factory=list["Telemetry"])
 

@@ -244,7 +244,7 @@ class LogManager:
         """
         log = self._logs.get(topic_partition)
         if log is None:
-            log_dir = self.placement.directory_for(topic_partition, directory_id, self._both())
+            log_dir = self.placement.directory_for(topic_partition, directory_id, self._both)
             name = partition_directory_name(topic_partition)
             log = self._make(log_dir, name, (topic_partition, topic_id), config, now_ms)
             self._add(log, now_ms)

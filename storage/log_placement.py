@@ -5,7 +5,7 @@ asked for before the log was made (KIP-113), then the one with the fewest logs.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
@@ -46,11 +46,12 @@ class LogPlacement:
         self,
         topic_partition: TopicPartition,
         directory_id: Uuid | None,
-        logs: Iterable[UnifiedLog],
+        logs: Callable[[], Iterable[UnifiedLog]],
     ) -> LogDir:
-        """Where to make a log, beside these others. `directory_id`: where metadata expects it.
+        """Where to make a log. `directory_id`: where metadata expects it.
 
-        Raises KafkaError(KAFKA_STORAGE_ERROR) when that directory may be one that is offline.
+        `logs` gives those that are there; it is asked only where they have to be counted. Raises
+        KafkaError(KAFKA_STORAGE_ERROR) when that directory may be one that is offline.
         """
         preferred = self._preferred.pop(topic_partition, None)
         online = [log_dir for log_dir in self._log_dirs if log_dir.is_online]
@@ -68,5 +69,5 @@ class LogPlacement:
             return preferred
         if len(online) == 1:
             return online[0]
-        counts = Counter(log.log_dir for log in logs)
+        counts = Counter(log.log_dir for log in logs())
         return min(online, key=lambda log_dir: counts[log_dir])

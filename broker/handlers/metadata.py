@@ -6,7 +6,8 @@ answer then waits for the creation and already shows the new topic. 10 tells top
 topics may be asked for by id; 10 and 11 refuse that with INVALID_REQUEST, as Kafka does.
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID
@@ -16,13 +17,15 @@ from ...clients.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
-    MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ...replication.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ...replication.cluster_image import ClusterImage, TopicImage
 from ...replication.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS, validate_topic_name
 from ..authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ..context import BrokerContext, RequestContext
+from ..described_topics import describe_topic
+
+Describe = Callable[[TopicImage], MetadataResponseTopic]
 
 _CREATE_TIMEOUT_MS = 30_000
 _TO_BE_ASKED_AGAIN = (
@@ -107,10 +110,15 @@ def _response(
     refused: dict[str, ErrorCode] | None = None,
 ) -> MetadataResponse:
     image = broker.controller.image
+    if request.include_topic_authorized_operations:
+        # These descriptions are changed below.
+        describe = partial(describe_topic, image, context.listener)
+    else:
+        describe = partial(broker.described_topics.describe, image, context.listener)
     shown = [
-        _named_topic(image, context, topic, refused or {})
+        _named_topic(image, describe, topic, refused or {})
         if isinstance(topic, str) or (topic.name is not None and topic.topic_id == ZERO_UUID)
-        else _topic_of_id(image, context, topic)
+        else _topic_of_id(image, describe, topic)
         for topic in topics
     ]
     if request.include_topic_authorized_operations:
@@ -141,7 +149,7 @@ def _brokers(image: ClusterImage, listener: str) -> list[MetadataResponseBroker]
 
 def _named_topic(
     image: ClusterImage,
-    context: RequestContext,
+    describe: Describe,
     asked: MetadataRequestTopic | str,
     refused: dict[str, ErrorCode],
 ) -> MetadataResponseTopic:
@@ -149,7 +157,7 @@ def _named_topic(
     assert name is not None
     topic = image.topics_by_name.get(name)
     if topic is not None:
-        return _topic(image, context.listener, topic)
+        return describe(topic)
     code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not _is_valid(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -157,47 +165,11 @@ def _named_topic(
 
 
 def _topic_of_id(
-    image: ClusterImage, context: RequestContext, asked: MetadataRequestTopic
+    image: ClusterImage, describe: Describe, asked: MetadataRequestTopic
 ) -> MetadataResponseTopic:
     topic = image.topics_by_id.get(asked.topic_id)
     if topic is not None:
-        return _topic(image, context.listener, topic)
+        return describe(topic)
     return MetadataResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
-    )
-
-
-def _topic(image: ClusterImage, listener: str, topic: TopicImage) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            _partition(image, listener, index, partition)
-            for index, partition in topic.partitions.items()
-        ],
-    )
-
-
-def _partition(
-    image: ClusterImage, listener: str, index: int, partition: PartitionImage
-) -> MetadataResponsePartition:
-    leader = image.brokers.get(partition.leader)
-    code = ErrorCode.NONE
-    if leader is None or leader.fenced:
-        code = ErrorCode.LEADER_NOT_AVAILABLE
-    elif listener not in leader.endpoints:
-        code = ErrorCode.LISTENER_NOT_FOUND
-    return MetadataResponsePartition(
-        error_code=code,
-        partition_index=index,
-        leader_id=-1 if code else partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=list(partition.replicas),
-        isr_nodes=list(partition.isr),
-        offline_replicas=[
-            replica
-            for replica in partition.replicas
-            if replica not in image.brokers or image.brokers[replica].fenced
-        ],
     )
