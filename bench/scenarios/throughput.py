@@ -52,6 +52,9 @@ _MEGABYTES = {
 _RECORDS_MAX = {LIBRDKAFKA: 1_500_000, JAVA: 2_000_000, OWN: 100_000}
 """Small records cost clients more than brokers."""
 
+_BATCHES_MAX = {Scale.SMOKE: 2_000, Scale.SMALL: 12_500, Scale.FULL: 30_000}
+"""Small batches cost brokers so much that less says as much."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -82,6 +85,7 @@ class Shape:
     def load(self, scale: Scale) -> Load:
         """So much of it as the scale asks for."""
         nbytes = _MEGABYTES[scale, self.client] * 1_000_000
+        nbytes = min(nbytes, _BATCHES_MAX[scale] * self.batch_bytes)
         return Load(
             records=min(nbytes // self.record_bytes, _RECORDS_MAX[self.client]),
             record_bytes=self.record_bytes,
