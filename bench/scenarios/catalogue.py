@@ -13,6 +13,7 @@ from .kip405_rebuild import SCENARIO as KIP405_REBUILD
 from .latency import SCENARIO as LATENCY
 from .partitions import SCENARIO as PARTITIONS
 from .recovery import SCENARIO as RECOVERY
+from .remote_tier import SCENARIO as REMOTE_TIER
 from .small_requests import SCENARIO as SMALL_REQUESTS
 from .startup import SCENARIO as STARTUP
 from .throughput import SCENARIO as THROUGHPUT
@@ -30,6 +31,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     KIP405_CATCH_UP,
     KIP405_REBUILD,
     COPYING,
+    REMOTE_TIER,
 )
 
 

@@ -1,0 +1,198 @@
+"""A tier that is far away: catching up from an S3 behind latency and a capped bandwidth.
+
+Every run has an S3 server of its own (`stores/s3_server.py`) behind a proxy that makes the way to
+it slow and counts what passes (`stores/slow_proxy.py`); then a broker that has never run. A topic
+is filled and copied over that way, leaves the disk, and is read from its beginning by one consumer
+through cold caches. Asked is
+
+- how fast it is copied and read back, and what the broker's CPU does for it;
+- what fetching ahead is worth: the same ranges of the same objects are asked for once more, one
+  after the other, over the same way, which is what a reader without it would have to do;
+- how often the caches of chunks and indexes had what was wanted: in memory (hits), on its way
+  (joined), or neither, from the broker's own metrics;
+- what the store would bill: requests by kind and bytes, for each GB copied and each GB read, which
+  the report multiplies with the user's price list (`reporting/cost.py`).
+
+The untiered case reads the same records from the broker's own disk. The store and the proxy share
+the machine with the broker, so at no latency it is the store that is measured: compare the cases
+with each other, not with a store elsewhere.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from ..broker_metrics import read_metrics
+from ..clients.client_process import run_client
+from ..clients.load import Load
+from ..probe import free_port
+from ..recorder import GIGABYTE, Recorder
+from ..scenario import Case, Plan, Scale
+from ..stores.s3_server import BUCKET, S3Server
+from ..stores.slow_proxy import Counts, Link, Seen, SlowProxy, read_one_by_one
+from ..target import MeasurementError, RunningTarget, Target
+from .old_data import BATCH_BYTES, RECORD_BYTES, OldTopic, ensure_old
+
+LINKS: Mapping[str, Link] = {
+    "0 ms": Link(),
+    "10 ms": Link(latency_ms=10),
+    "100 ms": Link(latency_ms=100),
+    "10 ms, 25 MB/s": Link(latency_ms=10, mb_per_s=25),
+}
+DISK = Case("broker's own disk")
+_TOPIC = "far-away"
+_COPIED = 'kafka_server_BrokerTopicMetrics_Count{name="RemoteCopyBytesPerSec"}'
+_FETCHED = 'kafka_server_BrokerTopicMetrics_Count{name="RemoteFetchBytesPerSec"}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """How much of it."""
+
+    megabytes: int
+    segment_bytes: int
+    repeats: int
+    seconds_a_run: float
+
+    @property
+    def records(self) -> int:
+        return self.megabytes * 1_000_000 // RECORD_BYTES
+
+
+_SIZES = {
+    Scale.SMOKE: _Size(16, 4 << 20, 1, 6.0),
+    Scale.SMALL: _Size(96, 16 << 20, 2, 11.0),
+    Scale.FULL: _Size(512, 64 << 20, 3, 45.0),
+}
+
+
+@cache
+def _ports() -> tuple[int, int]:
+    """Of the proxy and of the broker's metrics: the same in every run, of which one goes on."""
+    return free_port(), free_port()
+
+
+class RemoteTier:
+    """Catching up over a slow way."""
+
+    name = "remote_tier"
+    summary = "an S3 behind 0, 10 and 100 ms and 25 MB/s: catching up, caches, requests to pay for"
+
+    def cases(self, scale: Scale) -> Sequence[Case]:
+        links = ("10 ms",) if scale is Scale.SMOKE else tuple(LINKS)
+        return (DISK, *(Case(name, tiered=True) for name in links))
+
+    def plan(self, scale: Scale) -> Plan:
+        proxy_port, metrics_port = _ports()
+        size = _SIZES[scale]
+        return Plan(
+            warm_up=0,
+            repeats=size.repeats,
+            fresh_broker="run",
+            expected_seconds=size.repeats * size.seconds_a_run,
+            properties={
+                "rsm.config.url": f"s3://{BUCKET}/broker",
+                "rsm.config.option.endpoint_url": f"http://127.0.0.1:{proxy_port}",
+                "rsm.config.option.key": "tierlog-bench",
+                "rsm.config.option.secret": "tierlog-bench",
+                "tierlog.metrics.port": str(metrics_port),
+            },
+        )
+
+    def refuses(self, case: Case, target: Target) -> str | None:
+        if target.name != "tierlog":
+            return (
+                f"{target.name} is not started with a tier in S3; "
+                "Kafka's LocalTieredStorage is a folder, which has no latency to inject"
+            )
+        return None
+
+    def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        size = _SIZES[scale]
+        topic = OldTopic(_TOPIC, size.records, size.segment_bytes, case.tiered)
+        if not case.tiered:
+            target.start()
+            ensure_old(target, topic)
+            _catch_up(target, topic, recorder)
+            return
+        proxy_port, _ = _ports()
+        with S3Server(target.directory) as store:
+            with SlowProxy(proxy_port, store.port, LINKS[case.name]) as proxy:
+                target.start()
+                try:
+                    _measure_tiered(target, topic, recorder, proxy)
+                finally:
+                    # Before its store goes away, which it would only complain of.
+                    target.kill()
+
+
+def _measure_tiered(
+    target: RunningTarget, topic: OldTopic, recorder: Recorder, proxy: SlowProxy
+) -> None:
+    _, metrics_port = _ports()
+    ensure_old(target, topic)
+    metrics, counts, seen = read_metrics(metrics_port), proxy.counts, len(proxy.seen())
+    copied = metrics[_COPIED]
+    uploads = [each for each in proxy.seen() if each.kind == "write" and topic.name in each.target]
+    recorder.figure("copy_mb_per_s", copied / _span(uploads) / 1e6)
+    _bill(recorder, "copy", counts, copied)
+    _catch_up(target, topic, recorder)
+    after = read_metrics(metrics_port)
+    fetched = after[_FETCHED] - metrics[_FETCHED]
+    if not fetched:
+        raise MeasurementError("Nothing was read from the tier.")
+    _bill(recorder, "fetch", proxy.counts - counts, fetched)
+    for name, cache_name in (("chunk", "ChunkCache"), ("index", "RemoteIndexCache")):
+        _cache_figures(recorder, name, f"tierlog_tiering_{cache_name}", (metrics, after))
+    segments = [each for each in proxy.seen(seen) if each.kind == "read" and ".log" in each.target]
+    seconds = read_one_by_one(proxy.port, segments)
+    recorder.figure("one_by_one_mb_per_s", sum(each.nbytes for each in segments) / seconds / 1e6)
+
+
+def _span(requests: Sequence[Seen]) -> float:
+    """Seconds from the first of them to the end of the last. Raises MeasurementError for none."""
+    if not requests:
+        raise MeasurementError("Nothing was copied through the proxy.")
+    began = min(each.began_s for each in requests)
+    return max(each.ended_s for each in requests) - began
+
+
+def _catch_up(target: RunningTarget, topic: OldTopic, recorder: Recorder) -> None:
+    """Read it all, every record compared."""
+    load = Load(topic.records, RECORD_BYTES, batch_bytes=BATCH_BYTES)
+    order = ("consume", "--bootstrap", target.bootstrap, "--topic", topic.name)
+    with recorder.usage(target, nbytes=topic.total_bytes):
+        found = run_client("librdkafka_load", *order, *load.arguments())
+    recorder.figure("catch_up_mb_per_s", topic.total_bytes / found.figures["seconds"] / 1e6)
+
+
+def _bill(recorder: Recorder, direction: str, counts: Counts, nbytes: float) -> None:
+    """What a store would bill for each GB of records."""
+    gigabytes = nbytes / GIGABYTE
+    for kind in ("write", "read", "list", "delete"):
+        requests: int = getattr(counts, kind)
+        recorder.figure(f"{direction}_{kind}_requests_per_gb", requests / gigabytes)
+    recorder.figure(f"{direction}_to_store_ratio", counts.to_store / nbytes)
+    recorder.figure(f"{direction}_from_store_ratio", counts.from_store / nbytes)
+
+
+def _cache_figures(
+    recorder: Recorder,
+    name: str,
+    series: str,
+    readings: tuple[Mapping[str, float], Mapping[str, float]],
+) -> None:
+    """Which share of the look-ups found it there, and which found it on its way."""
+    before, after = readings
+    found = {
+        outcome: after[f"{series}_{outcome}_total"] - before[f"{series}_{outcome}_total"]
+        for outcome in ("hits", "joined", "misses")
+    }
+    total = sum(found.values())
+    if not total:
+        raise MeasurementError(f"The cache of {name}s was asked for nothing.")
+    recorder.figure(f"{name}_cache_hit_ratio", found["hits"] / total)
+    recorder.figure(f"{name}_cache_joined_ratio", found["joined"] / total)
+
+
+SCENARIO = RemoteTier()

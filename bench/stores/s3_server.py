@@ -1,0 +1,65 @@
+"""An S3 on this machine, for who has none at hand: moto's server, from PyPI.
+
+It speaks the protocol as clients of Amazon's speak it, keeps objects in memory, checks no
+signature and forgets everything when it stops. Its own speed (some 150 MB/s on one core) is the
+ceiling of what is measured through it, and the machine's cores are shared with it.
+"""
+
+import http.client
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+from ..probe import free_port
+from ..target import MeasurementError
+
+BUCKET = "tier"
+_START_S = 60.0
+_POLL_S = 0.05
+
+
+class S3Server:
+    """One server with an empty bucket, on a port of 127.0.0.1, for the time of a `with`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.port = free_port()
+        self._log = directory / "s3.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        try:
+            self._make_bucket()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _make_bucket(self) -> None:
+        """Ask until it answers. Raises MeasurementError when it never does."""
+        assert self._process is not None
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline and self._process.poll() is None:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+            try:
+                connection.request("PUT", f"/{BUCKET}")
+                if connection.getresponse().status == http.HTTPStatus.OK:
+                    return
+            except OSError:
+                time.sleep(_POLL_S)
+            finally:
+                connection.close()
+        said = self._log.read_text(errors="replace").strip().splitlines()[-3:]
+        raise MeasurementError(f"The S3 server did not start: {' / '.join(said)}")

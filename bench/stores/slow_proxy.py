@@ -1,0 +1,231 @@
+"""A way to an object store that is slower than it is, and counts what passes.
+
+It stands between a broker and any HTTP store, answers nothing itself, and passes on what both say.
+Every request waits for the latency before it is passed on, however many are under way, as with a
+store that is far away or thinks before its first byte. All bodies of one direction share the
+bandwidth. What was asked for is counted as stores bill it: requests that write, read, list and
+delete, and the bytes of bodies.
+
+It runs in a thread of the harness, on an event loop of its own.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+from dataclasses import astuple, dataclass, field
+from typing import Self
+
+from .http_message import HEAD_MAX, BrokenMessageError, body_pieces, read_head
+
+_STOP_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How slow the way is: before each request, and in MB/s of each direction (None: no limit)."""
+
+    latency_ms: float = 0.0
+    mb_per_s: float | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """What passed so far. Requests are counted when their answer has passed."""
+
+    write: int = 0
+    read: int = 0
+    list: int = 0
+    delete: int = 0
+    to_store: int = 0
+    from_store: int = 0
+
+    def __sub__(self, before: "Counts") -> "Counts":
+        pairs = zip(astuple(self), astuple(before), strict=True)
+        return Counts(*(now - then for now, then in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One request that has passed: what it was, and when it came and its answer had gone."""
+
+    kind: str
+    target: str
+    range: str
+    began_s: float
+    ended_s: float
+    nbytes: int
+    """Of the larger body of the two."""
+
+
+def kind_of(method: str, target: str) -> str:
+    """As what a store bills a request."""
+    path, _, query = target.partition("?")
+    if method == "DELETE" or (method == "POST" and query.split("=")[0] == "delete"):
+        return "delete"
+    if method in ("PUT", "POST"):
+        return "write"
+    # A GET of the bucket itself lists it.
+    return "list" if method == "GET" and "/" not in path.strip("/") else "read"
+
+
+@dataclass
+class _Lane:
+    """The bandwidth of one direction: whoever sends waits until its bytes would be through."""
+
+    bytes_per_s: float | None
+    free_at: float = 0.0
+
+    async def send(self, nbytes: int) -> None:
+        if self.bytes_per_s is None:
+            return
+        now = time.monotonic()
+        self.free_at = max(now, self.free_at) + nbytes / self.bytes_per_s
+        await asyncio.sleep(self.free_at - now)
+
+
+@dataclass
+class SlowProxy:
+    """The way to 127.0.0.1:`store_port`, on `port`, for the time of a `with`."""
+
+    port: int
+    store_port: int
+    link: Link = field(default_factory=Link)
+
+    def __post_init__(self) -> None:
+        rate = None if self.link.mb_per_s is None else self.link.mb_per_s * 1e6
+        self._up, self._down = _Lane(rate), _Lane(rate)
+        self._counts = Counts()
+        self._seen: list[Seen] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="slow-proxy")
+        self._connections: set[asyncio.Task[None]] = set()
+
+    @property
+    def counts(self) -> Counts:
+        """What passed until now."""
+        return Counts(*astuple(self._counts))
+
+    def seen(self, since: int = 0) -> list[Seen]:
+        """The requests that have passed, from the `since`th on."""
+        return self._seen[since:]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(_STOP_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_STOP_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_S)
+        self._loop.close()
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self._accept, "127.0.0.1", self.port, limit=HEAD_MAX)
+
+    async def _stop(self) -> None:
+        self._server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        store_writer: asyncio.StreamWriter | None = None
+        try:
+            store_reader, store_writer = await asyncio.open_connection(
+                "127.0.0.1", self.store_port, limit=HEAD_MAX
+            )
+            while await self._exchange(reader, writer, store_reader, store_writer):
+                pass
+        except (OSError, BrokenMessageError, asyncio.IncompleteReadError):
+            # One of the two has gone: the other sees its connection closed, and tries again.
+            pass
+        finally:
+            self._connections.discard(task)
+            for each in (writer, store_writer):
+                if each is not None:
+                    each.close()
+
+    async def _exchange(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        store_reader: asyncio.StreamReader,
+        store_writer: asyncio.StreamWriter,
+    ) -> bool:
+        """Pass on one request and its answer; whether another may follow."""
+        request = await read_head(reader)
+        if request is None:
+            return False
+        began_s = time.monotonic()
+        if request.get("expect") == "100-continue":
+            # The store is not asked whether it wants the body: it always does.
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request = request.without("expect")
+        await asyncio.sleep(self.link.latency_ms / 1000)
+        store_writer.write(request.encoded())
+        sent = await self._pass(
+            body_pieces(reader, request, until_close=False), store_writer, self._up
+        )
+        answer = await read_head(store_reader)
+        if answer is None:
+            raise BrokenMessageError("The store closed instead of an answer.")
+        writer.write(answer.encoded())
+        method, target, _ = request.first_line.split(" ", 2)
+        received = 0
+        if method != "HEAD" and answer.status not in (204, 304):
+            pieces = body_pieces(store_reader, answer, until_close=answer.wants_close)
+            received = await self._pass(pieces, writer, self._down)
+        await writer.drain()
+        self._count(kind_of(method, target), sent, received)
+        self._seen.append(
+            Seen(
+                kind_of(method, target),
+                target,
+                request.get("range"),
+                began_s,
+                time.monotonic(),
+                max(sent, received),
+            )
+        )
+        return not (request.wants_close or answer.wants_close)
+
+    async def _pass(
+        self,
+        pieces: AsyncIterator[tuple[bytes, int]],
+        writer: asyncio.StreamWriter,
+        lane: _Lane,
+    ) -> int:
+        """Pass on a body at the lane's pace; how many bytes of content it had."""
+        content = 0
+        async for piece, nbytes in pieces:
+            await lane.send(nbytes)
+            writer.write(piece)
+            await writer.drain()
+            content += nbytes
+        await writer.drain()
+        return content
+
+    def _count(self, kind: str, sent: int, received: int) -> None:
+        setattr(self._counts, kind, getattr(self._counts, kind) + 1)
+        self._counts.to_store += sent
+        self._counts.from_store += received
+
+
+def read_one_by_one(port: int, requests: list[Seen]) -> float:
+    """Ask for the same again, each when the one before has its answer; the seconds it took."""
+    import http.client
+
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    began = time.perf_counter()
+    for each in requests:
+        connection.request("GET", each.target, headers={"Range": each.range} if each.range else {})
+        connection.getresponse().read()
+    elapsed = time.perf_counter() - began
+    connection.close()
+    return elapsed
