@@ -30,17 +30,22 @@ _SENTENCES = (
     UnknownScenarioError,
     WrongOptionError,
 )
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _CANNOT = 2
 _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # Asked to end, it still ends the brokers that it started.
-    before = signal.signal(signal.SIGTERM, _terminate)
+    # Asked to end, or its terminal gone, it still ends the brokers that it started.
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _terminate)
     try:
         return _answer(arguments)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _answer(arguments: Sequence[str] | None) -> int:

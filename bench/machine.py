@@ -27,7 +27,7 @@ def machine_facts(scratch: Path) -> dict[str, object]:
         "memory_gib": round(_memory_kib() / (1 << 20), 1),
         "kernel": platform.release(),
         "system": _first_of(Path("/etc/os-release"), r'PRETTY_NAME="?([^"\n]+)') or "Linux",
-        "scratch_filesystem": file_system_of(scratch, Path("/proc/self/mounts").read_text()),
+        "scratch_filesystem": file_system(scratch),
         "load_average_before": round(load, 2),
     }
 
@@ -82,6 +82,11 @@ def _first_of(path: Path, pattern: str) -> str | None:
 
 def _memory_kib() -> int:
     return int(_first_of(Path("/proc/meminfo"), r"MemTotal:\s*(\d+)") or 0)
+
+
+def file_system(path: Path) -> str:
+    """The kind of file system that holds the path."""
+    return file_system_of(path, Path("/proc/self/mounts").read_text())
 
 
 def file_system_of(path: Path, mounts: str) -> str:

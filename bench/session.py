@@ -11,13 +11,15 @@ from pathlib import Path
 
 from ..tiering.remote_url import RemoteUrl
 from .figures import Failure, ResultsWriter, read_results
-from .machine import commit, machine_facts, versions
+from .machine import commit, file_system, machine_facts, versions
 from .progress import Progress, count, duration, progress_for
 from .runner import Runner, Settings
 from .scenario import Scale, Scenario
 from .schedule import Part, schedule
 from .summary import summary
 from .target import Target, TargetUnavailableError
+
+_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,10 @@ def run(order: Order, progress: Progress | None = None) -> int:
     with _scratch(order.scratch) as folder:
         facts = _facts(order, parts, Path(folder))
         writer.write_machine(facts)
+        if file_system(Path(folder)) in _MEMORY:
+            progress.tell(
+                f"{folder} is memory, not a disk: say --scratch DIR for figures that hold"
+            )
         runner = Runner(writer, progress, Settings(order.scale, Path(folder), order.tier))
         began = time.monotonic()
         facts["interrupted"] = True

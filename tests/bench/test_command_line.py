@@ -263,7 +263,7 @@ def test_a_smoke_run_leaves_figures_and_a_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_stopped_ends_its_brokers_and_keeps_its_figures(
     tmp_path: Path, number: signal.Signals
 ) -> None:
