@@ -14,14 +14,22 @@ from enum import Enum
 from struct import Struct
 from typing import NamedTuple
 
+from ..clients.record.checksum import crc32c
 from ..storage.remote_lineage import EpochHistory, epoch_of_offset
 from ..storage.remote_segment import RemoteLogSegmentMetadata
 
 _HEADER = Struct(">qii7xi")
 """Base offset, batch length, leader epoch, last offset delta."""
 
+_CHECKED = Struct(">qi4xBI2xi")
+"""Base offset, batch length, magic, CRC, last offset delta."""
+
 _LOG_OVERHEAD = 12
 _BATCH_OVERHEAD = 61
+_LEAST_LENGTH = _BATCH_OVERHEAD - _LOG_OVERHEAD
+_CRC_COVERS_FROM = 21
+_MAGIC = 2
+_BEYOND = 2**63
 
 
 class CorruptSegmentError(Exception):
@@ -89,26 +97,78 @@ def _take(piece: memoryview, start: int, first: _Header, wanted: Wanted) -> Choi
         return Choice(Outcome.TOO_LARGE, start)
     if start + first.size > len(piece):
         return Choice(Outcome.READ_MORE, start, first.size)
+    end, next_offset = _take_more(piece, start, first, wanted)
+    return Choice(Outcome.FOUND, start, end - start, next_offset)
+
+
+def _take_more(piece: memoryview, start: int, first: _Header, wanted: Wanted) -> tuple[int, int]:
+    """Where the batches end that fit and are ours, and the offset after them.
+
+    This runs once a batch served, so it asks the history only where an epoch ends.
+    """
     limit = min(start + max(wanted.max_bytes, first.size), len(piece))
     end, next_offset = start + first.size, first.last_offset + 1
-    while (header := _header(piece, end)) is not None:
-        if end + header.size > limit or not _is_ours(header, wanted.history):
+    epoch, epoch_end = first.epoch, _epoch_end(wanted.history, first.epoch)
+    last_header = len(piece) - _BATCH_OVERHEAD
+    unpack = _HEADER.unpack_from
+    while end <= last_header:
+        base_offset, length, batch_epoch, last_offset_delta = unpack(piece, end)
+        if length < _LEAST_LENGTH or last_offset_delta < 0 or base_offset < 0:
+            raise _impossible(length, base_offset)
+        batch_end = end + _LOG_OVERHEAD + length
+        last_offset = base_offset + last_offset_delta
+        if batch_end > limit:
             break
-        end, next_offset = end + header.size, header.last_offset + 1
-    return Choice(Outcome.FOUND, start, end - start, next_offset)
+        if last_offset >= epoch_end:
+            epoch = epoch_of_offset(wanted.history, last_offset)
+            epoch_end = _epoch_end(wanted.history, epoch)
+        if batch_epoch != epoch:
+            break
+        end, next_offset = batch_end, last_offset + 1
+    return end, next_offset
+
+
+def _epoch_end(history: EpochHistory, epoch: int) -> int:
+    """The offset at which the epoch after this one began; beyond every offset if none has."""
+    return next((start for each, start in history if each > epoch), _BEYOND)
 
 
 def _is_ours(header: _Header, history: EpochHistory) -> bool:
     return header.epoch == epoch_of_offset(history, header.last_offset)
 
 
+def are_intact(records: memoryview, first_offset: int, last_offset: int) -> bool:
+    """Whether these are whole batches whose CRCs match, and whose offsets, which no CRC covers,
+    ascend between those two. Runs once a batch served, like `_take_more`.
+    """
+    position, expected, size = 0, first_offset, len(records)
+    unpack = _CHECKED.unpack_from
+    while position < size:
+        if size - position < _BATCH_OVERHEAD:
+            return False
+        base_offset, length, magic, crc, last_offset_delta = unpack(records, position)
+        end = position + _LOG_OVERHEAD + length
+        if magic != _MAGIC or length < _LEAST_LENGTH or end > size:
+            return False
+        if base_offset < expected or last_offset_delta < 0:
+            return False
+        if crc32c(records[position + _CRC_COVERS_FROM : end]) != crc:
+            return False
+        position, expected = end, base_offset + last_offset_delta + 1
+    return expected - 1 <= last_offset
+
+
 def _header(piece: memoryview, position: int) -> _Header | None:
     if position + _BATCH_OVERHEAD > len(piece):
         return None
     base_offset, length, epoch, last_offset_delta = _HEADER.unpack_from(piece, position)
-    if length < _BATCH_OVERHEAD - _LOG_OVERHEAD or last_offset_delta < 0 or base_offset < 0:
-        raise CorruptSegmentError(f"A batch of {length} bytes at offset {base_offset}")
+    if length < _LEAST_LENGTH or last_offset_delta < 0 or base_offset < 0:
+        raise _impossible(length, base_offset)
     return _Header(_LOG_OVERHEAD + length, epoch, base_offset, base_offset + last_offset_delta)
+
+
+def _impossible(length: int, base_offset: int) -> CorruptSegmentError:
+    return CorruptSegmentError(f"A batch of {length} bytes at offset {base_offset}")
 
 
 def check_belongs(piece: memoryview, position: int, segment: RemoteLogSegmentMetadata) -> None:

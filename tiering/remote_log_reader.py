@@ -24,7 +24,6 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..clients.record.batch import batches
 from ..storage.fetch_data import FetchIsolation, RemoteRead
 from ..storage.index import CorruptIndexError
 from ..storage.leader_epoch import LeaderEpochCache
@@ -33,7 +32,15 @@ from ..storage.remote_log import RemoteLog
 from ..storage.remote_segment import RemoteLogSegmentMetadata
 from ..storage.transaction_index import AbortedTxn
 from .chunk_cache import ChunkCache
-from .remote_batches import Choice, CorruptSegmentError, Outcome, Wanted, check_belongs, choose
+from .remote_batches import (
+    Choice,
+    CorruptSegmentError,
+    Outcome,
+    Wanted,
+    are_intact,
+    check_belongs,
+    choose,
+)
 from .remote_index_cache import RemoteIndexCache
 from .remote_storage import RemoteResourceNotFound, RemoteStorageError
 
@@ -164,9 +171,10 @@ class RemoteLogReader:
 
     def _check(self, read: RemoteRead, found: _Found) -> None:
         """Nothing damaged leaves for a client; what was cached of it is forgotten."""
-        if not _is_intact(found):
-            self._chunks.forget(found.segment.id)
-            raise _failed(read, f"segment {found.segment.segment_id} is damaged in the remote tier")
+        segment = found.segment
+        if not are_intact(found.records, segment.start_offset, segment.end_offset):
+            self._chunks.forget(segment.id)
+            raise _failed(read, f"segment {segment.segment_id} is damaged in the remote tier")
 
     def _read_ahead(self, remote: RemoteLog, history: EpochHistory, found: _Found) -> None:
         """Near the end of a segment, begin with the next ones: its reader comes soon.
@@ -213,19 +221,6 @@ class RemoteLogReader:
                         return _unique(aborted)
         aborted.extend(log.aborted_transactions(start, upper_bound))
         return _unique(aborted)
-
-
-def _is_intact(found: _Found) -> bool:
-    """Whether CRCs match, and offsets, which no CRC covers, ascend within the segment."""
-    expected = found.segment.start_offset
-    try:
-        for batch in batches(found.records):
-            if not (batch.crc_is_valid() and expected <= batch.base_offset):
-                return False
-            expected = batch.next_offset
-    except KafkaError:
-        return False
-    return expected - 1 <= found.segment.end_offset
 
 
 def next_segment(
