@@ -107,7 +107,8 @@ class Rebuild:
             _measure_restore(target, recorder, size)
             return
         workload = WORKLOADS[case.name.removeprefix(_REPLICA)]
-        with KafkaCluster(target.directory / "cluster", OFTEN) as cluster:
+        is_brief = scale is Scale.SMOKE
+        with KafkaCluster(target.directory / "cluster", OFTEN, is_brief=is_brief) as cluster:
             settings = topic_settings(target, case.tiered, size.segment_bytes)
             _measure_replica(cluster, _Story(case.tiered, settings, workload, size), recorder)
 

@@ -9,6 +9,7 @@ brokers share an object store. Topics have three replicas and take a write that 
         cluster.is_in_sync("topic")                 # has every partition all its replicas again?
 """
 
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -51,10 +52,21 @@ class _ClusterNode(KafkaNode):
     """One of several that were formatted for the same cluster."""
 
     def __init__(
-        self, directory: Path, port: int, properties: Mapping[str, str], cluster_id: str, heap: str
+        self,
+        directory: Path,
+        port: int,
+        properties: Mapping[str, str],
+        cluster_id: str,
+        is_brief: bool,
     ) -> None:
-        super().__init__(directory, tiered=True, port=port, properties=properties, heap=heap)
+        super().__init__(directory, tiered=True, port=port, properties=properties, heap="512m")
         self._cluster_id = cluster_id
+        self._is_brief = is_brief
+
+    def environment(self) -> Mapping[str, str] | None:
+        if not self._is_brief:
+            return super().environment()
+        return {**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 
     def prepare(self, configuration: Path) -> None:
         logs = self.directory / "logs"
@@ -64,12 +76,19 @@ class _ClusterNode(KafkaNode):
 
 
 class KafkaCluster:
-    """See the top of this file. Keeps everything under `directory`."""
+    """See the top of this file. Keeps everything under `directory`.
+
+    One that lives for seconds (`is_brief`) does not spend them on compiling well.
+    """
 
     _admin: "AdminClient | None" = None
 
     def __init__(
-        self, directory: Path, properties: Mapping[str, str] | None = None, heap: str = "512m"
+        self,
+        directory: Path,
+        properties: Mapping[str, str] | None = None,
+        *,
+        is_brief: bool = False,
     ) -> None:
         self.directory = directory
         cluster_id = uuid_to_string(SystemEnvironment().random_uuid())
@@ -87,7 +106,7 @@ class KafkaCluster:
                 **(properties or {}),
             }
             node_directory = directory / f"node-{number}"
-            self.nodes[number] = _ClusterNode(node_directory, port, own, cluster_id, heap)
+            self.nodes[number] = _ClusterNode(node_directory, port, own, cluster_id, is_brief)
 
     @property
     def bootstrap(self) -> str:
