@@ -33,6 +33,7 @@ _USUAL = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # jobs show their own (watching.py)
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -62,7 +63,6 @@ def spark_session(
     java_command()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     stated = {"spark.app.name": app_name, **_USUAL}
-    stated["spark.ui.showConsoleProgress"] = str(sys.stderr.isatty()).lower()
     # A program that spark-submit started has been told its master already.
     where = master or (None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]")
     if where is not None:

@@ -19,13 +19,15 @@ from ..properties import parse_properties
 _PREFIX = "rsm.config."
 
 
-def add_tier_arguments(parser: ArgumentParser) -> None:
-    """The arguments that name a tier."""
+def add_tier_arguments(parser: ArgumentParser, *, or_table: bool = False) -> None:
+    """The arguments that name a tier, or a table instead of it."""
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--tier", metavar="URL", help="the tier: s3://bucket/prefix, or a folder")
     where.add_argument(
         "--config", metavar="FILE", help="the server.properties of the broker whose tier it is"
     )
+    if or_table:
+        where.add_argument("--table", help="a path or URL; for Iceberg catalog.namespace.table")
     parser.add_argument(
         "--option",
         metavar="NAME=VALUE",

@@ -3,6 +3,8 @@
 A session takes some seconds of both cores to start, so it has all jars that any test wants.
 """
 
+import gc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -22,6 +24,26 @@ SETTINGS = {
     "spark.default.parallelism": "2",
     "spark.driver.memory": "1g",
 }
+
+HERE = Path(__file__).parent
+FORGOTTEN_SOCKETS = "unclosed <socket\\.socket .*laddr=\\('127\\.0\\.0\\.1'"
+"""PySpark forgets to close the sockets over which rows come from its JVM."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            ignored = f"ignore:{FORGOTTEN_SOCKETS}:ResourceWarning"
+            item.add_marker(pytest.mark.filterwarnings(ignored))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_forgotten_sockets() -> Iterator[None]:
+    """They are collected before another module's tests would pay for them."""
+    yield
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", FORGOTTEN_SOCKETS, ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

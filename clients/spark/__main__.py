@@ -1,0 +1,72 @@
+"""`tierlog-spark`: jobs on Spark over topics and their tier.
+
+Each job is a module with a parser of its own. Every one of them runs on this machine's cores unless
+`--master` names a cluster, and takes Spark's own settings with `--conf`.
+"""
+
+import argparse
+import logging
+from collections.abc import Sequence
+
+from pyspark.errors import PySparkException
+
+from ...tiering.remote_storage import RemoteStorageError
+from ...tiering.tools.terminal import CANNOT_RUN, cannot_run
+from ..errors import KafkaError
+from . import audit, export, profile
+from .export_state import ExportError
+from .scan_options import ScanError
+
+_JOBS = (audit, export, profile)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    whole = argparse.ArgumentParser(
+        prog="tierlog-spark", description="Jobs on Spark over topics and their remote tier."
+    )
+    commands = whole.add_subparsers(metavar="job", required=True)
+    for job in _JOBS:
+        each = job.add_parser(commands)
+        each.add_argument(
+            "--master", metavar="URL", help="where Spark runs (default: local[*], this machine)"
+        )
+        each.add_argument(
+            "--conf",
+            metavar="NAME=VALUE",
+            action="append",
+            default=[],
+            help="a setting of Spark's; may be given several times",
+        )
+    return whole
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a job; the exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    options = parser().parse_args(arguments)
+    settings = dict(each.partition("=")[::2] for each in options.conf)
+    if not all(settings.values()):
+        return cannot_run("--conf takes NAME=VALUE.")
+    options.conf = settings
+    try:
+        return int(options.run(options))
+    except KafkaError as error:
+        return cannot_run(error.message)
+    except (ScanError, ExportError, RemoteStorageError) as error:
+        return cannot_run(f"{error}".rstrip(".") + ".")
+    except PySparkException as error:
+        return cannot_run(_first_words(error))
+    except KeyboardInterrupt:
+        return CANNOT_RUN
+
+
+def _first_words(error: PySparkException) -> str:
+    """What is said to people: the cause as our own code put it, or the first line of Spark's."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line for line in lines if "Error: " in line and line.startswith("tierlog.")]
+    return (ours[-1].partition("Error: ")[2] if ours else lines[0]).strip()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

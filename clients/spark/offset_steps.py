@@ -1,0 +1,38 @@
+"""A long way through the offsets of many partitions, cut into steps.
+
+Each step takes from every partition its share of what is left there, so that all arrive together,
+and no step is longer than was asked for by more than a record for each partition.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from ..topic_partition import TopicPartition
+from .scan_bounds import OffsetRange
+
+Ranges = Mapping[TopicPartition, OffsetRange]
+
+
+def records_in(ranges: Ranges) -> int:
+    """How many offsets these are: as many records at most."""
+    return sum(each.end - each.first for each in ranges.values())
+
+
+def steps(ranges: Ranges, records: int) -> Iterator[dict[TopicPartition, OffsetRange]]:
+    """Ranges of about so many records, in order; each names every partition, some with nothing."""
+    assert records > 0, "a step of nothing never arrives"
+    while left := records_in(ranges):
+        step = {
+            partition: OffsetRange(
+                each.first, each.first + _share(each.end - each.first, records, left)
+            )
+            for partition, each in ranges.items()
+        }
+        yield step
+        ranges = {
+            partition: OffsetRange(step[partition].end, each.end)
+            for partition, each in ranges.items()
+        }
+
+
+def _share(own: int, wanted: int, left: int) -> int:
+    return min(own, -(-own * wanted // left))

@@ -1,0 +1,81 @@
+"""What the jobs ask of a tier: which offsets there are, and rows of some of them."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...tiering.remote_storage import RemoteStorageError
+from ...tiering.remote_url import OptionValue, RemoteUrl
+from ...tiering.tools.opened_tier import opened_tier
+from ..topic_partition import TopicPartition
+from .scan_bounds import OffsetRange, scan_ranges
+from .scan_options import STORAGE_PREFIX, ScanError, offsets_to_json, scan_options
+from .tier_lineages import TierLineages
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class TierSource:
+    """Some topics of a tier."""
+
+    def __init__(self, location: RemoteUrl, topics: Sequence[str], isolation: str) -> None:
+        self._location = location
+        self._options = {
+            "path": location.url,
+            "topic": ",".join(topics),
+            "isolation": isolation,
+            **dict(_stated(STORAGE_PREFIX, location.options)),
+        }
+
+    def __str__(self) -> str:
+        return str(self._location)
+
+    def ranges(self) -> dict[TopicPartition, OffsetRange]:
+        """Which offsets the tier holds of each partition. Raises ScanError."""
+        return asyncio.run(self._ranges())
+
+    async def _ranges(self) -> dict[TopicPartition, OffsetRange]:
+        options = scan_options(self._options)
+        try:
+            async with opened_tier(options.location) as tier:
+                lineages = TierLineages(tier, str(options.location), options.topics)
+                return await scan_ranges(tier, await lineages.look(), options)
+        except RemoteStorageError as error:
+            raise ScanError(str(error)) from None
+
+    def rows(
+        self,
+        spark: "SparkSession",
+        ranges: Mapping[TopicPartition, OffsetRange],
+        *,
+        fail_on_data_loss: bool = True,
+    ) -> "DataFrame":
+        """The records of these offsets. Every partition that the tier holds must be named."""
+        from .source import TierlogDataSource
+
+        spark.dataSource.register(TierlogDataSource)
+        first = {partition: each.first for partition, each in ranges.items()}
+        end = {partition: each.end for partition, each in ranges.items()}
+        return (
+            spark.read.format("tierlog")
+            .options(**self._options)
+            .option("startingOffsets", _json(first))
+            .option("endingOffsets", _json(end))
+            .option("failOnDataLoss", str(fail_on_data_loss).lower())
+            .load()
+        )
+
+
+def _json(offsets: Mapping[TopicPartition, int]) -> str:
+    return json.dumps(offsets_to_json(offsets))
+
+
+def _stated(prefix: str, options: Mapping[str, OptionValue]) -> Iterator[tuple[str, str]]:
+    """Options as they are written: names with dots, values as text."""
+    for name, value in options.items():
+        if isinstance(value, dict):
+            yield from _stated(f"{prefix}{name}.", value)
+        else:
+            yield prefix + name, str(value).lower() if isinstance(value, bool) else str(value)
