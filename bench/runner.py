@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from .figures import Failure, ResultsWriter, RunKey
+from .figures import Failure, Figure, ResultsWriter, RunKey
 from .progress import Progress
 from .recorder import Recorder
 from .scenario import Case, Scale
@@ -87,16 +87,18 @@ class Runner:
         # What the run before left to be written would be written now, on this one's account.
         os.sync()
         before = running.pids() if part.plan.fresh_broker != "run" else None
+        figures: list[Figure] = []
+        said = ""
         try:
             part.scenario.measure(case, running, recorder, self._settings.scale)
             reason = _what_became_of(running, before)
-            figures = recorder.figures() if reason is None else []
+            if reason is None:
+                figures = recorder.figures()
         except Exception as error:
-            reason = _what_became_of(running, before)
-            reason = f"{reason} {_sentence(error)}" if reason else _sentence(error)
-            figures = []
+            reason = " ".join(filter(None, (_what_became_of(running, before), _sentence(error))))
+            said = f"{error}\n\n"
         if reason is not None:
-            self.fail(key, reason, _last_words(running))
+            self.fail(key, reason, said + _last_words(running))
             return False
         if run > 0:
             self._writer.write_run(key, figures, recorder.histograms())
@@ -134,6 +136,8 @@ class _Group:
         self._part = part
         self._cases = cases
         self._brokers: dict[str, RunningTarget] = {}
+        self._suspect: set[str] = set()
+        """Targets whose broker has had a run that failed."""
         self._failed: dict[tuple[Case, str], int] = {}
         self._targets = list({t.name: t for case in cases for t in part.accepted[case]}.values())
 
@@ -172,14 +176,21 @@ class _Group:
             return self._runner.measure(self._part, case, running, number)
 
     def _run_at_kept(self, case: Case, target: Target, number: int, stack: ExitStack) -> bool:
-        """At the group's broker; one that has died is replaced first, and warmed up."""
-        if not self._brokers[target.name].is_alive():
+        """At the group's broker; after a failed run a new one takes its place, and is warmed up."""
+        if target.name in self._suspect or not self._brokers[target.name].is_alive():
+            self._runner.end(target, self._brokers[target.name])
             if not self._start(target, stack):
                 return False
             for warm_up in range(1 - self._part.plan.warm_up, min(1, number)):
-                if not self._runner.measure(self._part, case, self._brokers[target.name], warm_up):
+                if not self._measure(case, target, warm_up):
                     return False
-        return self._runner.measure(self._part, case, self._brokers[target.name], number)
+        return self._measure(case, target, number)
+
+    def _measure(self, case: Case, target: Target, number: int) -> bool:
+        counts = self._runner.measure(self._part, case, self._brokers[target.name], number)
+        if not counts:
+            self._suspect.add(target.name)
+        return counts
 
     def _start(self, target: Target, stack: ExitStack) -> bool:
         """Start the group's broker of that target; one that does not start fails every case."""
@@ -196,6 +207,7 @@ class _Group:
                     reason = f"The broker did not start. {_sentence(error)}"
                     self._runner.fail(self._key(case, target, 1), reason, _last_words(running))
             return False
+        self._suspect.discard(target.name)
         return True
 
     def _key(self, case: Case, target: Target, number: int) -> RunKey:
@@ -221,8 +233,12 @@ def _last_words(running: RunningTarget) -> str:
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, on one line, with the kind of error where that is no error of ours."""
-    text = " / ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    """What went wrong, on one line, with the kind of error where that is no error of ours.
+
+    Of what is longer, as a client's traceback, the first and the last line; logs/ has the rest.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " … ".join(lines if len(lines) < 2 else (lines[0], lines[-1]))
     ours = type(error).__module__.startswith(__package__ or "tierlog")
     return text if ours and text else f"{type(error).__name__}: {text}"
 

@@ -14,7 +14,7 @@ from tierlog.bench.scenario import Scale
 from tierlog.bench.schedule import schedule
 from tierlog.bench.target import MeasurementError, RunningTarget
 from tierlog.tests.bench.fake_scenario import FakeScenario, dies, one_figure
-from tierlog.tests.bench.fake_target import FakeTarget
+from tierlog.tests.bench.fake_target import FakeRunning, FakeTarget
 
 WITHIN = 0.002
 
@@ -152,7 +152,26 @@ def test_a_run_in_which_the_client_dies_has_no_figure(tmp_path: Path) -> None:
     assert failure.run == 2
     assert failure.reason == "the client ended with 3 of 5 records acknowledged"
     (log,) = (tmp_path / "out" / "logs").iterdir()
-    assert log.read_text() == "last words of fake"
+    assert log.read_text() == (
+        "the client ended with 3 of 5 records acknowledged\n\nlast words of fake"
+    )
+
+
+def test_a_broker_that_has_seen_a_run_fail_is_replaced_at_once(tmp_path: Path) -> None:
+    """What the run left behind, a topic say, would be in the way of the next."""
+
+    def measure(target: RunningTarget, recorder: Recorder) -> None:
+        assert isinstance(target, FakeRunning)
+        one_figure(target, recorder)
+        if recorder.key.run == 1:
+            raise MeasurementError("it left a topic")
+        assert not fake.prepared[0].alive
+
+    fake = FakeTarget()
+    results = run(tmp_path, FakeScenario(measure, warm_up=0, repeats=2), [fake])
+    assert len(results.failures) == 1
+    assert [each.starts for each in fake.prepared] == [1, 1]
+    assert {each.run for each in results.figures} == {2}
 
 
 def test_a_run_whose_broker_dies_has_no_figure_and_the_next_meets_a_new_one(
@@ -199,7 +218,7 @@ def test_a_broker_that_was_started_anew_meanwhile_does_not_count(tmp_path: Path)
     ("error", "reason"),
     [
         (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
-        (MeasurementError("two\n\nlines"), "two / lines"),
+        (MeasurementError("client failed:\n\n  File x\nLost: 3"), "client failed: … Lost: 3"),
         (TimeoutError(), "TimeoutError: "),
     ],
 )
@@ -215,12 +234,14 @@ def test_whatever_goes_wrong_in_a_run_is_one_line_of_failure(
 
 def test_a_failure_while_warming_up_is_a_failure(tmp_path: Path) -> None:
     def measure(target: RunningTarget, recorder: Recorder) -> None:
-        if recorder.key.run <= 0:
+        if len(scenario.runs) == 1:
             raise MeasurementError("cold feet")
         one_figure(target, recorder)
 
-    results = run(tmp_path, FakeScenario(measure, warm_up=1, repeats=2), [FakeTarget()])
+    scenario = FakeScenario(measure, warm_up=1, repeats=2)
+    results = run(tmp_path, scenario, [FakeTarget()])
     assert [(each.run, each.reason) for each in results.failures] == [(0, "cold feet")]
+    assert [number for _, _, _, number, _ in scenario.runs] == [0, 0, 1, 2]
     assert {each.run for each in results.figures} == {1, 2}
 
 
