@@ -18,7 +18,7 @@ from .command_line import WrongOptionError, build_parser, default_targets, parse
 from .figures import ResultsError
 from .progress import count, duration
 from .scenario import Scale
-from .scenarios.catalogue import SCENARIOS, UnknownScenarioError, scenarios_named
+from .scenarios.catalogue import ALL, SCENARIOS, UnknownScenarioError, scenarios_named
 from .schedule import schedule
 from .target import TargetUnavailableError
 from .targets.named import target_named
@@ -109,15 +109,17 @@ def _report(options: Namespace) -> int:
 
 def _list(scale: Scale) -> int:
     targets = [target_named(name, {}) for name in default_targets(Scale.SMALL)]
-    parts = schedule(SCENARIOS, targets, scale)
+    parts = schedule(ALL, targets, scale)
+    usual = [part for part in parts if part.scenario in SCENARIOS]
     width = max(len(part.scenario.name) for part in parts)
     for part in parts:
         cases = count(len(part.scenario.cases(scale)), "case")
         print(f"{part.scenario.name:{width}}  {part.scenario.summary}")
-        print(f"{'':{width}}  {cases}, {duration(part.expected_seconds)}")
+        named = "" if part in usual else "; only if it is named"
+        print(f"{'':{width}}  {cases}, {duration(part.expected_seconds)}{named}")
     names = " and ".join(target.name for target in targets)
-    total = sum(part.expected_seconds for part in parts)
-    print(f"\nall of them at scale {scale}, {names}: {duration(total)}")
+    total = sum(part.expected_seconds for part in usual)
+    print(f"\n`run` at scale {scale}, {names}: {duration(total)}")
     return 0
 
 

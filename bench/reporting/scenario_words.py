@@ -1,9 +1,9 @@
 """What each scenario asks, in the words that it has for itself."""
 
-from ..scenarios.catalogue import SCENARIOS
+from ..scenarios.catalogue import ALL
 
 
 def summary_of(name: str) -> str:
     """The scenario's summary; empty for one that this version does not know (any more)."""
-    found = [each.summary for each in SCENARIOS if each.name == name]
+    found = [each.summary for each in ALL if each.name == name]
     return f"{found[0][:1].upper()}{found[0][1:]}." if found else ""

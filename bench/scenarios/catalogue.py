@@ -33,6 +33,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     COPYING,
     REMOTE_TIER,
 )
+"""What `tierlog-bench run` runs if nothing is named."""
+
+ON_REQUEST: tuple[Scenario, ...] = ()
+"""What is run only by its name: it takes long, or needs what most do not have."""
+
+ALL = (*SCENARIOS, *ON_REQUEST)
 
 
 class UnknownScenarioError(Exception):
@@ -40,12 +46,14 @@ class UnknownScenarioError(Exception):
 
 
 def scenarios_named(names: Sequence[str]) -> list[Scenario]:
-    """The scenarios of these names, in the catalogue's order; all of them where none is named."""
-    known = {scenario.name: scenario for scenario in SCENARIOS}
+    """The scenarios of these names, in the catalogue's order; the usual ones if none is named."""
+    known = {scenario.name: scenario for scenario in ALL}
     wanted = [name.replace("-", "_") for name in names]
     for name in wanted:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}?" if near else "`tierlog-bench list` shows them all."
             raise UnknownScenarioError(f"There is no scenario {name!r}; {hint}")
-    return [scenario for scenario in SCENARIOS if not wanted or scenario.name in wanted]
+    if not wanted:
+        return list(SCENARIOS)
+    return [scenario for scenario in ALL if scenario.name in wanted]
