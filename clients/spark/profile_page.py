@@ -196,7 +196,8 @@ def _keys(report: ProfileReport) -> Section:
     )
     keyed = [each for each in _largest(report.topics, len(report.topics)) if each.keys.counts]
     if not keyed:
-        return Section("Frequent keys", "No record has a key.")
+        says = "No key stands out, or no record has one."
+        return Section("Frequent keys", says, None, table.head, table.rows)
     with Canvas(10, 3.2) as canvas:
         axes = canvas.axes[0][0]
         for number, topic in enumerate(keyed[:_LINES_AT_MOST]):

@@ -96,18 +96,20 @@ def key_table(report: ProfileReport) -> Rows:
     return Rows(
         ["topic", "different keys", "without a key", "key", "records", "share"],
         [
-            [
-                topic.topic,
-                f"{topic.keys.distinct:,}",
-                f"{topic.keys.nulls:,}",
-                key_text(key),
-                counted_at_least(count, topic.keys.error),
-                f"{100 * count / topic.records:.2f} %",
-            ]
+            [topic.topic, f"{topic.keys.distinct:,}", f"{topic.keys.nulls:,}", *cells]
             for topic in report.topics
-            for key, count in topic.keys.top(KEYS_SHOWN)
+            for cells in _key_cells(topic)
         ],
     )
+
+
+def _key_cells(topic: TopicProfile) -> Iterator[list[str]]:
+    error = topic.keys.error
+    for key, count in topic.keys.top(KEYS_SHOWN):
+        share = f"{100 * count / topic.records:.2f} %"
+        yield [key_text(key), counted_at_least(count, error), share]
+    if topic.keys.records and not topic.keys.counts:
+        yield ["no key stands out", f"0 to {error:,}", f"{100 * error / topic.records:.2f} %"]
 
 
 def counted_at_least(count: int, error: int) -> str:

@@ -69,7 +69,7 @@ class KeySketch:
         """About how many different keys there are."""
         if len(self.hashes) < CAPACITY:
             return len(self.hashes)
-        return round((CAPACITY - 1) * _HASHES / self.hashes[-1])
+        return min(round((CAPACITY - 1) * _HASHES / self.hashes[-1]), self.records)
 
     def top(self, number: int) -> list[tuple[bytes, int]]:
         """The most frequent keys, the most frequent first, with at least how many records."""
