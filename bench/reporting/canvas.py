@@ -137,18 +137,14 @@ def looks(series: Sequence[Series]) -> dict[Series, Look]:
 
 
 _TICKS = (1.0, 2.0, 5.0)
+_FINE_TICKS = (1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)
 
 
 def log_ticks(low: float, high: float) -> list[float]:
     """Round numbers of a logarithmic axis: 1, 2 and 5 of each decade, finer where it is short."""
-    if high / low < 3:
-        steps = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
-        decade = 10.0 ** math.floor(math.log10(math.sqrt(low * high)) + 0.15)
-        near = [step * decade * 10**power for power in (-1, 0, 1) for step in steps]
-        return sorted({each for each in near if low <= each <= high})
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    round_steps = _TICKS if high / low < 1000 else _TICKS[:1]
-    found = [step * 10.0**power for power in decades for step in round_steps]
+    steps = _FINE_TICKS if high / low < 3 else _TICKS if high / low < 1000 else _TICKS[:1]
+    found = [step * 10.0**power for power in decades for step in steps]
     return [each for each in found if low <= each <= high]
 
 

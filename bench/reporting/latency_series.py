@@ -17,6 +17,9 @@ from .spread import Series, in_order
 
 PERCENTILES_OVER_TIME: Mapping[float, str] = {50.0: "p50", 99.0: "p99", 100.0: "slowest"}
 
+_A_SECOND_MIN = 10
+"""Latencies that a second must have on average: percentiles of fewer are all the same."""
+
 Seconds = dict[int, dict[float, float]]
 """By second of the load: by percentile, milliseconds."""
 
@@ -40,22 +43,26 @@ class Loads(NamedTuple):
 
 
 def read_seconds(path: Path) -> Seconds:
-    """The percentiles of each second. Raises ResultsError for a file that cannot be read."""
+    """The percentiles of each second; nothing where seconds are too thin to have any.
+
+    Raises ResultsError for a file that cannot be read.
+    """
     try:
+        intervals = [each for each in read_intervals(path) if len(each.latencies)]
         found = {
             int(interval.start_s): {
                 percentile: interval.latencies.percentile_ms(percentile)
                 for percentile in PERCENTILES_OVER_TIME
             }
-            for interval in read_intervals(path)
-            if len(interval.latencies)
+            for interval in intervals
         }
     except Exception as error:
         # The library has no error of its own that covers a torn line.
         raise ResultsError(f"{path} is not a whole HdrHistogram log.") from error
     if not found:
         raise ResultsError(f"{path} holds no latencies.")
-    return found
+    is_dense = sum(len(each.latencies) for each in intervals) >= _A_SECOND_MIN * len(intervals)
+    return found if is_dense else {}
 
 
 def time_line(runs: Sequence[Seconds]) -> TimeLine:

@@ -43,3 +43,33 @@ def refused_of(machine: Mapping[str, object]) -> Iterator[str]:
         count = len(dict.fromkeys(found))
         which = found[0] if count == 1 else f"{count} cases"
         yield f"{target}, {scenario} ({which}): {reason}"
+
+
+def report_title(machine: Mapping[str, object]) -> str:
+    """What was measured and when, as far as the file says it."""
+    facts = dict(facts_of(machine))
+    words = [facts.get("options: targets", ""), facts.get("options: scale", "")]
+    words.append(facts.get("started", "").partition("T")[0])
+    told = ", ".join(word for word in words if word)
+    return f"tierlog-bench: {told}" if told else "tierlog-bench"
+
+
+_VERSIONS = "versions: "
+_DETAILS = ("plans: ", "took seconds: ", "options: scenarios")
+
+
+def main_facts(machine: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """What a reader must know: the machine, all versions in one line, the options."""
+    versions: list[str] = []
+    for name, value in facts_of(machine):
+        if name.startswith(_VERSIONS):
+            versions.append(f"{name.removeprefix(_VERSIONS)} {value}")
+        elif not name.startswith(_DETAILS):
+            yield name, value
+    if versions:
+        yield "versions", ", ".join(versions)
+
+
+def detailed_facts(machine: Mapping[str, object]) -> list[tuple[str, str]]:
+    """The rest: how often each scenario was to be run, and how long it took."""
+    return [each for each in facts_of(machine) if each[0].startswith(_DETAILS)]

@@ -51,6 +51,9 @@ def bars(scenario: ScenarioCells, name: str) -> list[Plot]:
     """One metric, case by case: bars, or dots where there are many; several plots if too many."""
     metric = metric_of(name)
     drawn = scenario.with_metric(name)
+    if len(drawn.cells) < 2:
+        # One bar says less than its figure.
+        return []
     pages = [
         drawn.cases[start : start + _CASES_A_PLOT]
         for start in range(0, len(drawn.cases), _CASES_A_PLOT)

@@ -17,7 +17,7 @@ from ..figures import Failure, Results, RunKey, read_results
 from .cost import CostReport, cost_report
 from .kip405_published import KIP_URL, published_table
 from .latency_series import Loads, TimeLine, time_lines
-from .machine_facts import facts_of, refused_of
+from .machine_facts import detailed_facts, main_facts, refused_of, report_title
 from .markdown import markdown_report
 from .metric import headline_rank, percentile_of
 from .overview import Overview, overview_of
@@ -49,6 +49,7 @@ class Report:
 
     title: str
     facts: tuple[tuple[str, str], ...]
+    details: tuple[tuple[str, str], ...]
     refused: tuple[str, ...]
     failures: tuple[Failure, ...]
     overview: Overview
@@ -93,8 +94,9 @@ def build_report(results: Results, prices: Path | None = None) -> Report:
     ]
     lines = time_lines(results.histograms, failed)
     return Report(
-        title="tierlog-bench",
-        facts=tuple(facts_of(results.machine)),
+        title=report_title(results.machine),
+        facts=tuple(main_facts(results.machine)),
+        details=tuple(detailed_facts(results.machine)),
         refused=tuple(refused_of(results.machine)),
         failures=results.failures,
         overview=overview_of(scenarios),
@@ -145,8 +147,7 @@ def _plots_of(
     scenario: ScenarioCells, lines: Mapping[Loads, Mapping[Series, TimeLine]]
 ) -> list[Plot]:
     plots: list[Plot] = []
-    loads = [load for load in lines if load.scenario == scenario.name]
-    for load in loads[:_PROFILES_MAX]:
+    for load in [load for load in lines if load.scenario == scenario.name][:_PROFILES_MAX]:
         series = {each: line for each, line in lines[load].items() if len(line.seconds) > 1}
         if series:
             plots.append(latency_over_time(load, series))

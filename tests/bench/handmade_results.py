@@ -11,6 +11,7 @@ MACHINE = {
     "machine": {"cpu": "Example CPU <i>one</i>", "cores": 2, "memory_gib": 24.0},
     "versions": {"tierlog": "0.1.0", "kafka": "4.3.1"},
     "commit": "abc123",
+    "plans": {"load": {"warm_up": 0, "repeats": 3}},
     "refused": [
         {"scenario": "load", "case": case, "target": "tansu", "tiered": True, "reason": "No tier."}
         for case in ("small", "large")

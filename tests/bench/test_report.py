@@ -118,7 +118,8 @@ def test_machine_versions_and_what_was_refused_are_at_the_top(folder: Folder) ->
     folder.runs("load", "small", "tierlog", mb_per_s=[1])
     page = page_of(folder)
     assert page.row("machine: cores") == ["2"]
-    assert page.row("versions: kafka") == ["4.3.1"]
+    assert page.row("versions") == ["tierlog 0.1.0, kafka 4.3.1"]
+    assert page.row("plans: load: repeats") == ["3"]
     text = (folder.path / "report.html").read_text("utf-8")
     assert "tansu, load (2 cases): No tier." in text
     assert text.index("machine: cores") < text.index("throughput, MB/s")
@@ -139,7 +140,9 @@ def test_names_that_are_markup_stay_text_in_both_forms(folder: Folder) -> None:
 
 def test_the_page_is_one_file_and_its_images_are_the_plots(folder: Folder) -> None:
     folder.runs("load", "small", "tierlog", mb_per_s=[1, 2])
+    folder.runs("load", "large", "tierlog", mb_per_s=[3, 4])
     page = page_of(folder)
+    assert len(page.images) == 1
     plots = {path.read_text("utf-8") for path in (folder.path / "plots").glob("*.svg")}
     embedded = {
         base64.b64decode(source.removeprefix("data:image/svg+xml;base64,")).decode()
@@ -273,6 +276,9 @@ def test_a_second_report_leaves_no_plot_of_the_first(folder: Folder) -> None:
         ("broker_cpu_s", "broker CPU, CPU-s", Better.LOWER),
         ("chunk_hit_ratio", "chunk hits, share", Better.HIGHER),
         ("disk_written_mb", "disk written, MB", Better.NEITHER),
+        ("connects_per_s", "connects, 1/s", Better.HIGHER),
+        ("memory_kib_per_connection", "memory of a connection, KiB", Better.LOWER),
+        ("idle_cpu_s_per_minute", "idle CPU, CPU-s/min", Better.LOWER),
         ("of_no_unit", "of no unit", Better.NEITHER),
     ],
 )
