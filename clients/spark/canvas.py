@@ -44,6 +44,8 @@ class Axes(Protocol):
 
     def legend(self, **style: object) -> object: ...
 
+    def get_legend_handles_labels(self) -> tuple[list[object], list[str]]: ...
+
     def invert_yaxis(self) -> object: ...
 
     def margins(self, x: float, y: float) -> object: ...
@@ -64,9 +66,9 @@ class Axes(Protocol):
 
     def set_yscale(self, kind: str) -> object: ...
 
-    def set_xticks(self, ticks: Numbers, labels: Sequence[str]) -> object: ...
+    def set_xticks(self, ticks: Numbers, labels: Sequence[str], **style: object) -> object: ...
 
-    def set_yticks(self, ticks: Numbers, labels: Sequence[str]) -> object: ...
+    def set_yticks(self, ticks: Numbers, labels: Sequence[str], **style: object) -> object: ...
 
     def xaxis_date(self) -> object:
         """Numbers along x are days since 1970."""
@@ -79,6 +81,8 @@ class _Figure(Protocol):
     def subplots(self, rows: int, columns: int, **style: object) -> object: ...
 
     def suptitle(self, title: str, **style: object) -> object: ...
+
+    def legend(self, handles: list[object], labels: list[str], **style: object) -> object: ...
 
     def savefig(self, file: io.BytesIO, **style: object) -> None: ...
 
@@ -132,8 +136,13 @@ class Canvas:
         self._context.__exit__(*error)
 
     def title(self, text: str) -> None:
-        """A title over all axes."""
-        self._figure.suptitle(text, x=0.01, ha="left", fontweight="bold", fontsize=11)
+        """A title over all axes, from the left edge on."""
+        self._figure.suptitle(text, x=0.008, ha="left", fontweight="bold", fontsize=10.5)
+
+    def legend(self) -> None:
+        """Who is who, below all axes; as the first of them labels what it holds."""
+        handles, labels = self.axes[0][0].get_legend_handles_labels()
+        self._figure.legend(handles, labels, loc="outside lower center", ncols=4)
 
     def svg(self) -> str:
         """The drawing."""
