@@ -38,10 +38,12 @@ _AT_ZERO = bytes(8)
 @contextmanager
 def hot_calls(directory: str) -> Generator[dict[str, HotCall]]:
     """All of them by name, with what they stand on under `directory`."""
-    with asyncio.Runner() as runner:
-        stack = AsyncExitStack()
+    # A loop of its own for the tier: on the replica's one, fetches that have waited long enough
+    # would be counted among what a read costs.
+    with asyncio.Runner() as runner, asyncio.Runner() as tier_runner:
+        stack, tier_stack = AsyncExitStack(), AsyncExitStack()
         replica = runner.run(stack.enter_async_context(one_replica(directory, _PARTITIONS)))
-        segment = runner.run(stack.enter_async_context(one_segment(directory)))
+        segment = tier_runner.run(tier_stack.enter_async_context(one_segment(directory)))
         try:
             yield {
                 **_messages(),
@@ -50,9 +52,10 @@ def hot_calls(directory: str) -> Generator[dict[str, HotCall]]:
                 **_local_reads(replica),
                 **_indexes(directory),
                 **_waiting(runner.get_loop()),
-                **_remote_reads(runner, segment),
+                **_remote_reads(tier_runner, segment),
             }
         finally:
+            tier_runner.run(tier_stack.aclose())
             runner.run(stack.aclose())
 
 
