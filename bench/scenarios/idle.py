@@ -14,8 +14,8 @@ from ..target import MeasurementError, RunningTarget, Target
 from ..wire import Wire
 
 PARTITIONS = 100
-_SETTLE_S = {Scale.SMOKE: 1.0, Scale.SMALL: 4.0, Scale.FULL: 30.0}
-_WATCH_S = {Scale.SMOKE: 1.0, Scale.SMALL: 6.0, Scale.FULL: 120.0}
+_SETTLE_S = {Scale.SMOKE: 1.0, Scale.SMALL: 3.0, Scale.FULL: 30.0}
+_WATCH_S = {Scale.SMOKE: 1.0, Scale.SMALL: 4.0, Scale.FULL: 120.0}
 
 
 class Idle:
@@ -30,7 +30,7 @@ class Idle:
 
     def plan(self, scale: Scale) -> Plan:
         seconds = _SETTLE_S[scale] + _WATCH_S[scale]
-        return Plan(0, 1, "run", expected_seconds=seconds + 4)
+        return Plan(0, 1, "run", expected_seconds=seconds + (2 if scale is Scale.SMOKE else 3))
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if not {"start", "usage"} <= target.capabilities:

@@ -1,5 +1,6 @@
 """The scenarios about many partitions and connections notice when a broker does not keep up."""
 
+import io
 import socket
 import threading
 from collections.abc import Generator
@@ -10,6 +11,7 @@ import pytest
 
 from tierlog.bench.acknowledged_load import AcknowledgedLoad
 from tierlog.bench.connection_crowd import Bystander, Crowd, allow_files
+from tierlog.bench.figures import ResultsWriter, read_results
 from tierlog.bench.latencies import LatencyRecorder
 from tierlog.bench.partition_load import (
     create_topics,
@@ -20,8 +22,15 @@ from tierlog.bench.partition_load import (
     produce_requests,
     topic_sizes,
 )
+from tierlog.bench.progress import LinesOfProgress
+from tierlog.bench.runner import Runner, Settings
+from tierlog.bench.scenario import Scale, Scenario
+from tierlog.bench.scenarios import connections, idle, partitions, recovery
+from tierlog.bench.schedule import schedule
 from tierlog.bench.target import MeasurementError
+from tierlog.bench.targets.tierlog import TierlogTarget
 from tierlog.bench.wire import Wire, WireError, all_topics, delete_topic
+from tierlog.tests.bench.fake_target import FakeTarget
 from tierlog.tests.broker_process import BrokerProcess, BrokerThread
 
 
@@ -102,7 +111,7 @@ def test_a_broker_that_turns_newcomers_away_gives_no_figure() -> None:
             crowd.connect(LatencyRecorder())
         with Bystander(bootstrap, all_topics(), LatencyRecorder()) as bystander:
             pass
-        with pytest.raises(MeasurementError, match="closed the connection|reset by peer"):
+        with pytest.raises(MeasurementError, match=r"closed the connection|reset by peer"):
             bystander.check()
 
 
@@ -111,3 +120,45 @@ def test_more_files_than_the_system_allows_are_refused_in_words() -> None:
     sentence = allow_files(1 << 40)
     assert sentence is not None
     assert "ulimit -Hn" in sentence
+
+
+SCENARIOS = [idle.SCENARIO, connections.SCENARIO, partitions.SCENARIO, recovery.SCENARIO]
+SOME_FIGURES = {
+    "idle": {"resident_mib", "idle_cpu_s_per_minute"},
+    "connections": {"connect_s", "memory_kib_per_connection", "meanwhile_p99_ms", "beside_p50_ms"},
+    "partitions": {"create_s", "metadata_p50_ms", "empty_poll_p50_ms", "stop_s", "start_cpu_s"},
+    "recovery": {"first_answer_s", "recovery_cpu_s", "recovered_mb"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_broker_that_holds_gives_every_figure(scenario: Scenario, tmp_path: Path) -> None:
+    results = ResultsWriter(tmp_path / "out")
+    results.write_machine({})
+    settings = Settings(Scale.SMOKE, tmp_path / "scratch")
+    runner = Runner(results, LinesOfProgress(io.StringIO()), settings)
+    runner.run(schedule([scenario], [TierlogTarget()], Scale.SMOKE))
+    assert runner.failures == []
+    found = {figure.metric: figure.value for figure in read_results(tmp_path / "out").figures}
+    assert SOME_FIGURES[scenario.name] <= set(found)
+    assert all(value >= 0 for value in found.values())
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scale", Scale)
+def test_what_a_target_cannot_do_is_refused_in_words(scenario: Scenario, scale: Scale) -> None:
+    cases = scenario.cases(scale)
+    assert len(set(cases)) == len(cases)
+    assert scenario.plan(scale).repeats >= 1
+    nowhere = FakeTarget(capabilities=frozenset())
+    assert all(scenario.refuses(case, nowhere) for case in cases)
+    assert not any(scenario.refuses(case, TierlogTarget()) for case in cases)
+
+
+def test_ten_thousand_partitions_of_others_are_for_the_full_scale() -> None:
+    *_, most = partitions.SCENARIO.cases(Scale.SMALL)
+    other = FakeTarget("kafka", capabilities=frozenset({"start", "usage", "durable"}))
+    assert "--scale full" in (partitions.SCENARIO.refuses(most, other) or "")
+    *_, most = partitions.SCENARIO.cases(Scale.FULL)
+    assert partitions.SCENARIO.refuses(most, other) is None
