@@ -15,6 +15,7 @@ from .partitions import SCENARIO as PARTITIONS
 from .recovery import SCENARIO as RECOVERY
 from .remote_tier import SCENARIO as REMOTE_TIER
 from .small_requests import SCENARIO as SMALL_REQUESTS
+from .spark_scan import SCENARIO as SPARK_SCAN
 from .startup import SCENARIO as STARTUP
 from .throughput import SCENARIO as THROUGHPUT
 
@@ -35,7 +36,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 """What `tierlog-bench run` runs if nothing is named."""
 
-ON_REQUEST: tuple[Scenario, ...] = ()
+ON_REQUEST: tuple[Scenario, ...] = (SPARK_SCAN,)
 """What is run only by its name: it takes long, or needs what most do not have."""
 
 ALL = (*SCENARIOS, *ON_REQUEST)

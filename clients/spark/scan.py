@@ -286,7 +286,8 @@ class _TaskReader:
                 return await stream.read(self._tier)
             except RemoteStorageError as error:
                 if error.failure is Failure.NOT_FOUND:
-                    return self._gone(stream)
+                    self._gone(stream)
+                    return None
                 if pause_s is None or not error.is_retriable:
                     raise ScanError(str(error)) from None
             await asyncio.sleep(pause_s)

@@ -1,0 +1,140 @@
+"""Spark over old data: straight from the tier against Kafka's connector through the broker.
+
+Both count the same rows of a topic all of which but the open segments is in the tier, on one core
+and on two: the whole of Spark is held to them, and the broker has the others. Rows a second of
+Spark's own CPU compare the two even where broker and Spark share the cores. What the broker uses
+meanwhile is counted too; beside a direct scan that is what it uses when it idles.
+
+Only tierlog's tier can be read so; other brokers are left out.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from ..clients.client_process import run_client
+from ..clients.load import Load
+from ..recorder import Recorder
+from ..scenario import Case, Plan, Scale, Scenario
+from ..target import MeasurementError, RunningTarget, Target
+from .old_data import has_no_tier, topic_settings, wait_until_local_is_small
+
+_TOPIC = "scanned"
+_RECORD_BYTES = 100
+_PARTITIONS = 2
+_RECORDS = {Scale.SMOKE: 200_000, Scale.SMALL: 2_000_000, Scale.FULL: 10_000_000}
+_SEGMENT_BYTES = {Scale.SMOKE: 2 << 20, Scale.SMALL: 32 << 20, Scale.FULL: 256 << 20}
+_TIMEOUT_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    source: str
+    cores: int
+
+    @property
+    def case(self) -> Case:
+        cores = "1 core" if self.cores == 1 else f"{self.cores} cores"
+        return Case(f"{self.source}, {cores}", tiered=True)
+
+
+_WAYS = {way.case.name: way for c in (1, 2) for way in (_Way("direct", c), _Way("connector", c))}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkScan:
+    """One run is two readings of the same rows, of which the second is timed."""
+
+    name: str = "spark_scan"
+    summary: str = "Spark over a tier, directly and through the broker: rows/s, CPU of both"
+
+    def cases(self, scale: Scale) -> Sequence[Case]:
+        wanted = [way for way in _WAYS.values() if scale is not Scale.SMOKE or way.cores == 1]
+        return [way.case for way in wanted]
+
+    def plan(self, scale: Scale) -> Plan:
+        if scale is Scale.SMOKE:
+            return Plan(0, 1, "scenario", 40)
+        return Plan(0, 2 if scale is Scale.SMALL else 3, "scenario", 120)
+
+    def refuses(self, case: Case, target: Target) -> str | None:
+        if find_spec("pyspark") is None:
+            return "PySpark is not installed: pip install 'tierlog[spark]'"
+        if target.name != "tierlog":
+            return "only tierlog's tier can be read without a broker"
+        if _WAYS[case.name].cores > len(os.sched_getaffinity(0)):
+            return "this machine has not so many cores"
+        return has_no_tier(target)
+
+    def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        way = _WAYS[case.name]
+        ends = _ensure_topic(target, scale)
+        options = _options(way, target, ends)
+        assert target.node is not None, "Only brokers that the harness has started are measured."
+        order = (way.source, "--cores", str(way.cores), "--broker-pid", str(target.node.pid))
+        stated = ("--options", json.dumps(options))
+        found = run_client("spark_scan", *order, *stated, timeout_s=_TIMEOUT_S).figures
+        if found["rows"] != sum(ends.values()):
+            raise MeasurementError(f"{found['rows']:g} rows of {sum(ends.values())} were read")
+        gigabytes = found["bytes"] / 1e9
+        recorder.figure("records_per_s", found["rows"] / found["seconds"])
+        recorder.figure("mb_per_s", found["bytes"] / 1e6 / found["seconds"])
+        recorder.figure("records_per_client_cpu_s", found["rows"] / found["cpu_s"])
+        recorder.figure("client_cpu_s_per_gb", found["cpu_s"] / gigabytes)
+        recorder.figure("broker_cpu_s_per_gb", found["broker_cpu_s"] / gigabytes)
+
+
+def _ensure_topic(target: RunningTarget, scale: Scale) -> dict[int, int]:
+    """Where each partition of the topic ends in the tier; it is filled once."""
+    from ..clients.admin import create_topic, holds
+
+    records = _RECORDS[scale]
+    if not holds(target.bootstrap, _TOPIC, records, _PARTITIONS):
+        settings = topic_settings(target, True, _SEGMENT_BYTES[scale])
+        settings["local.retention.bytes"] = "1"
+        create_topic(target.bootstrap, _TOPIC, settings, partitions=_PARTITIONS)
+        load = Load(records, _RECORD_BYTES, _PARTITIONS, batch_bytes=65_536, codec="none")
+        order = ("produce", "--bootstrap", target.bootstrap, "--topic", _TOPIC)
+        run_client("librdkafka_load", *order, *load.arguments())
+        wait_until_local_is_small(target, _TOPIC, _PARTITIONS * _SEGMENT_BYTES[scale])
+    return _tiered_ends(target)
+
+
+def _tiered_ends(target: RunningTarget) -> dict[int, int]:
+    from ...clients.spark.scan import plan_scan
+    from ...clients.spark.scan_options import scan_options
+
+    ends: dict[int, int] = {}
+    for task in plan_scan(scan_options(_tier(target))):
+        ends[task.partition] = max(task.end_offset, ends.get(task.partition, 0))
+    return ends
+
+
+def _tier(target: RunningTarget) -> dict[str, str]:
+    """What points `format("tierlog")` at the broker's tier."""
+    assert target.node is not None, "Only brokers that the harness has started are measured."
+    found = {"topic": _TOPIC}
+    for name, value in target.node.properties().items():
+        if name == "rsm.config.url":
+            found["path"] = value
+        elif name.startswith("rsm.config.option."):
+            found[f"storage.{name.removeprefix('rsm.config.option.')}"] = value
+    return found
+
+
+def _options(way: _Way, target: RunningTarget, ends: dict[int, int]) -> dict[str, str]:
+    until = json.dumps({_TOPIC: {str(partition): end for partition, end in ends.items()}})
+    if way.source == "direct":
+        return {**_tier(target), "endingOffsets": until}
+    return {
+        "kafka.bootstrap.servers": target.bootstrap,
+        "subscribe": _TOPIC,
+        "startingOffsets": "earliest",
+        "endingOffsets": until,
+        "includeHeaders": "true",
+    }
+
+
+SCENARIO: Scenario = SparkScan()
