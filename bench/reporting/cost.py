@@ -120,6 +120,8 @@ def cost_report(cells: Cells, price_list: PriceList) -> CostReport:
         f"{workload.retention_days:g} days, {workload.local_retention_hours:g} hours of it on the "
         f"brokers' disks in {workload.replicas:g} copies at {workload.disk_fill_percent:g} % fill; "
         f"{workload.read_from_tier_mb_per_s:g} MB/s read back from the tier.",
+        "Every segment takes some requests whatever its size, so how many there are for each GB is "
+        f"that of the small segments of {SCENARIO}; larger ones need fewer.",
         "Left out is what tiering does not change: the brokers, and traffic to clients and "
         "between brokers.",
     )

@@ -2,8 +2,8 @@
 
 Every run has an S3 server of its own (`stores/s3_server.py`) behind a proxy that makes the way to
 it slow and counts what passes (`stores/slow_proxy.py`); then a broker that has never run. A topic
-is filled and copied over that way, leaves the disk, and is read from its beginning by one consumer
-through cold caches. Asked is
+is filled, then copied over that way as one backlog, leaves the disk, and is read from its beginning
+by one consumer through cold caches. Asked is
 
 - how fast it is copied and read back, and what the broker's CPU does for it;
 - what fetching ahead is worth: the same ranges of the same objects are asked for once more, one
@@ -31,7 +31,13 @@ from ..scenario import Case, Plan, Scale
 from ..stores.s3_server import BUCKET, S3Server
 from ..stores.slow_proxy import Counts, Link, Seen, SlowProxy, read_one_by_one
 from ..target import MeasurementError, RunningTarget, Target
-from .old_data import BATCH_BYTES, RECORD_BYTES, OldTopic, ensure_old
+from .old_data import (
+    BATCH_BYTES,
+    RECORD_BYTES,
+    OldTopic,
+    ensure_old,
+    wait_until_local_is_small,
+)
 
 LINKS: Mapping[str, Link] = {
     "0 ms": Link(),
@@ -109,7 +115,7 @@ class RemoteTier:
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
         size = _SIZES[scale]
-        topic = OldTopic(_TOPIC, size.records, size.segment_bytes, case.tiered)
+        topic = OldTopic(_TOPIC, size.records, size.segment_bytes, tiered=False)
         if not case.tiered:
             target.start()
             ensure_old(target, topic)
@@ -129,8 +135,14 @@ class RemoteTier:
 def _measure_tiered(
     target: RunningTarget, topic: OldTopic, recorder: Recorder, proxy: SlowProxy
 ) -> None:
+    from ..clients.admin import alter_topic
+
     _, metrics_port = _ports()
     ensure_old(target, topic)
+    # Only now, so that copying has all there is to copy before it and never waits for a producer.
+    settings = {"remote.storage.enable": "true", "local.retention.bytes": "1"}
+    alter_topic(target.bootstrap, topic.name, settings)
+    wait_until_local_is_small(target, topic.name, topic.segment_bytes)
     metrics, counts, seen = read_metrics(metrics_port), proxy.counts, len(proxy.seen())
     copied = metrics[_COPIED]
     uploads = [each for each in proxy.seen() if each.kind == "write" and topic.name in each.target]
