@@ -4,16 +4,18 @@ Through librdkafka's administrator, which speaks to any broker with Kafka's prot
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from confluent_kafka import Consumer, TopicPartition, admin as client
+from confluent_kafka import Consumer, KafkaException, TopicPartition, admin as client
 from confluent_kafka.cimpl import NewTopic
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _TIMEOUT_S = 30.0
+_LAST_RECORD_S = 2.0
 _POLL_S = 0.02
 
 Answer = TypeVar("Answer")
@@ -75,6 +77,23 @@ def delete_topic(bootstrap: str, *topics: str) -> None:
     _wait_for(cast("dict[str, Future[None]]", deleted))
 
 
+@contextmanager
+def fresh_topic(
+    bootstrap: str, config: Mapping[str, str], partitions: int = 1
+) -> Generator[str, None, None]:
+    """A topic of this name alone, for one run; it is deleted however the run ends."""
+    topic = f"bench-{time.monotonic_ns()}"
+    create_topic(bootstrap, topic, config, partitions=partitions)
+    try:
+        yield topic
+    except BaseException:
+        # What went wrong is the news, not that the broker may be gone as well.
+        with suppress(KafkaException):
+            delete_topic(bootstrap, topic)
+        raise
+    delete_topic(bootstrap, topic)
+
+
 def end_offsets(bootstrap: str, topic: str, partitions: int = 1) -> list[int]:
     """The offset after the last record that a consumer may read, of each partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "tierlog-bench"})
@@ -85,6 +104,29 @@ def end_offsets(bootstrap: str, topic: str, partitions: int = 1) -> list[int]:
             _, end = consumer.get_watermark_offsets(place, timeout=_TIMEOUT_S)
             ends.append(end)
         return ends
+    finally:
+        consumer.close()
+
+
+def ends_at(bootstrap: str, topic: str, expected: Sequence[int]) -> bool:
+    """Whether each partition ends at its offset, as far as the broker tells.
+
+    Some brokers tell an end that lies below their last records. There the last one is asked for.
+    """
+    ends = end_offsets(bootstrap, topic, len(expected))
+    return all(
+        end == offset
+        or (end < offset and _has_record(bootstrap, TopicPartition(topic, index, offset - 1)))
+        for index, (end, offset) in enumerate(zip(ends, expected, strict=True))
+    )
+
+
+def _has_record(bootstrap: str, place: TopicPartition) -> bool:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "tierlog-bench"})
+    try:
+        consumer.assign([place])
+        found = consumer.consume(1, timeout=_LAST_RECORD_S)
+        return any(message.offset() == place.offset for message in found)
     finally:
         consumer.close()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from .admin import end_offsets
+from .admin import end_offsets, ends_at
 from .load import VALUES, Load, Order, parse_order, values
 
 if TYPE_CHECKING:
@@ -83,9 +83,10 @@ def produce(order: Order) -> dict[str, float]:
         raise LoadError(f"{left} records unanswered, {len(failures)} failed: {failures[:1]}")
     if load.acks == "0":
         return {"seconds": seconds}
-    written = end_offsets(order.bootstrap, order.topic, load.partitions)
-    if written != [load.records_in(partition) for partition in range(load.partitions)]:
-        raise LoadError(f"the broker has {sum(written)} of {load.records} acknowledged records")
+    expected = [load.records_in(partition) for partition in range(load.partitions)]
+    if not ends_at(order.bootstrap, order.topic, expected):
+        written = sum(end_offsets(order.bootstrap, order.topic, load.partitions))
+        raise LoadError(f"the broker has {written} of {load.records} acknowledged records")
     return {"seconds": seconds}
 
 

@@ -23,7 +23,7 @@ from ..target import MeasurementError, RunningTarget, Target
 _LOW = "low rate, end to end"
 _STEADY = "steady 5 MB/s, acks=all"
 _SEGMENT_BYTES = 4 << 20
-_SECONDS = {Scale.SMOKE: 1.0, Scale.SMALL: 4.0, Scale.FULL: 20.0}
+_SECONDS = {Scale.SMOKE: 1.0, Scale.SMALL: 1.5, Scale.FULL: 10.0}
 _TAIL_PATIENCE_S = 60.0
 
 
@@ -47,7 +47,7 @@ class Latency:
     def plan(self, scale: Scale) -> Plan:
         if scale is Scale.SMOKE:
             return Plan(0, 1, "scenario", 3)
-        return Plan(1, 2, "scenario", 18) if scale is Scale.SMALL else Plan(1, 5, "scenario", 130)
+        return Plan(1, 2, "scenario", 10) if scale is Scale.SMALL else Plan(1, 4, "scenario", 65)
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if case.tiered and "tier" not in target.capabilities:
@@ -55,23 +55,21 @@ class Latency:
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        from ..clients.admin import create_topic, delete_topic
+        from ..clients.admin import fresh_topic
 
         load = _load(case, scale)
-        topic = "steady"
         config = target.topic_config(case.tiered)
-        create_topic(target.bootstrap, topic, {**config, **_small_segments(config)})
-        order = ("--bootstrap", target.bootstrap, "--topic", topic, *load.arguments())
-        with start_client("tail_consumer", *order) as tail:
-            with recorder.usage(target, nbytes=load.records * load.record_bytes):
-                acknowledged = run_client("steady_load", *order)
-                read = tail.result(_TAIL_PATIENCE_S)
-        acknowledged.record_into(recorder.histogram("produce"))
-        read.record_into(recorder.histogram("end_to_end"))
-        recorder.figure("sender_behind_ms", acknowledged.figures["sender_behind_ms"])
-        if case.tiered and not target.bytes_in_tier(topic):
-            raise MeasurementError("nothing was copied to the tier meanwhile")
-        delete_topic(target.bootstrap, topic)
+        with fresh_topic(target.bootstrap, {**config, **_small_segments(config)}) as topic:
+            order = ("--bootstrap", target.bootstrap, "--topic", topic, *load.arguments())
+            with start_client("tail_consumer", *order) as tail:
+                with recorder.usage(target, nbytes=load.records * load.record_bytes):
+                    acknowledged = run_client("steady_load", *order)
+                    read = tail.result(_TAIL_PATIENCE_S)
+            acknowledged.record_into(recorder.histogram("produce"))
+            read.record_into(recorder.histogram("end_to_end"))
+            recorder.figure("sender_behind_ms", acknowledged.figures["sender_behind_ms"])
+            if case.tiered and not target.bytes_in_tier(topic):
+                raise MeasurementError("nothing was copied to the tier meanwhile")
 
 
 def _small_segments(config: dict[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from ..scenario import Case, Plan, Scale, Scenario
 from ..target import MeasurementError, RunningTarget, Target
 
 _MANY = 64
-_REQUESTS = {Scale.SMOKE: 2_000, Scale.SMALL: 12_000, Scale.FULL: 60_000}
+_REQUESTS = {Scale.SMOKE: 2_000, Scale.SMALL: 12_000, Scale.FULL: 40_000}
 """With one in flight; with many, thrice as many in about the same time."""
 
 
@@ -54,31 +54,31 @@ class SmallRequests:
     def plan(self, scale: Scale) -> Plan:
         if scale is Scale.SMOKE:
             return Plan(0, 1, "scenario", 1)
-        return Plan(2, 2, "scenario", 4) if scale is Scale.SMALL else Plan(3, 5, "scenario", 40)
+        return Plan(2, 2, "scenario", 4) if scale is Scale.SMALL else Plan(2, 4, "scenario", 20)
 
     def refuses(self, case: Case, target: Target) -> str | None:
+        if target.name == "tansu" and _KINDS[case.name].kind != "produce":
+            return "tansu opens no fetch session, and leaves an empty partition out of its answer"
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        from ..clients.admin import create_topic, delete_topic, end_offsets
+        from ..clients.admin import ends_at, fresh_topic
 
         kind = _KINDS[case.name]
         requests = _REQUESTS[scale] * (1 if kind.in_flight == 1 else 3)
-        topic = "small"
-        create_topic(target.bootstrap, topic, target.topic_config(False))
-        used = target.usage()
-        if used is not None:
-            recorder.figure("broker_cpu_before_s", used.cpu_seconds)
-        order = (kind.kind, "--bootstrap", target.bootstrap, "--topic", topic)
-        load = ("--requests", str(requests), "--in-flight", str(kind.in_flight))
-        with recorder.usage(target, requests=requests):
-            result = run_client("raw_requests", *order, *load, "--acks", kind.acks)
-        recorder.figure("requests_per_s", requests / result.figures["seconds"])
-        # The client's first request tells it what an answer looks like.
-        expected = requests + 1 if kind.kind == "produce" else 0
-        if (ends := end_offsets(target.bootstrap, topic)) != [expected]:
-            raise MeasurementError(f"the log ends at {ends} after {expected} records")
-        delete_topic(target.bootstrap, topic)
+        with fresh_topic(target.bootstrap, target.topic_config(False)) as topic:
+            used = target.usage()
+            if used is not None:
+                recorder.figure("broker_cpu_before_s", used.cpu_seconds)
+            order = (kind.kind, "--bootstrap", target.bootstrap, "--topic", topic)
+            load = ("--requests", str(requests), "--in-flight", str(kind.in_flight))
+            with recorder.usage(target, requests=requests):
+                result = run_client("raw_requests", *order, *load, "--acks", kind.acks)
+            recorder.figure("requests_per_s", requests / result.figures["seconds"])
+            # The client's first request tells it what an answer looks like.
+            expected = requests + 1 if kind.kind == "produce" else 0
+            if not ends_at(target.bootstrap, topic, [expected]):
+                raise MeasurementError(f"the log does not end after {expected} records")
 
 
 SCENARIO: Scenario = SmallRequests()

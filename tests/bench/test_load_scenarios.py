@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
-from tierlog.bench.clients.admin import create_topic, led_partitions
+from tierlog.bench.clients.admin import create_topic, fresh_topic
 from tierlog.bench.clients.client_process import run_client
 from tierlog.bench.clients.steady import SteadyLoad
 from tierlog.bench.figures import RunKey
@@ -30,6 +31,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTarget]:
     target.stop()
 
 
+def topics(bootstrap: str) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics)
+
+
 def measure(scenario: Scenario, case: Case, broker: RunningTarget) -> dict[str, float]:
     recorder = Recorder(RunKey(scenario.name, case.name, broker.name, case.tiered, 0))
     scenario.measure(case, broker, recorder, Scale.SMOKE)
@@ -46,13 +51,24 @@ def test_no_case_is_there_twice(scenario: Scenario, scale: Scale) -> None:
 
 def test_producing_and_consuming_give_rates_and_the_brokers_cpu(broker: RunningTarget) -> None:
     produce, consume = throughput.SCENARIO.cases(Scale.SMOKE)
+    before = topics(broker.bootstrap)
     for case in (produce, consume, consume):
         found = measure(throughput.SCENARIO, case, broker)
         assert found["mb_per_s"] > 0
         assert found["records_per_s"] > 0
         assert found["broker_cpu_s_per_gb"] >= 0
         assert found["broker_cpu_before_s"] > 0
-    assert not led_partitions(broker.bootstrap, "produced"), "what was measured is deleted"
+    left = topics(broker.bootstrap) - before - {"__consumer_offsets"}
+    assert len(left) == 1, "only what is consumed again and again stays"
+
+
+def test_a_run_that_fails_leaves_no_topic(broker: RunningTarget) -> None:
+    before = topics(broker.bootstrap)
+    with pytest.raises(MeasurementError):
+        with fresh_topic(broker.bootstrap, {}) as topic:
+            assert topic in topics(broker.bootstrap)
+            raise MeasurementError("a record was lost")
+    assert topics(broker.bootstrap) == before
 
 
 def test_records_that_are_others_fail_the_run(broker: RunningTarget) -> None:
