@@ -22,10 +22,10 @@ from ...tiering.tools.tier_survey import Finding, Survey
 from ..environment import SystemEnvironment
 from .audit_report import AuditReport, counted, json_lines, table_lines
 from .job_arguments import Jobs
-from .saved_page import check_place, save_page
+from .report_arguments import add_report_arguments, check_place, save_page
 from .segment_tasks import SegmentJob, TierSize, size_of, surveyed
 from .segment_verdict import SegmentVerdict, audit_segment
-from .tier_arguments import add_tier_arguments, stated_tier
+from .tier_arguments import stated_tier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,21 +52,13 @@ def add_parser(jobs: Jobs) -> ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=RawDescriptionHelpFormatter,
     )
-    add_tier_arguments(parser)
-    parser.add_argument(
-        "--topic", metavar="NAME", action="append", default=[], help="only this topic; repeatable"
-    )
+    add_report_arguments(parser)
     parser.add_argument(
         "--bootstrap",
         metavar="HOST:PORT",
         help="a broker whose metadata topic is compared with the objects",
     )
-    parser.add_argument("--html", metavar="FILE", help="write a report with plots there")
-    parser.add_argument("--json", action="store_true", help="answer in lines of JSON, for machines")
     parser.add_argument("--strict", action="store_true", help="notes count as findings")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be read, and read no records"
-    )
     parser.set_defaults(run=run)
     return parser
 

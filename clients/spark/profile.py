@@ -19,10 +19,10 @@ from ..environment import SystemEnvironment
 from .audit_report import counted
 from .job_arguments import Jobs
 from .profile_report import ProfileReport, json_lines, text_lines
+from .report_arguments import add_report_arguments, check_place, save_page
 from .retention_forecast import USUAL_TIMES, Setting, forecasts, size_setting, time_setting
-from .saved_page import check_place, save_page
 from .segment_tasks import SegmentJob, check_topics, size_of
-from .tier_arguments import add_tier_arguments, stated_tier
+from .tier_arguments import stated_tier
 from .tier_lineages import TierLineages, TierView
 from .topic_profile import TopicProfile, merged, profile_segment
 
@@ -46,10 +46,7 @@ def add_parser(jobs: Jobs) -> ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=RawDescriptionHelpFormatter,
     )
-    add_tier_arguments(parser)
-    parser.add_argument(
-        "--topic", metavar="NAME", action="append", default=[], help="only this topic; repeatable"
-    )
+    add_report_arguments(parser)
     parser.add_argument(
         "--retention-ms",
         metavar="TIME",
@@ -66,11 +63,6 @@ def add_parser(jobs: Jobs) -> ArgumentParser:
     )
     parser.add_argument(
         "--forecast-only", action="store_true", help="read no records: sizes and forecast alone"
-    )
-    parser.add_argument("--html", metavar="FILE", help="write a report with plots there")
-    parser.add_argument("--json", action="store_true", help="answer in lines of JSON, for machines")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be read, and read no records"
     )
     parser.set_defaults(run=run)
     return parser

@@ -148,11 +148,11 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
         problem = f"the manifest cannot be read ({error})"
         survey.findings.append(Finding(key, problem, _RESTORE))
         return
-    problem = _contradiction(manifest.metadata)
-    if problem is None and object_key(manifest.metadata, MANIFEST_SUFFIX) != key:
-        problem = "the manifest is of another segment"
-    if problem is not None:
-        survey.findings.append(Finding(key, problem, _RESTORE))
+    contradiction = _contradiction(manifest.metadata)
+    if contradiction is None and object_key(manifest.metadata, MANIFEST_SUFFIX) != key:
+        contradiction = "the manifest is of another segment"
+    if contradiction is not None:
+        survey.findings.append(Finding(key, contradiction, _RESTORE))
         return
     missing = missing_parts(manifest, segment.objects)
     if missing:

@@ -1,10 +1,25 @@
-"""Where a job's page goes: to a file that is there whole or not at all."""
+"""How a job that reports is asked, and where its page goes: a file that is whole or not there."""
 
 import os
+from argparse import ArgumentParser
 
 from ...storage.files import OsFiles
 from ...tiering.tools.terminal import Output
 from ..errors import ErrorCode, KafkaError
+from .tier_arguments import add_tier_arguments
+
+
+def add_report_arguments(parser: ArgumentParser) -> None:
+    """Which tier and which of its topics; what to answer, and how."""
+    add_tier_arguments(parser)
+    parser.add_argument(
+        "--topic", metavar="NAME", action="append", default=[], help="only this topic; repeatable"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a report with plots there")
+    parser.add_argument("--json", action="store_true", help="answer in lines of JSON, for machines")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be read, and read no records"
+    )
 
 
 def check_place(path: str) -> None:
