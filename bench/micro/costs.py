@@ -28,6 +28,8 @@ from typing import NamedTuple, Protocol
 from .hot_calls import HotCall, hot_calls
 
 BASELINE = Path(__file__).with_name("costs.json")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+_MARK = "<!-- Written by `make baseline`. -->\n"
 _TIMES = 5
 _DEARER, _CHEAPER = 1.05, 0.85
 _DEARER_ELSEWHERE = 1.5
@@ -142,10 +144,26 @@ def complaints(measured: Mapping[str, Cost], baseline: Baseline) -> list[str]:
     return found
 
 
+def budget_table(costs: Mapping[str, Cost]) -> str:
+    """The costs as the Markdown table of docs/performance.md."""
+    rows = [
+        f"| {name} | {cost.instructions:,} | {cost.peak_bytes:,} |" for name, cost in costs.items()
+    ]
+    return "\n".join(["| call | instructions | peak bytes |", "|---|---|---|", *rows]) + "\n"
+
+
+def page_with(table: str, page: str) -> str:
+    """The page with this table instead of the one after its mark."""
+    before, mark, after = page.partition(_MARK)
+    rest = after[after.index("\n## ") :]
+    return f"{before}{mark}\n{table}{rest}"
+
+
 def _write(costs: Mapping[str, Cost]) -> None:
     calls = {name: cost._asdict() for name, cost in costs.items()}
     content = json.dumps({"python": python_version(), "calls": calls}, indent=2)
     BASELINE.write_text(content + "\n")
+    PAGE.write_text(page_with(budget_table(costs), PAGE.read_text()))
 
 
 def _print_where(name: str) -> None:

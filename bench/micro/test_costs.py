@@ -5,12 +5,15 @@ A change that is meant to cost more, or that made something cheaper, brings the 
 """
 
 from tierlog.bench.micro.costs import (
+    PAGE,
     Baseline,
     Cost,
+    budget_table,
     complaints,
     load_baseline,
     measure,
     measure_all,
+    page_with,
     python_version,
 )
 
@@ -59,3 +62,8 @@ def test_instructions_and_bytes_are_counted() -> None:
     short, long = measure(lambda: loop(10)), measure(lambda: loop(1_000))
     assert 50 < long.instructions / short.instructions < 150
     assert measure(lambda: bytes(1 << 20)).peak_bytes >= 1 << 20
+
+
+def test_the_page_shows_the_baseline() -> None:
+    page = PAGE.read_text()
+    assert page == page_with(budget_table(load_baseline().costs), page)
