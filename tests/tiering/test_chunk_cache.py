@@ -13,6 +13,21 @@ from tierlog.tiering.chunk_cache import ChunkCache
 from tierlog.tiering.remote_storage import RemoteStorageError
 
 
+class RangedTier(MemoryTier):
+    """One that remembers which bytes were fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranges: list[tuple[int, int]] = []
+
+    async def fetch_log_segment(
+        self, metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
+    ) -> bytes:
+        piece = await super().fetch_log_segment(metadata, start_position, end_position)
+        self.ranges.append((start_position, len(piece)))
+        return piece
+
+
 def stored(tier: MemoryTier, number: int, size: int) -> RemoteLogSegmentMetadata:
     metadata = segment_metadata(number, size=size)
     log = bytes((number + position) % 251 for position in range(size))
@@ -140,7 +155,7 @@ def test_the_last_used_chunk_stays() -> None:
     async def story(_: SimulatedLoop) -> None:
         tier = MemoryTier()
         first, second, third = (stored(tier, number, 10) for number in (1, 2, 3))
-        cache = ChunkCache(tier, 40, 10)
+        cache = ChunkCache(tier, 20, 10)
         for each in (first, second, first, third, first):
             await cache.read(each, 0, 10)
         assert len(tier.asked(FETCH)) == 3
@@ -149,6 +164,55 @@ def test_the_last_used_chunk_stays() -> None:
         cache.forget(second.id)
         await cache.read(second, 0, 10)
         assert len(tier.asked(FETCH)) == 5
+        await cache.stop()
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("readers", [1, 5, 10, 30])
+def test_readers_at_places_of_their_own_do_not_throw_out_each_others_chunks(readers: int) -> None:
+    async def story(_: SimulatedLoop) -> None:
+        tier = RangedTier()
+        segments = [stored(tier, number, 640) for number in range(readers)]
+        cache = ChunkCache(tier, 640, 40)
+        tier.latency_seconds = 0.01
+
+        async def read(segment: RemoteLogSegmentMetadata) -> None:
+            log = tier.segments[segment.id].log
+            for position in range(0, 640, 9):
+                # As a fetch does, a little more than it will take.
+                piece = await cache.read(segment, position, 10)
+                assert piece == log[position : position + 10]
+                assert cache.nbytes <= 640
+                await asyncio.sleep(0.001)
+
+        await asyncio.gather(*(read(each) for each in segments))
+        fetched = sum(size for _, size in tier.ranges)
+        assert fetched <= 1.2 * 640 * readers
+        await cache.stop()
+
+    simulate(story)
+
+
+def test_what_nobody_comes_back_for_makes_room_in_the_end() -> None:
+    async def story(_: SimulatedLoop) -> None:
+        tier = RangedTier()
+        abandoned = [stored(tier, number, 10) for number in range(7)]
+        cache = ChunkCache(tier, 80, 10)
+        for each in abandoned:
+            await cache.read(each, 0, 5)
+        other = stored(tier, 9, 10)
+        await cache.read(other, 0, 5)
+        assert len(tier.ranges) == 8
+        for _again in range(2):
+            # There is no room for it yet: each read fetches what it needs.
+            await cache.read(other, 0, 5)
+        assert tier.ranges[-2:] == [(0, 5), (0, 5)]
+        for _again in range(600):
+            await cache.read(other, 0, 5)
+        before = len(tier.ranges)
+        await cache.read(other, 5, 5)
+        assert len(tier.ranges) == before
         await cache.stop()
 
     simulate(story)
