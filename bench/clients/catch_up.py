@@ -26,6 +26,7 @@ _RECORDS_A_CALL = 1_000
 _PATIENCE_S = 60.0
 _PACED_QUEUE_KBYTES = 2_048
 _FREE_QUEUE_KBYTES = 65_536
+"""Between all of them: what one fetches beyond its share is nothing that anyone reads."""
 
 
 class Old(NamedTuple):
@@ -93,7 +94,8 @@ class _Reader:
 
 def catch_up(old: Old, way: CatchUp) -> dict[str, float]:
     """Read; the megabytes that came, the seconds it took, and the rate they make."""
-    queue_kbytes = _PACED_QUEUE_KBYTES if way.bytes_per_second else _FREE_QUEUE_KBYTES
+    free_kbytes = max(_PACED_QUEUE_KBYTES, _FREE_QUEUE_KBYTES // way.consumers)
+    queue_kbytes = _PACED_QUEUE_KBYTES if way.bytes_per_second else free_kbytes
     readers = [
         _Reader(old, number * old.records // way.consumers, queue_kbytes)
         for number in range(way.consumers)
