@@ -17,7 +17,7 @@ from ..target import MeasurementError, RunningTarget, Target
 from ..wire import Wire, WireError, prepare
 from .idle import used
 
-_IDLE_S = {Scale.SMOKE: 0.5, Scale.SMALL: 3.0, Scale.FULL: 60.0}
+_IDLE_S = {Scale.SMOKE: 0.5, Scale.SMALL: 3.0, Scale.FULL: 15.0}
 _ASKED = {Scale.SMOKE: 20, Scale.SMALL: 200, Scale.FULL: 1_000}
 _KIBIBYTE = 1024
 _METADATA_VERSION = 12
@@ -41,8 +41,8 @@ class Connections:
         return [ManyConnections(f"{size:,} connections", connections=size) for size in sizes]
 
     def plan(self, scale: Scale) -> Plan:
-        expected = {Scale.SMOKE: 2.0, Scale.SMALL: 10.0, Scale.FULL: 100.0}
-        repeats = 3 if scale is Scale.FULL else 1
+        expected = {Scale.SMOKE: 2.0, Scale.SMALL: 10.0, Scale.FULL: 50.0}
+        repeats = 2 if scale is Scale.FULL else 1
         return Plan(0, repeats, "run", expected_seconds=expected[scale])
 
     def refuses(self, case: Case, target: Target) -> str | None:

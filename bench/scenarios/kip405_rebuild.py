@@ -69,8 +69,8 @@ class _Size:
 _SIZES: Mapping[Scale, _Size] = MappingProxyType(
     {
         Scale.SMOKE: _Size(12, MEBIBYTE, ("acks=all",), 0.1, 1, repeats=1),
-        Scale.SMALL: _Size(300, 4 * MEBIBYTE, ("acks=all",), 0.4, 3, repeats=1),
-        Scale.FULL: _Size(6_000, 16 * MEBIBYTE, ("acks=all", "acks=1"), 1, 30, repeats=2),
+        Scale.SMALL: _Size(200, 4 * MEBIBYTE, ("acks=all",), 0.4, 3, repeats=1),
+        Scale.FULL: _Size(2_500, 16 * MEBIBYTE, ("acks=all", "acks=1"), 1, 20, repeats=1),
     }
 )
 

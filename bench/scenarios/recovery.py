@@ -50,8 +50,8 @@ class Recovery:
         ]
 
     def plan(self, scale: Scale) -> Plan:
-        expected = {Scale.SMOKE: 3.0, Scale.SMALL: 10.0, Scale.FULL: 120.0}
-        repeats = 3 if scale is Scale.FULL else 1
+        expected = {Scale.SMOKE: 3.0, Scale.SMALL: 10.0, Scale.FULL: 75.0}
+        repeats = 2 if scale is Scale.FULL else 1
         return Plan(0, repeats, "run", expected_seconds=expected[scale])
 
     def refuses(self, case: Case, target: Target) -> str | None:

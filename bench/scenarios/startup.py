@@ -11,7 +11,7 @@ from ..recorder import MEBIBYTE, Recorder
 from ..scenario import Case, Plan, Scale
 from ..target import RunningTarget, Target
 
-_REPEATS = {Scale.SMOKE: 1, Scale.SMALL: 3, Scale.FULL: 9}
+_REPEATS = {Scale.SMOKE: 1, Scale.SMALL: 3, Scale.FULL: 7}
 _SECONDS_A_START = 2.6
 
 

@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.__main__ import main
+from tierlog.bench.command_line import default_targets
 from tierlog.bench.figures import ResultsError, read_results
 from tierlog.bench.recorder import Recorder
 from tierlog.bench.scenario import Scale
 from tierlog.bench.scenarios.catalogue import ALL, ON_REQUEST, SCENARIOS, scenarios_named
+from tierlog.bench.schedule import schedule
 from tierlog.bench.session import Order, run
 from tierlog.bench.target import MeasurementError, RunningTarget, TargetUnavailableError
+from tierlog.bench.targets.named import target_named
 from tierlog.tests.bench.fake_scenario import FakeScenario
 from tierlog.tests.bench.fake_target import FakeTarget
 from tierlog.tests.waiting import wait_until
@@ -67,6 +70,14 @@ def test_every_scenario_has_cases_of_its_own_and_a_plan(scale: Scale) -> None:
         plan = scenario.plan(scale)
         assert plan.repeats >= 1, scenario.name
         assert plan.expected_seconds > 0, scenario.name
+
+
+@pytest.mark.parametrize(("scale", "minutes"), [(Scale.SMALL, 15), (Scale.FULL, 90)])
+def test_the_plans_keep_to_the_time_that_is_promised(scale: Scale, minutes: int) -> None:
+    """What the scenarios plan, not what a machine needs: the README and the help say these times."""
+    targets = [target_named(name, {}) for name in default_targets(scale)]
+    parts = schedule(SCENARIOS, targets, scale)
+    assert sum(part.expected_seconds for part in parts) <= 60 * minutes
 
 
 def test_scenarios_come_in_the_catalogues_order() -> None:
