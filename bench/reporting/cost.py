@@ -10,7 +10,7 @@ what this model takes from the measurement; everything else is the user's price 
     untiered  = the whole retention × replicas on disks, and nothing else
 
 It leaves out what tiering does not change: the brokers, and traffic between them and to clients.
-Deletions are counted with copying: what is copied is deleted one day, object by object.
+Nor are the requests in it by which retention deletes one day what is copied now.
 """
 
 from collections.abc import Mapping

@@ -92,13 +92,17 @@ def _whiskers(found: Measured) -> list[list[float]]:
 
 
 def _bars(axes: Axes, drawn: ScenarioCells, cases: Sequence[str], name: str) -> None:
-    series = drawn.series
-    thickness = 0.8 / len(series)
+    present = [[each for each in drawn.series if drawn.get(case, each, name)] for case in cases]
+    thickness = 0.8 / max(len(each) for each in present)
     widest = max(found.high for found in drawn.cells.values())
-    for number, (each, look) in enumerate(looks(series).items()):
-        shift = (number - (len(series) - 1) / 2) * thickness
-        shown = [(row, drawn.get(case, each, name)) for row, case in enumerate(cases)]
-        there = [(row + shift, found) for row, found in shown if found is not None]
+    for each, look in looks(drawn.series).items():
+        there: list[tuple[float, Measured]] = []
+        for row, case in enumerate(cases):
+            found = drawn.get(case, each, name)
+            if found is not None:
+                # Around the case's label, whoever else it has.
+                shift = present[row].index(each) - (len(present[row]) - 1) / 2
+                there.append((row + shift * thickness, found))
         axes.barh(
             [place for place, _ in there],
             [found.median for _, found in there],

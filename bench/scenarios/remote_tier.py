@@ -29,7 +29,7 @@ from ..probe import free_port
 from ..recorder import GIGABYTE, Recorder
 from ..scenario import Case, Plan, Scale
 from ..stores.s3_server import BUCKET, S3Server
-from ..stores.slow_proxy import Counts, Link, Seen, SlowProxy, read_one_by_one
+from ..stores.slow_proxy import Counts, Link, Seen, SlowProxy, counts_of, read_one_by_one
 from ..target import MeasurementError, RunningTarget, Target
 from .old_data import (
     BATCH_BYTES,
@@ -145,9 +145,10 @@ def _measure_tiered(
     wait_until_local_is_small(target, topic.name, topic.segment_bytes)
     metrics, counts, seen = read_metrics(metrics_port), proxy.counts, len(proxy.seen())
     copied = metrics[_COPIED]
-    uploads = [each for each in proxy.seen() if each.kind == "write" and topic.name in each.target]
+    # Not the probe of the store, which a broker makes once before its first copy.
+    uploads = [each for each in proxy.seen() if topic.name in each.target]
     recorder.figure("copy_mb_per_s", copied / _span(uploads) / 1e6)
-    _bill(recorder, "copy", counts, copied)
+    _bill(recorder, "copy", counts_of(uploads), copied)
     _catch_up(target, topic, recorder)
     after = read_metrics(metrics_port)
     fetched = after[_FETCHED] - metrics[_FETCHED]
@@ -158,7 +159,7 @@ def _measure_tiered(
         _cache_figures(recorder, name, f"tierlog_tiering_{cache_name}", (metrics, after))
     segments = [each for each in proxy.seen(seen) if each.kind == "read" and ".log" in each.target]
     seconds = read_one_by_one(proxy.port, segments)
-    recorder.figure("one_by_one_mb_per_s", sum(each.nbytes for each in segments) / seconds / 1e6)
+    recorder.figure("one_by_one_mb_per_s", sum(each.received for each in segments) / seconds / 1e6)
 
 
 def _span(requests: Sequence[Seen]) -> float:

@@ -40,6 +40,12 @@ class Counts:
     to_store: int = 0
     from_store: int = 0
 
+    def add(self, kind: str, sent: int, received: int) -> None:
+        """Count one request of that kind."""
+        setattr(self, kind, getattr(self, kind) + 1)
+        self.to_store += sent
+        self.from_store += received
+
     def __sub__(self, before: "Counts") -> "Counts":
         pairs = zip(astuple(self), astuple(before), strict=True)
         return Counts(*(now - then for now, then in pairs))
@@ -54,8 +60,18 @@ class Seen:
     range: str
     began_s: float
     ended_s: float
-    nbytes: int
-    """Of the larger body of the two."""
+    sent: int
+    """Bytes of the request's body."""
+    received: int
+    """Bytes of the answer's."""
+
+
+def counts_of(requests: list[Seen]) -> Counts:
+    """What these come to."""
+    counts = Counts()
+    for each in requests:
+        counts.add(each.kind, each.sent, each.received)
+    return counts
 
 
 def kind_of(method: str, target: str) -> str:
@@ -182,7 +198,7 @@ class SlowProxy:
             pieces = body_pieces(store_reader, answer, until_close=answer.wants_close)
             received = await self._pass(pieces, writer, self._down)
         await writer.drain()
-        self._count(kind_of(method, target), sent, received)
+        self._counts.add(kind_of(method, target), sent, received)
         self._seen.append(
             Seen(
                 kind_of(method, target),
@@ -190,7 +206,8 @@ class SlowProxy:
                 request.get("range"),
                 began_s,
                 time.monotonic(),
-                max(sent, received),
+                sent,
+                received,
             )
         )
         return not (request.wants_close or answer.wants_close)
@@ -210,11 +227,6 @@ class SlowProxy:
             content += nbytes
         await writer.drain()
         return content
-
-    def _count(self, kind: str, sent: int, received: int) -> None:
-        setattr(self._counts, kind, getattr(self._counts, kind) + 1)
-        self._counts.to_store += sent
-        self._counts.from_store += received
 
 
 def read_one_by_one(port: int, requests: list[Seen]) -> float:

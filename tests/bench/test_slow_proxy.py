@@ -14,6 +14,7 @@ from tierlog.bench.stores.slow_proxy import (
     Link,
     Seen,
     SlowProxy,
+    counts_of,
     kind_of,
     read_one_by_one,
 )
@@ -177,7 +178,8 @@ def test_the_same_can_be_asked_once_more_one_by_one(store: int) -> None:
     with SlowProxy(free_port(), store, Link(latency_ms=20)) as proxy:
         ask(proxy, *[("GET", "/tier/here", None, {"Range": f"bytes={n}-{n + 9}"}) for n in (0, 50)])
         asked = proxy.seen()
-        assert [(each.kind, each.range, each.nbytes) for each in asked] == [
+        assert counts_of(asked) == proxy.counts
+        assert [(each.kind, each.range, each.received) for each in asked] == [
             ("read", "bytes=0-9", 10),
             ("read", "bytes=50-59", 10),
         ]
