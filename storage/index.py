@@ -113,12 +113,12 @@ class Index:
         self._truncate_to_entries(0)
 
     def reset(self) -> None:
-        """Drop every entry and whatever else a crash may have left, and preallocate afresh."""
+        """Drop every entry and whatever else a crash may have left; no file is made for that."""
         self._load()
         if self._mapped is not None:
             self._mapped.resize(0)
         self.entries = 0
-        self._make_writable()
+        self.is_writable = False
         self._entries_changed()
 
     def resize(self, max_size: int) -> None:

@@ -399,7 +399,7 @@ class LocalLog:
         """
         active = self.active_segment
         if self.recovery_point < self.log_end_offset or active.needs_closing:
-            active.become_inactive()
+            active.complete_indexes()
             self._closed_since_flush.append(active)
         for _, segment in self._pending_deletes:
             segment.delete()

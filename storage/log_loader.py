@@ -226,7 +226,7 @@ class _Loading:
 
     def _check_or_rebuild(self, segment: LogSegment) -> None:
         try:
-            segment.sanity_check()
+            segment.sanity_check(is_active=segment is self._segments.last)
         except CorruptIndexError:
             self._recover_segment(segment)
 
@@ -304,7 +304,8 @@ class _Loading:
                 segment.txn_index.append(AbortedTxn(completed.producer_id, first, last, stable))
             valid_bytes = position + batch.size_in_bytes
         self._rebuilt.append(segment)
-        cut_bytes = segment.end_rebuild(valid_bytes)
+        is_active = segment is self._segments.last
+        cut_bytes = segment.end_rebuild(valid_bytes, is_active=is_active)
         if cut_bytes:
             self._note_loss(segment.next_offset(), self._damage).cut_bytes += cut_bytes
         return cut_bytes

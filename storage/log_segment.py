@@ -4,6 +4,9 @@ The segment's `size` is the truth about its end: bytes beyond it (a write that f
 what a crash left) are not part of the log. It moves only after the write, so a reader can never be
 sent bytes that are not there yet.
 
+An active segment of a few kilobytes has no index files: its batches say the same at once, and a
+stop of thousands of partitions need not make two files for each (`needs_no_index`).
+
 Finding a batch starts at the offset index and walks batch headers in the file. Two kinds of reader
 never walk: one that reads where the log was just appended, and one that goes on where its last read
 ended. Both find the position in a small memory of recent batch starts (Kafka's `LogSegment`).
@@ -32,6 +35,8 @@ from .time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
 from .transaction_index import TransactionIndex
 
 _POSITIONS_KEPT = 64
+_READ_WITHOUT_INDEX = 16_384
+"""Bytes of a segment that are read as quickly as two index files are opened."""
 _SCAN_BYTES = 1 << 20
 _HEADER = Struct(">qi11xi")
 """Base offset, batch length and last offset delta: all that a walk over batches needs."""
@@ -280,9 +285,20 @@ class LogSegment:
 
     # -- Recovery and truncation --------------------------------------------------------------
 
-    def sanity_check(self) -> None:
+    @property
+    def needs_no_index(self) -> bool:
+        """Whether it has no index file and is read whole as quickly.
+
+        Only the active segment may stay so: what closes a segment makes its indexes.
+        """
+        is_small = 0 < self.size <= _READ_WITHOUT_INDEX
+        return is_small and not (self.offset_index.file_exists or self.time_index.file_exists)
+
+    def sanity_check(self, *, is_active: bool = False) -> None:
         """Raises CorruptIndexError if an index is missing or contradicts itself."""
-        if self.size > 0 and not (self.offset_index.file_exists and self.time_index.file_exists):
+        if is_active and self.needs_no_index:
+            self._read_instead_of_index()
+        elif self.size > 0 and not (self.offset_index.file_exists and self.time_index.file_exists):
             raise CorruptIndexError(f"The segment {self.path} lacks an index.")
         self.offset_index.sanity_check()
         self.time_index.sanity_check()
@@ -294,6 +310,20 @@ class LogSegment:
             raise CorruptIndexError(
                 f"A time index of {self.path} tells of records that are not there."
             )
+
+    def _read_instead_of_index(self) -> None:
+        """Learn from the batches what the time index would say.
+
+        Raises CorruptIndexError where somebody may have deleted the indexes: with them would have
+        gone which transactions were aborted.
+        """
+        try:
+            if any(batch.is_control for batch in self.batches()):
+                raise CorruptIndexError(f"The segment {self.path} lacks an index.")
+            nothing = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+            self._max_timestamp = self._youngest_from(nothing, 0)
+        except KafkaError as error:
+            raise CorruptIndexError(f"The segment {self.path} is damaged.") from error
 
     def begin_rebuild(self) -> None:
         """Forget all indexes before `rebuild_with` is told of every batch."""
@@ -309,15 +339,14 @@ class LogSegment:
         """Index a batch that was found at `position`."""
         self._index(batch, position)
 
-    def end_rebuild(self, valid_bytes: int) -> int:
+    def end_rebuild(self, valid_bytes: int, *, is_active: bool) -> int:
         """Cut the file behind its valid batches; answers how many bytes were cut."""
         cut = self._handle.size() - valid_bytes
         if cut > 0:
             self._handle.truncate(valid_bytes)
         self.size = valid_bytes
-        self._close_time_index()
-        self.offset_index.trim()
-        self.time_index.trim()
+        if not (is_active and self.needs_no_index):
+            self.become_inactive()
         return cut
 
     def truncate_to(self, offset: int) -> int:
@@ -341,7 +370,11 @@ class LogSegment:
     def _max_timestamp_after_truncation(self) -> TimestampOffset:
         """The time index may miss the youngest batches: they are looked at again."""
         known = self.time_index.last
-        for batch in self.batches(self.offset_index.lookup(known.offset).position):
+        return self._youngest_from(known, self.offset_index.lookup(known.offset).position)
+
+    def _youngest_from(self, known: TimestampOffset, position: int) -> TimestampOffset:
+        """The youngest of what is known and of the batches from `position` on."""
+        for batch in self.batches(position):
             if batch.max_timestamp > known.timestamp:
                 known = TimestampOffset(batch.max_timestamp, batch.last_offset)
         return known
@@ -358,7 +391,12 @@ class LogSegment:
         """Whether an index has room for more entries in its file, or has no file yet."""
         if self.offset_index.is_writable or self.time_index.is_writable:
             return True
-        return self.size > 0 and not self.time_index.file_exists
+        return self.size > 0 and not self.time_index.file_exists and not self.needs_no_index
+
+    def complete_indexes(self) -> None:
+        """The broker stops: the active segment's indexes are completed, where it needs any."""
+        if not self.needs_no_index:
+            self.become_inactive()
 
     def become_inactive(self) -> None:
         """The segment takes no more appends: its indexes are completed and cut."""

@@ -20,6 +20,9 @@ _Range = tuple[LogSegment, int, int]
 _BYTES_LOOKED_AT_AGAIN = 1 << 20
 """Before the snapshot. Five batches of a client's usual sizes, or one of the largest."""
 
+_BYTES_NOT_WORTH_A_SNAPSHOT = 16_384
+"""They are folded again as quickly as a file is made, written, opened and read."""
+
 
 def reload_producers(
     producers: ProducerStateManager, segments: LogSegments, log_start_offset: int, end_offset: int
@@ -31,6 +34,19 @@ def reload_producers(
     producers.truncate_and_reload(log_start_offset, end_offset)
     _fill_windows(producers, segments, log_start_offset)
     fold_batches(producers, segments, end_offset)
+
+
+def take_snapshot_at_close(producers: ProducerStateManager, segments: LogSegments) -> None:
+    """See that the next start has little to fold, and Kafka's too: it believes that a log without
+    a snapshot has no producers.
+
+    Where that is so, a few batches are folded again as quickly as a file is made.
+    """
+    active, known = segments.last, producers.last_snapshot_offset
+    is_empty = known >= active.base_offset and not producers.entries
+    if is_empty and active.size - active.position_of(known) <= _BYTES_NOT_WORTH_A_SNAPSHOT:
+        return
+    producers.take_snapshot()
 
 
 def fold_batches(producers: ProducerStateManager, segments: LogSegments, end_offset: int) -> None:

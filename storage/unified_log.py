@@ -41,7 +41,7 @@ from .log_retention import RetentionBounds, breached_segments
 from .log_segment import LogSegment
 from .log_validator import AppendContext, assign_offsets, too_large_for_segment, validate
 from .producer_entry import AppendOrigin, CompletedTxn
-from .producer_recovery import reload_producers
+from .producer_recovery import reload_producers, take_snapshot_at_close
 from .producer_state import ProducerStateManager
 from .transaction_index import AbortedTxn
 
@@ -476,7 +476,7 @@ class UnifiedLog:
     def prepare_close(self, now_ms: int) -> FlushTask | None:
         """Write what a close writes; flushed and released, this log need not be recovered."""
         self._now_ms = now_ms
-        self.producers.take_snapshot()
+        take_snapshot_at_close(self.producers, self.local.segments)
         self.local.finish()
         return self.prepare_flush()
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.record.control import ControlRecordType
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.clean_stop import close_logs
 from tierlog.storage.clean_shutdown import CleanShutdown
-from tierlog.storage.files import OsFiles
+from tierlog.storage.config import LogConfig
+from tierlog.storage.files import FileHandle, MappedFile, OsFiles
 from tierlog.storage.log_manager import LogManager
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.replication.node import LoopExecutor
@@ -19,7 +21,7 @@ from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk, Survival
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
-from .log_home import NOW_MS, SMALL, append, everything, idempotent, plain
+from .log_home import NOW_MS, SMALL, append, end_transaction, everything, idempotent, plain
 
 TOPIC_ID = Uuid(bytes(range(16)))
 FIRST, SECOND = "/first", "/second"
@@ -31,12 +33,12 @@ def started(files: SimulatedFiles) -> LogManager:
     return logs
 
 
-def four_logs(logs: LogManager) -> list[UnifiedLog]:
-    """Two logs in each directory, none of them flushed."""
+def four_logs(logs: LogManager, config: LogConfig = SMALL) -> list[UnifiedLog]:
+    """Two logs in each directory, if there are two; none of them flushed."""
     made: list[UnifiedLog] = []
     for partition in range(4):
         name = TopicPartition("t", partition)
-        log = logs.get_or_create_log(name, TOPIC_ID, SMALL, NOW_MS)
+        log = logs.get_or_create_log(name, TOPIC_ID, config, NOW_MS)
         for sequence in range(6):
             append(log, idempotent(sequence), epoch=partition)
         made.append(log)
@@ -145,3 +147,99 @@ def test_real_files_are_closed_side_by_side(tmp_path: Path) -> None:
     assert again.log_dirs[0].clean_shutdown_broker_epoch() == 5
     again.start(NOW_MS)
     assert {log.log_end_offset for log in again.all_logs()} == {6}
+
+
+class CountingFiles(OsFiles):
+    """The disk, and the names of the files that were made on it."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def open(self, path: str, *, create: bool = False) -> FileHandle:
+        if create and not self.exists(path):
+            self.made.append(path)
+        return super().open(path, create=create)
+
+    def map(self, path: str, capacity: int) -> MappedFile:
+        if not self.exists(path):
+            self.made.append(path)
+        return super().map(path, capacity)
+
+    def atomic_replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+        self.made.append(path)
+        super().atomic_replace(path, content, durable=durable)
+
+
+@pytest.mark.parametrize("has_producers", [False, True])
+def test_a_stop_makes_few_files_for_logs_of_a_few_records(
+    tmp_path: Path, has_producers: bool
+) -> None:
+    files = CountingFiles()
+    logs = LogManager(files, [str(tmp_path)], LogConfig())
+    logs.start(NOW_MS)
+    names = [TopicPartition("t", partition) for partition in range(3)]
+    made = [logs.get_or_create_log(name, TOPIC_ID, LogConfig(), NOW_MS) for name in names]
+    for log in made:
+        append(log, plain(3))
+        append(log, idempotent(0) if has_producers else plain())
+    told = [(everything(log), log.local.active_segment.largest_timestamp) for log in made]
+    entries = [set(log.producers.entries) for log in made]
+    files.made.clear()
+    logs.shutdown(NOW_MS)
+    in_logs = [path for path in files.made if path.startswith(f"{tmp_path}/t-")]
+    # Kafka takes a log without a snapshot for one without producers.
+    assert [path[-9:] for path in in_logs] == [".snapshot"] * 3 * has_producers
+    files.made.clear()
+    logs = LogManager(files, [str(tmp_path)], LogConfig())
+    logs.start(NOW_MS)
+    found = [log for log in map(logs.get_log, names) if log is not None]
+    assert [(everything(log), log.local.active_segment.largest_timestamp) for log in found] == told
+    assert [set(log.producers.entries) for log in found] == entries
+    assert files.made == []
+    # A segment that is closed for good is looked up in: it has its indexes.
+    for log in found:
+        log.roll(NOW_MS)
+        first = log.local.segments.first
+        assert first.offset_index.file_exists
+        assert first.time_index.last.timestamp == NOW_MS
+    logs.shutdown(NOW_MS)
+
+
+def test_a_log_of_many_records_need_not_be_read_again_after_a_stop(tmp_path: Path) -> None:
+    logs = LogManager(OsFiles(), [str(tmp_path)], LogConfig())
+    logs.start(NOW_MS)
+    log = logs.get_or_create_log(TopicPartition("t", 0), TOPIC_ID, LogConfig(), NOW_MS)
+    for sequence in range(0, 600, 3):
+        append(log, idempotent(sequence, 3))
+    assert log.size_in_bytes > 16_384
+    logs.shutdown(NOW_MS)
+    names = OsFiles().listdir(f"{tmp_path}/t-0")
+    assert [name.partition(".")[2] for name in names if name[0] == "0"] == [
+        "index",
+        "log",
+        "timeindex",
+        "snapshot",
+    ]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_aborted_transaction_outlives_the_loss_of_all_indexes(
+    tmp_path: Path, is_clean: bool
+) -> None:
+    logs = LogManager(OsFiles(), [str(tmp_path)], LogConfig())
+    logs.start(NOW_MS)
+    name = TopicPartition("t", 0)
+    log = logs.get_or_create_log(name, TOPIC_ID, LogConfig(), NOW_MS)
+    append(log, idempotent(0, txn=True))
+    end_transaction(log, ControlRecordType.ABORT)
+    logs.shutdown(NOW_MS)
+    for path in (tmp_path / "t-0").glob("*index"):
+        path.unlink()
+    if not is_clean:
+        (tmp_path / ".kafka_cleanshutdown").unlink()
+    logs = LogManager(OsFiles(), [str(tmp_path)], LogConfig())
+    logs.start(NOW_MS)
+    again = logs.get_log(name)
+    assert again is not None
+    assert [each.first_offset for each in again.aborted_transactions(0, 2)] == [0]
+    logs.shutdown(NOW_MS)
