@@ -1,6 +1,9 @@
 """Scans of a tier in a folder: each offset of the log once, whatever is asked for, and no other."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
@@ -18,6 +21,7 @@ from tierlog.clients.spark.scan import ScanTask, plan_scan, read_task
 from tierlog.clients.spark.scan_options import ScanError, scan_options
 from tierlog.clients.spark.segment_stream import SegmentStream
 from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.tests.house_rules import ROOT
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.manifest import TopicDescription
@@ -73,6 +77,26 @@ def error_of(call: Callable[[], object]) -> str:
         call()
     assert "\n" not in str(failed.value)
     return str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("tierlog.clients.spark.scan", {"pyspark"}),
+        ("tierlog.broker.broker", {"pyspark", "pyarrow", "numpy", "pandas"}),
+    ],
+)
+def test_nobody_imports_what_only_spark_needs(module: str, absent: set[str]) -> None:
+    program = f"import sys, {module}; print(*sys.modules)"
+    answer = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".namespace")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert not absent & set(answer.stdout.split())
 
 
 def batch(first: int, count: int, **fields: Unpack[BatchFields]) -> bytes:
