@@ -76,9 +76,7 @@ def run_export(
     """Run the job in this process; the end offsets that it has reached."""
     source = topic.source()
     ranges = source.ranges()
-    Export(spark, source, goal, Output(as_json=False)).run(
-        ranges, wanted or Wanted(records_per_commit=4000)
-    )
+    Export(spark, source, goal, Output(as_json=False)).run(ranges, wanted or Wanted())
     return {partition.partition: each.end for partition, each in ranges.items()}
 
 
