@@ -13,11 +13,12 @@ from pyspark.errors import PySparkException
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, cannot_run
 from ..errors import KafkaError
-from . import audit, export, profile
+from . import audit, backfill, export, profile
 from .export_state import ExportError
 from .scan_options import ScanError
+from .topic_writer import TopicWriterError
 
-_JOBS = (audit, export, profile)
+_JOBS = (audit, export, backfill, profile)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except KafkaError as error:
         return cannot_run(error.message)
-    except (ScanError, ExportError, RemoteStorageError) as error:
+    except (ScanError, ExportError, TopicWriterError, RemoteStorageError) as error:
         return cannot_run(f"{error}".rstrip(".") + ".")
     except PySparkException as error:
         return cannot_run(_first_words(error))

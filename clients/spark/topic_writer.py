@@ -1,0 +1,352 @@
+"""Rows into a topic through the broker, each once, in the order of their source.
+
+A row says where it comes from: topic, partition and offset of its source. It goes to the partition
+of the same number. Whoever writes the records of a source partition does it in transactions, and
+each transaction carries the source's position as a group's committed offset: records and position
+become true together. So a writer that begins again, or is begun twice, asks for the position and
+leaves out what is below it.
+
+The transactional id is made of the job's name and the source partition, so a writer that was
+thought dead is fenced by the next one before that one asks. The rows of a source partition must
+come in the order of their offsets, within a call and from call to call.
+
+This needs librdkafka on the executors (`pip install 'tierlog[spark]'` brings it).
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+import pyarrow as pa
+
+from ..topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import confluent_kafka
+    from pyspark.sql import DataFrame
+
+TRANSACTION_RECORDS = 10_000
+TRANSACTION_BYTES = 8 * 1024 * 1024
+TRANSACTION_S = 5.0
+"""A transaction ends with whichever of these comes first: a slow backfill is seen soon as well."""
+
+_ATTEMPTS = 5
+_TIMEOUT_S = 60.0
+
+_COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition", "offset")
+_NEEDED = frozenset({"value", "topic", "partition", "offset"})
+
+
+Value = str | bytes | None
+"""Of a header, as librdkafka takes it."""
+
+
+class TopicWriterError(Exception):
+    """Rows cannot go to a topic. The message is one plain sentence."""
+
+
+class Record(NamedTuple):
+    """A row on its way, and its offset in the source."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, Value]]
+    timestamp_ms: int
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.key or b"") + len(self.value or b"")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicWriter:
+    """Where rows go, and under which name.
+
+    The name is the job's memory: under the same name it goes on, under another it begins anew.
+    """
+
+    bootstrap: str
+    topic: str
+    name: str
+    records_per_second: float = 0
+    """All writers together; 0 for as fast as they can."""
+    client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Further settings of librdkafka: how to log in."""
+
+    def write(self, rows: "DataFrame") -> int:
+        """Write the rows that are not in the topic yet; how many these were."""
+        missing = sorted(_NEEDED - set(rows.columns))
+        if missing:
+            raise TopicWriterError(
+                f"The rows have no column {missing[0]!r}: they must say from which topic, "
+                "partition and offset they come."
+            )
+        there = [name for name in _COLUMNS if name in rows.columns]
+        writers = rows.sparkSession.sparkContext.defaultParallelism
+        arranged = (
+            rows.select(*there)
+            .repartition(writers, "topic", "partition")
+            .sortWithinPartitions("topic", "partition", "offset")
+        )
+        share = _Share(self, self.records_per_second / writers)
+        (row,) = (
+            arranged.mapInArrow(share.write, "written BIGINT").agg({"written": "sum"}).collect()
+        )
+        return int(row[0] or 0)
+
+    def settings(self) -> dict[str, str]:
+        """What every client of this job is told."""
+        return {"bootstrap.servers": self.bootstrap, **self.client}
+
+    def group(self, source_topic: str) -> str:
+        """The group whose committed offsets are the positions in a source topic."""
+        return f"tierlog-{self.name}.{source_topic}"
+
+    def end_offsets(self) -> dict[int, int]:
+        """By partition of the topic, where it ends. Raises TopicWriterError if there is none."""
+        import confluent_kafka
+
+        consumer = confluent_kafka.Consumer({**self.settings(), "group.id": self.group("")})
+        try:
+            found = consumer.list_topics(self.topic, timeout=_TIMEOUT_S).topics[self.topic]
+            if found.error is not None:
+                raise TopicWriterError(f"{self.topic}: {found.error.str()}")
+            parts = {
+                number: confluent_kafka.TopicPartition(self.topic, number)
+                for number in sorted(found.partitions)
+            }
+            return {
+                number: int(consumer.get_watermark_offsets(part, timeout=_TIMEOUT_S)[1])
+                for number, part in parts.items()
+            }
+        except confluent_kafka.KafkaException as error:
+            raise TopicWriterError(f"{self.bootstrap}: {error.args[0].str()}") from error
+        finally:
+            consumer.close()
+
+    def position(self, source: TopicPartition) -> int | None:
+        """The next offset of the source that is to be written; None if none ever was."""
+        import confluent_kafka
+
+        consumer = confluent_kafka.Consumer(
+            {**self.settings(), "group.id": self.group(source.topic)}
+        )
+        try:
+            return _position(consumer, self, source)
+        finally:
+            consumer.close()
+
+
+def _position(
+    consumer: "confluent_kafka.Consumer", writer: TopicWriter, source: TopicPartition
+) -> int | None:
+    import confluent_kafka
+
+    asked = [confluent_kafka.TopicPartition(writer.topic, source.partition)]
+    (answer,) = consumer.committed(asked, timeout=_TIMEOUT_S)
+    if answer.error is not None:
+        raise confluent_kafka.KafkaException(answer.error)
+    return int(answer.offset) if answer.offset >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one task does: some of the source partitions, at its share of the rate."""
+
+    writer: TopicWriter
+    records_per_second: float
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        written = 0
+        with asyncio.Runner() as runner:
+            pace = _Pace(runner, self.records_per_second)
+            current: _SourceWriter | None = None
+            try:
+                for source, record in _records(batches):
+                    if current is None or current.source != source:
+                        if current is not None:
+                            written += current.finish()
+                        current = _SourceWriter(self.writer, source, pace)
+                    current.add(record)
+                if current is not None:
+                    written += current.finish()
+                    current = None
+            finally:
+                if current is not None:
+                    current.close()
+        yield pa.RecordBatch.from_pydict({"written": [written]})
+
+
+class _Column(Protocol):
+    """What is asked of an Arrow array, whose own types say too little."""
+
+    def cast(self, target: pa.DataType) -> "_Column": ...
+
+    def to_pylist(self) -> list[object]: ...
+
+
+def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, Record]]:
+    """The rows of Arrow batches as records, with the partition that each comes from."""
+    for batch in batches:
+        rows = zip(
+            cast("list[str]", _column(batch, "topic")),
+            cast("list[int]", _column(batch, "partition")),
+            cast("list[int]", _column(batch, "offset")),
+            cast("list[bytes | None]", _column(batch, "key")),
+            cast("list[bytes | None]", _column(batch, "value")),
+            cast("list[list[dict[str, object]] | None]", _column(batch, "headers")),
+            cast("list[int | None]", _column(batch, "timestamp")),
+            strict=True,
+        )
+        for topic, partition, offset, key, value, headers, micros in rows:
+            pairs = [(str(each["key"]), cast("Value", each["value"])) for each in headers or ()]
+            time_ms = -1 if micros is None else micros // 1000
+            yield TopicPartition(topic, partition), Record(key, value, pairs, time_ms, offset)
+
+
+def _column(batch: pa.RecordBatch, name: str) -> list[object]:
+    """A column's values, times in microseconds; nothing in each row if there is none."""
+    if name not in batch.schema.names:
+        return [None] * batch.num_rows
+    column = cast("_Column", batch.column(name))
+    return (column.cast(pa.int64()) if name == "timestamp" else column).to_pylist()
+
+
+class _Pace:
+    """Lets so many records pass in a second."""
+
+    def __init__(self, runner: asyncio.Runner, records_per_second: float) -> None:
+        self._runner = runner
+        self._rate = records_per_second
+        self._begun = self.now()
+        self._passed = 0
+
+    def now(self) -> float:
+        return self._runner.get_loop().time()
+
+    def wait(self) -> None:
+        """Until the next record may pass."""
+        self._passed += 1
+        if self._rate:
+            ahead = self._passed / self._rate - (self.now() - self._begun)
+            if ahead > 0:
+                self._runner.run(asyncio.sleep(ahead))
+
+
+class _SourceWriter:
+    """Writes the records of one source partition, in transactions."""
+
+    def __init__(self, writer: TopicWriter, source: TopicPartition, pace: _Pace) -> None:
+        import confluent_kafka
+
+        self.source = source
+        self._writer = writer
+        self._pace = pace
+        self._producer = confluent_kafka.Producer(
+            {
+                **writer.settings(),
+                "transactional.id": f"tierlog-{writer.name}-{writer.topic}-{source}",
+                "linger.ms": 5,
+            }
+        )
+        self._consumer = confluent_kafka.Consumer(
+            {**writer.settings(), "group.id": writer.group(source.topic)}
+        )
+        # Whoever wrote these before is fenced now, and what it left open is aborted.
+        self._producer.init_transactions(_TIMEOUT_S)
+        self._next = _position(self._consumer, writer, source) or 0
+        self._waiting: list[Record] = []
+        self._waiting_bytes = 0
+        self._began = pace.now()
+        self._written = 0
+
+    def add(self, record: Record) -> None:
+        """Take a record that comes after all before it; one that is in the topic is left out."""
+        if record.offset < self._next:
+            return
+        self._next = record.offset + 1
+        self._pace.wait()
+        self._waiting.append(record)
+        self._waiting_bytes += record.nbytes
+        if (
+            len(self._waiting) >= TRANSACTION_RECORDS
+            or self._waiting_bytes >= TRANSACTION_BYTES
+            or self._pace.now() - self._began >= TRANSACTION_S
+        ):
+            self._commit()
+
+    def finish(self) -> int:
+        """Commit what is left; how many records were written."""
+        self._commit()
+        self.close()
+        return self._written
+
+    def close(self) -> None:
+        """End; what is not committed was never there."""
+        self._consumer.close()
+
+    def _commit(self) -> None:
+        import confluent_kafka
+
+        for attempt in range(1, _ATTEMPTS + 1):
+            if not self._waiting:
+                break
+            try:
+                self._transaction()
+            except confluent_kafka.KafkaException as failure:
+                error = cast("confluent_kafka.KafkaError", failure.args[0])
+                if attempt == _ATTEMPTS or not error.txn_requires_abort():
+                    raise
+                self._producer.abort_transaction(_TIMEOUT_S)
+            else:
+                self._written += len(self._waiting)
+                self._waiting, self._waiting_bytes = [], 0
+        self._began = self._pace.now()
+
+    def _transaction(self) -> None:
+        import confluent_kafka
+
+        self._producer.begin_transaction()
+        for record in self._waiting:
+            self._produce(record)
+        position = confluent_kafka.TopicPartition(
+            self._writer.topic, self.source.partition, self._waiting[-1].offset + 1
+        )
+        self._retried(
+            lambda: self._producer.send_offsets_to_transaction(
+                [position], self._consumer.consumer_group_metadata(), _TIMEOUT_S
+            )
+        )
+        self._retried(lambda: self._producer.commit_transaction(_TIMEOUT_S))
+
+    def _produce(self, record: Record) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._writer.topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=self.source.partition,
+                    headers=record.headers,
+                    timestamp=max(record.timestamp_ms, 0),
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                return
+
+    def _retried(self, call: Callable[[], object]) -> None:
+        """Repeat a call that may be repeated, as librdkafka tells."""
+        import confluent_kafka
+
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                call()
+            except confluent_kafka.KafkaException as failure:
+                error = cast("confluent_kafka.KafkaError", failure.args[0])
+                if attempt == _ATTEMPTS or not error.retriable():
+                    raise
+            else:
+                return
