@@ -1,6 +1,5 @@
 """`format("tierlog")` in Spark: the rows that the connector gets from the broker, without it."""
 
-import json
 import os
 import zlib
 from collections.abc import Iterator
@@ -248,55 +247,3 @@ def test_what_is_wrong_is_said_in_one_line_that_names_it(
         assert "ScanError: " in said, said
         assert "Traceback" not in said, said
         assert "not-the-secret" not in said
-
-
-def test_a_stream_goes_on_where_it_was(
-    spark: SparkSession, tmp_path: Path, file_tier: TierPlace
-) -> None:
-    """Micro-batches of a bounded size, a query that is stopped, and more in the tier meanwhile."""
-    with broker_on(tmp_path, file_tier) as node:
-        tiered_topic(node, "flow", partitions=2)
-        produce(node, "flow", dict.fromkeys(range(2), 25_000), value_of)
-        first = wait_until_tiered(file_tier, "flow", dict.fromkeys(range(2), 12_000))
-        options = file_tier.options("flow", startingOffsets="earliest")
-        _run(spark, tmp_path, {**options, "maxOffsetsPerTrigger": "5000"}, sum(first.values()))
-        sizes = _sizes(spark, tmp_path)
-        assert max(sizes) <= 5000
-        assert sum(sizes) >= sum(first.values())
-        produce(node, "flow", dict.fromkeys(range(2), 25_000), value_of)
-        wait_until_tiered(file_tier, "flow", dict.fromkeys(range(2), 35_000))
-    ends = file_tier.end_offsets("flow")
-    _run(spark, tmp_path, options, sum(ends.values()))
-    rows = spark.read.parquet(str(tmp_path / "table"))
-    found = rows.groupBy("partition").agg(f.count("*"), f.count_distinct("offset"), f.max("offset"))
-    by_partition = {row[0]: tuple(row[1:]) for row in found.collect()}
-    assert by_partition == {each: (end, end, end - 1) for each, end in ends.items()}
-
-
-def _run(spark: SparkSession, directory: Path, options: dict[str, str], rows: int) -> None:
-    """Stream into a table until it has so many rows."""
-    query = (
-        spark.readStream.format("tierlog")
-        .options(**options)
-        .load()
-        .writeStream.format("parquet")
-        .option("checkpointLocation", str(directory / "checkpoint"))
-        .option("path", str(directory / "table"))
-        .start()
-    )
-    try:
-        while True:
-            query.processAllAvailable()
-            if spark.read.parquet(str(directory / "table")).count() >= rows:
-                return
-    finally:
-        query.stop()
-
-
-def _sizes(spark: SparkSession, directory: Path) -> list[int]:
-    """How many rows each micro-batch wrote."""
-    sizes: list[int] = []
-    for commit in sorted((directory / "table" / "_spark_metadata").glob("[0-9]*")):
-        files = [json.loads(line)["path"] for line in commit.read_text().splitlines()[1:]]
-        sizes.append(spark.read.parquet(*files).count())
-    return sizes
