@@ -281,9 +281,14 @@ def test_a_run_that_is_stopped_ends_its_brokers_and_keeps_its_figures(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     figures, scratch = tmp_path / "out" / "figures.jsonl", tmp_path / "scratch"
-    process = subprocess.Popen(
-        ordered(tmp_path, "full"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
+    # Whoever runs the tests may ignore the signal, as nohup does, and a child would inherit that.
+    ours = signal.signal(number, signal.SIG_DFL)
+    try:
+        process = subprocess.Popen(
+            ordered(tmp_path, "full"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(number, ours)
 
     def is_measuring() -> bool:
         measured = figures.exists() and figures.stat().st_size > 0
