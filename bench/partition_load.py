@@ -5,6 +5,7 @@ Every answer is checked: a partition that refused, or one whose batch does not c
 failed measurement and not a fast one.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
@@ -30,6 +31,8 @@ PRODUCE_VERSION = 9
 FETCH_VERSION = 13
 _PRODUCE_TIMEOUT_MS = 60_000
 _MAX_BYTES = 512 << 20
+_LEADERS_WITHIN_S = 120.0
+_POLL_S = 0.02
 PARTITIONS_A_TOPIC = 500
 """No request to any Kafka may create 10,000 partitions and their topic."""
 
@@ -51,11 +54,33 @@ def topic_sizes(partitions: int) -> dict[str, int]:
 
 
 def create_topics(wire: Wire, partitions: int, configs: Mapping[str, str]) -> list[SpreadTopic]:
-    """Topics of so many partitions together, one request a topic."""
+    """Topics of so many partitions together, one request a topic; all of them can be read.
+
+    Raises WireError.
+    """
     sizes = topic_sizes(partitions)
     for name, size in sizes.items():
         create_topic(wire, name, size, configs)
-    return [SpreadTopic(name, topic_id(wire, name), size) for name, size in sizes.items()]
+    topics = [SpreadTopic(name, topic_id(wire, name), size) for name, size in sizes.items()]
+    _wait_until_led(wire, topics)
+    return topics
+
+
+def _wait_until_led(wire: Wire, topics: Sequence[SpreadTopic]) -> None:
+    """Kafka tells who leads a partition a little before that broker knows it of itself."""
+    deadline = time.monotonic() + _LEADERS_WITHIN_S
+    for topic in topics:
+        request = fetch_request([topic], 0)
+        while True:
+            wire.send(request)
+            answer = decoded(wire.receive(), request.header, FetchResponse)
+            codes = [each.error_code for found in answer.responses for each in found.partitions]
+            refused = next((code for code in codes if code), answer.error_code)
+            if not refused:
+                break
+            if time.monotonic() > deadline:
+                refuse(f"Fetch of {topic.name}", refused)
+            time.sleep(_POLL_S)
 
 
 def one_batch(records: int, record_bytes: int, timestamp_ms: int) -> bytes:

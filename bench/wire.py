@@ -44,6 +44,8 @@ _METADATA_VERSION = 12
 _CREATE_VERSION = 5
 _DELETE_VERSION = 6
 _PATIENCE_S = 120.0
+_POLL_S = 0.01
+_NOT_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 class WireError(Exception):
@@ -134,14 +136,20 @@ def all_topics() -> Prepared:
 
 
 def topic_id(wire: Wire, topic: str) -> Uuid:
-    """The id of a topic that is there, and whose partitions all have their leader."""
+    """The id of a topic, as soon as all its partitions have their leader; a broker may say that a
+    topic is created before it can tell of it. Raises WireError when it never does.
+    """
     asked = [MetadataRequestTopic(name=topic)]
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-    (described,) = wire.ask(request, _METADATA_VERSION, MetadataResponse).topics
-    refuse("Metadata", described.error_code)
-    for partition in described.partitions:
-        refuse(f"Metadata of partition {partition.partition_index}", partition.error_code)
-    return described.topic_id
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        (described,) = wire.ask(request, _METADATA_VERSION, MetadataResponse).topics
+        codes = [described.error_code, *(each.error_code for each in described.partitions)]
+        refused = next((code for code in codes if code), 0)
+        if refused not in _NOT_YET or time.monotonic() > deadline:
+            refuse(f"Metadata of {topic}", refused)
+            return described.topic_id
+        time.sleep(_POLL_S)
 
 
 def create_topic(wire: Wire, topic: str, partitions: int, configs: Mapping[str, str]) -> None:

@@ -19,7 +19,6 @@ from ..wire import Wire, WireError, topic_id
 from .idle import used
 
 _LOAD_S = 120.0
-_LEADERS_S = 120.0
 _MEGABYTE = 10**6
 
 
@@ -79,27 +78,13 @@ class Recovery:
         recorder.figure("first_answer_s", target.start())
         with Wire(target.bootstrap) as wire:
             for topic in topics:
-                _wait_for_leaders(wire, topic.name)
+                topic_id(wire, topic.name)
         recorder.figure("all_led_s", time.perf_counter() - began)
         cpu_s, resident = used(target)
         recorder.figure("recovery_cpu_s", cpu_s)
         recorder.figure("resident_mib", resident / MEBIBYTE)
         recorder.figure("recovered_mb", load.acknowledged_bytes / _MEGABYTE)
         load.check_nothing_is_lost(target.bootstrap)
-
-
-def _wait_for_leaders(wire: Wire, topic: str) -> None:
-    """Return when every partition of the topic has its leader again."""
-    deadline = time.monotonic() + _LEADERS_S
-    while True:
-        try:
-            topic_id(wire, topic)
-        except WireError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
 
 
 SCENARIO: Scenario = Recovery()
