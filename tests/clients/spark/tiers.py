@@ -128,3 +128,13 @@ def wait_until_tiered(
 
     wait_until(is_there, timeout_s, lambda: f"{place.end_offsets(topic)} of {at_least}")
     return place.end_offsets(topic)
+
+
+def wait_until_it_has_left_the_disk(node: TierlogNode, topic: str, timeout_s: float = 120) -> None:
+    """Until the first segment of each partition is in the tier alone."""
+    logs = node.directory / "logs"
+
+    def is_gone() -> bool:
+        return not list(logs.glob(f"{topic}-*/00000000000000000000.log"))
+
+    wait_until(is_gone, timeout_s, f"the first segments of {topic} are on the disk still")
