@@ -21,7 +21,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from ..clients.errors import ProtocolError
-from ..clients.protocol.connection import FrameReader
+from ..clients.protocol.connection import FrameBuffers, FrameReader
 from ..clients.protocol.primitives import size_of
 from ..clients.protocol.schema import Chunk
 from .transport import Transport
@@ -111,6 +111,11 @@ class ConnectionOwner(Protocol):
         """The connection is closed."""
         ...
 
+    @property
+    def buffers(self) -> FrameBuffers:
+        """Where the frames of its connections may lie, one after the other."""
+        ...
+
     def complain(self, client: Client, reason: str) -> None:
         """Say why a connection is closed; one line, and not too many of them."""
         ...
@@ -139,7 +144,7 @@ class Connection:
         self.state = ConnectionState.READY
         self._transport = transport
         self._owner = owner
-        self._frames = FrameReader(max_bytes)
+        self._frames = FrameReader(max_bytes, owner.buffers)
         self._corked = 0
         self._kept: deque[memoryview] = deque()
         self._pending: asyncio.Future[object] | None = None
@@ -174,6 +179,7 @@ class Connection:
             else:
                 # The view dies with this call, and the frame has to outlive it.
                 self._kept.append(memoryview(bytearray(frame)))
+            self._frames.release()
 
     def space(self) -> memoryview | None:
         """Where the rest of a large request that has begun belongs."""
@@ -188,7 +194,9 @@ class Connection:
         try:
             if self.state is ConnectionState.READY:
                 self._handle(frame)
+                self._frames.release()
             else:
+                self._frames.keep()
                 self._kept.append(frame)
         except (ProtocolError, Refused) as error:
             self._refuse(error)

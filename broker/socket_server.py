@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from ..clients.protocol.connection import FrameBuffers
 from ..clients.task_owner import TaskOwner
 from .connection import Answer, Client, Connection, Work
 from .connection_rates import UNLIMITED, ConnectionRates
@@ -57,6 +58,7 @@ class SocketServer:
         self._limits = limits
         self._listeners: list[Listener] = []
         self._connections: set[Connection] = set()
+        self.buffers = FrameBuffers()
         self._per_ip: Tally[str] = Tally()
         # A failure is told by whoever made the answer, so the owner need not keep it.
         self._tasks = TaskOwner(_MAX_DEFERRED, on_failure=lambda task, failure: None)

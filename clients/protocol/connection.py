@@ -6,6 +6,8 @@ Kafka's frame is a size (int32, big endian) and that many bytes. The rules kept 
   until that buffer is used again. Many connections can share one receive buffer.
 - Only a frame that arrives in pieces gets a buffer, and that grows with what has arrived, never
   ahead of it by more than a small factor: announcing 100 MiB costs the announcer 25 (C3).
+- A buffer that a frame has been read from may serve the next (`FrameBuffers`): fresh memory costs
+  the kernel as much as receiving into it.
 - A size that is negative or above the limit is a ProtocolError at once (C1). After it the reader is
   of no more use; the connection ends.
 """
@@ -30,12 +32,50 @@ JOINED_BYTES_MAX = 16_384
 """Up to here a copy into one chunk is cheaper than one more chunk to send."""
 
 
+_REUSED_BYTES_MAX = 4 << 20
+_SPARE_BYTES_MAX = 16 << 20
+
+
+class FrameBuffers:
+    """Buffers of frames that nobody needs any more, for the frames of all connections to come.
+
+    At most 16 MiB of them wait, and none of more than 4 MiB each.
+    """
+
+    def __init__(self) -> None:
+        self._spare: list[bytearray] = []
+        self._spare_bytes = 0
+
+    def take(self, size: int) -> bytearray | None:
+        """A spare buffer for a frame of `size` bytes, the smallest that will do."""
+        fitting = [each for each in self._spare if len(each) >= size]
+        if not fitting:
+            return None
+        found = min(fitting, key=len)
+        # By identity: equal ones are not the same one.
+        self._spare = [each for each in self._spare if each is not found]
+        self._spare_bytes -= len(found)
+        return found
+
+    def give_back(self, buffer: bytearray) -> None:
+        """Nobody will look at it again; what is in it may be overwritten."""
+        size = len(buffer)
+        if size <= _REUSED_BYTES_MAX and self._spare_bytes + size <= _SPARE_BYTES_MAX:
+            self._spare.append(buffer)
+            self._spare_bytes += size
+
+
 class FrameReader:
     """Cuts one connection's incoming bytes into frames."""
 
-    def __init__(self, max_bytes: int) -> None:
-        """`max_bytes` is the largest body accepted (`socket.request.max.bytes`)."""
+    def __init__(self, max_bytes: int, buffers: FrameBuffers | None = None) -> None:
+        """`max_bytes` is the largest body accepted (`socket.request.max.bytes`). With `buffers` a
+        frame that arrived in pieces is good until `release`; without, for as long as one likes.
+        """
         self._max_bytes = max_bytes
+        self._buffers = buffers
+        self._lent: bytearray | None = None
+        """What the last frame that arrived in pieces lies in, until `release` or `keep`."""
         self._size_bytes = b""
         """The beginning of a size that arrived in pieces."""
         self._buffer: bytearray | None = None
@@ -100,12 +140,22 @@ class FrameReader:
         if self._buffer is None or self._size - self._received < SMALL_BUFFER_BYTES:
             return None
         self._reserve(self._received + 1)
-        return memoryview(self._buffer)[self._received :]
+        return memoryview(self._buffer)[self._received : self._size]
 
     def received(self, count: int) -> memoryview | None:
         """Take in `count` bytes that were received into `space()`; the frame if it is complete."""
         self._received += count
         return self._completed()
+
+    def release(self) -> None:
+        """The frame that arrived in pieces has been dealt with: its buffer may be used again."""
+        if self._lent is not None and self._buffers is not None:
+            self._buffers.give_back(self._lent)
+            self._lent = None
+
+    def keep(self) -> None:
+        """That frame will be dealt with later: its buffer is its own."""
+        self._lent = None
 
     def _checked(self, size: int) -> int:
         if not 0 <= size <= self._max_bytes:
@@ -125,6 +175,11 @@ class FrameReader:
         """Make the buffer long enough for `needed` bytes, with room for what is likely to come."""
         assert self._buffer is not None
         if len(self._buffer) < needed:
+            if not self._buffer and self._buffers is not None:
+                spare = self._buffers.take(self._size)
+                if spare is not None:
+                    self._buffer = spare
+                    return
             capacity = min(self._size, max(GROWTH_FACTOR * needed, SMALL_BUFFER_BYTES))
             grown = bytearray(capacity)
             # A new one and not a longer one: somebody may still hold a view of its space.
@@ -134,7 +189,9 @@ class FrameReader:
     def _completed(self) -> memoryview | None:
         if self._buffer is None or self._received < self._size:
             return None
-        frame = memoryview(self._buffer)
+        frame = memoryview(self._buffer)[: self._size]
+        if self._buffers is not None:
+            self._lent = self._buffer
         self._buffer = None
         return frame
 

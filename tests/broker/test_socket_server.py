@@ -194,6 +194,32 @@ def test_a_waiting_request_holds_back_those_behind_it_and_no_other_connection() 
     asyncio.run(story())
 
 
+def test_a_large_request_that_must_wait_keeps_its_bytes_while_others_are_answered() -> None:
+    """Buffers of large requests are used again: not those of requests still to be answered."""
+
+    async def story() -> None:
+        gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        def answer(client: Client, request: memoryview) -> Answer:
+            body = bytes(request)
+            return Deferred(gate, saying(b"waited")) if body == b"wait" else framed([body])
+
+        async with running(answer) as broker:
+            first, second = await broker.connect(), await broker.connect()
+            large = [bytes([number]) * 700_000 for number in range(1, 7)]
+            assert await first.ask(large[0]) == large[0]
+            # Read while the first is waited for, and kept until then.
+            first.writer.write(frame(b"wait") + frame(large[1]))
+            for body in large[2:]:
+                assert await second.ask(body) == body
+            gate.set_result(None)
+            assert await first.answer() == b"waited"
+            assert await first.answer() == large[1]
+            assert await second.ask(large[0]) == large[0]
+
+    asyncio.run(story())
+
+
 def test_a_coroutine_is_awaited_and_what_it_waits_for_is_cancelled_on_stop() -> None:
     async def story() -> None:
         ended: list[str] = []

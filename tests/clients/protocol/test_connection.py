@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tierlog.clients.errors import ProtocolError
-from tierlog.clients.protocol.connection import SMALL_BUFFER_BYTES, FrameReader, frame
+from tierlog.clients.protocol.connection import (
+    SMALL_BUFFER_BYTES,
+    FrameBuffers,
+    FrameReader,
+    frame,
+)
 
 LIMIT = 1000
 
@@ -137,6 +142,72 @@ def test_the_rest_of_a_big_frame_can_be_received_directly(size: int, steps: list
         found = reader.received(count)
     assert bytes(found) == body
     assert reader.is_between_frames
+
+
+def in_two_pieces(reader: FrameReader, body: bytes) -> memoryview:
+    """The frame of a body that did not arrive whole."""
+    data = memoryview(wire(body))
+    assert not list(reader.feed(data[:6]))
+    (found,) = reader.feed(data[6:])
+    return found
+
+
+def test_a_frame_that_was_dealt_with_leaves_its_buffer_to_the_next() -> None:
+    buffers = FrameBuffers()
+    one, other = FrameReader(LIMIT, buffers), FrameReader(LIMIT, buffers)
+    first = in_two_pieces(one, b"a frame of some length")
+    second = in_two_pieces(other, b"not dealt with: another buffer")
+    assert second.obj is not first.obj
+    one.release()
+    third = in_two_pieces(other, b"short")
+    assert third.obj is first.obj
+    assert bytes(third) == b"short"
+    assert bytes(second) == b"not dealt with: another buffer"
+
+
+def test_a_frame_that_is_kept_is_not_overwritten() -> None:
+    reader = FrameReader(LIMIT, FrameBuffers())
+    kept = in_two_pieces(reader, b"kept")
+    reader.keep()
+    reader.release()
+    assert bytes(in_two_pieces(reader, b"next")) == b"next"
+    assert bytes(kept) == b"kept"
+
+
+def test_few_buffers_wait_for_a_frame_and_none_of_the_largest() -> None:
+    buffers = FrameBuffers()
+    huge = bytearray(5 << 20)
+    buffers.give_back(huge)
+    assert buffers.take(1) is None
+    for _ in range(9):
+        buffers.give_back(bytearray(3 << 20))
+    taken = [buffers.take(3 << 20) for _ in range(9)]
+    assert sum(each is not None for each in taken) == 5
+    small, large = bytearray(SMALL_BUFFER_BYTES), bytearray(2 * SMALL_BUFFER_BYTES)
+    buffers.give_back(large)
+    buffers.give_back(small)
+    assert buffers.take(SMALL_BUFFER_BYTES + 1) is large
+    assert buffers.take(10) is small
+
+
+@given(
+    st.lists(st.binary(max_size=LIMIT), max_size=6),
+    st.lists(st.binary(max_size=LIMIT), max_size=6),
+    st.lists(st.integers(0, 10_000)),
+)
+def test_connections_that_share_buffers_do_not_mix_their_frames(
+    some: list[bytes], others: list[bytes], cuts: list[int]
+) -> None:
+    buffers = FrameBuffers()
+    readers = [FrameReader(LIMIT, buffers) for _ in range(2)]
+    ways = [pieces(wire(*bodies), cuts) for bodies in (some, others)]
+    found: list[list[bytes]] = [[], []]
+    for turn in range(max(map(len, ways))):
+        for number, way in enumerate(ways):
+            for each in readers[number].feed(way[turn]) if turn < len(way) else ():
+                found[number].append(bytes(each))
+                readers[number].release()
+    assert found == [some, others]
 
 
 def test_a_message_gets_its_size_and_small_pieces_become_one() -> None:
