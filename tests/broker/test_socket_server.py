@@ -1,10 +1,8 @@
-"""Connections over real sockets: framing, order, back-pressure, limits, and who gets closed."""
+"""Connections over real sockets: framing, order, back-pressure, and who gets closed."""
 
 import asyncio
 import struct
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,102 +17,12 @@ from tierlog.broker.connection import (
     Deferred,
     Refused,
 )
-from tierlog.broker.listeners import Endpoint
-from tierlog.broker.metrics import Metrics
 from tierlog.broker.socket_listener import SocketNetwork, SocketOptions
-from tierlog.broker.socket_server import ConnectionLimits, SocketServer
+from tierlog.broker.socket_server import ConnectionLimits
 from tierlog.broker.transport import Network, StreamNetwork
 from tierlog.clients.protocol.connection import frame as framed
-from tierlog.clients.protocol.schema import Chunk
 from tierlog.storage.files import OsFiles
-
-
-def frame(body: bytes) -> bytes:
-    return struct.pack(">i", len(body)) + body
-
-
-def echo(client: Client, request: memoryview) -> Answer:
-    return framed([bytes(request)])
-
-
-def saying(body: bytes) -> Callable[[asyncio.Future[object]], Sequence[Chunk]]:
-    def respond(done: asyncio.Future[object]) -> Sequence[Chunk]:
-        return framed([body])
-
-    return respond
-
-
-@dataclass
-class Peer:
-    """A client that speaks frames."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    async def ask(self, body: bytes) -> bytes:
-        self.writer.write(frame(body))
-        return await self.answer()
-
-    async def answer(self) -> bytes:
-        async with asyncio.timeout(10):
-            (size,) = struct.unpack(">i", await self.reader.readexactly(4))
-            return await self.reader.readexactly(size)
-
-    async def is_closed_by_the_server(self) -> bool:
-        async with asyncio.timeout(10):
-            with suppress(ConnectionResetError):
-                return await self.reader.read(1) == b""
-            return True
-
-
-@dataclass
-class Running:
-    """A started server, and the peers that tests connect to it."""
-
-    server: SocketServer
-    port: int
-    metrics: Metrics
-    peers: list[Peer] = field(default_factory=list[Peer])
-
-    async def connect(self) -> Peer:
-        peer = Peer(*await asyncio.open_connection("127.0.0.1", self.port))
-        self.peers.append(peer)
-        return peer
-
-    def metric(self, name: str) -> float:
-        return dict(self.metrics.read())[f"kafka.server:type=socket-server-metrics,name={name}"]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until the condition holds."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 -- the condition has no event of its own
-            await asyncio.sleep(0)
-
-
-NO_LIMITS = ConnectionLimits()
-
-
-@asynccontextmanager
-async def running(
-    answer: Callable[[Client, memoryview], Answer] = echo,
-    limits: ConnectionLimits = NO_LIMITS,
-    network: Network | None = None,
-) -> AsyncGenerator[Running]:
-    metrics = Metrics()
-    server = SocketServer(network or SocketNetwork(SocketOptions()), limits, metrics)
-    ports = await server.bind([Endpoint("PLAINTEXT", "127.0.0.1", 0)])
-    server.open(answer)
-    started = Running(server, ports["PLAINTEXT"], metrics)
-    try:
-        yield started
-    finally:
-        await server.stop()
-        for peer in started.peers:
-            peer.writer.close()
-            with suppress(ConnectionError):
-                await peer.writer.wait_closed()
-
+from tierlog.tests.broker.socket_peers import frame, running, saying, until
 
 NETWORKS: list[Callable[[], Network]] = [lambda: SocketNetwork(SocketOptions()), StreamNetwork]
 
@@ -354,131 +262,6 @@ def test_refused_requests_make_few_lines_however_many_they_are(
 
     asyncio.run(story())
     assert 1 <= len(caplog.records) <= 10
-
-
-def test_one_address_may_open_only_so_many_connections() -> None:
-    async def story() -> None:
-        limits = ConnectionLimits(max_connections_per_ip=2)
-        async with running(limits=limits) as broker:
-            first, second = await broker.connect(), await broker.connect()
-            await first.ask(b"1")
-            await second.ask(b"2")
-            third = await broker.connect()
-            assert await third.is_closed_by_the_server()
-            first.writer.close()
-            await first.writer.wait_closed()
-            await until(lambda: broker.metric("connection-count") == 1)
-            fourth = await broker.connect()
-            assert await fourth.ask(b"4") == b"4"
-
-    asyncio.run(story())
-
-
-def test_an_override_lifts_the_limit_of_one_address() -> None:
-    async def story() -> None:
-        limits = ConnectionLimits(
-            max_connections_per_ip=0, max_connections_per_ip_overrides={"127.0.0.1": 5}
-        )
-        async with running(limits=limits) as broker:
-            assert await (await broker.connect()).ask(b"1") == b"1"
-
-    asyncio.run(story())
-
-
-def test_further_clients_wait_until_there_is_room() -> None:
-    async def story() -> None:
-        async with running(limits=ConnectionLimits(max_connections=1)) as broker:
-            first = await broker.connect()
-            await first.ask(b"1")
-            second = await broker.connect()
-            second.writer.write(frame(b"2"))
-            assert await first.ask(b"still") == b"still"
-            assert broker.metric("connection-count") == 1
-            first.writer.close()
-            assert await second.answer() == b"2"
-
-    asyncio.run(story())
-
-
-def test_clients_that_come_too_fast_wait_in_the_backlog_and_are_all_served() -> None:
-    async def story() -> None:
-        async with running(limits=ConnectionLimits(max_creation_rate=1)) as here:
-            for _ in range(10):
-                assert await (await here.connect()).ask(b"x") == b"x"
-            loop = asyncio.get_running_loop()
-            begun = loop.time()
-            for _ in range(3):
-                assert await (await here.connect()).ask(b"x") == b"x"
-            # After the twelfth in the first seconds nobody is accepted for a second at least.
-            assert loop.time() - begun > 0.9
-
-    asyncio.run(story())
-
-
-def test_those_who_are_kept_waiting_are_told_nothing_and_go_with_the_server() -> None:
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
-        async with running() as here:
-            here.server.rates.address_limit = lambda address: 0.1
-            peer = await here.connect()
-            while here.metric("connection-refused-total") < 1:
-                peer = await here.connect()
-                await asyncio.sleep(0.01)
-            begun = loop.time()
-            peer.writer.write(frame(b"x"))
-            assert await peer.is_closed_by_the_server()
-            assert loop.time() - begun > 0.5
-            last = await here.connect()
-        assert await last.is_closed_by_the_server()
-
-    asyncio.run(story())
-
-
-def test_an_address_above_its_rate_is_closed_and_served_again_within_it() -> None:
-    async def story() -> None:
-        async with running() as here:
-            here.server.rates.address_limit = lambda address: 1.0
-            for _ in range(10):
-                assert await (await here.connect()).ask(b"x") == b"x"
-            refused = 0
-            while refused < 5:
-                peer = await here.connect()
-                try:
-                    assert await peer.ask(b"x") == b"x"
-                except (asyncio.IncompleteReadError, ConnectionError):
-                    refused += 1
-            here.server.rates.address_limit = lambda address: None
-            assert await (await here.connect()).ask(b"x") == b"x"
-
-    asyncio.run(story())
-
-
-def test_a_silent_connection_is_closed_and_a_half_request_counts_as_silence() -> None:
-    async def story() -> None:
-        async with running(limits=ConnectionLimits(max_idle_ms=200)) as broker:
-            silent, half = await broker.connect(), await broker.connect()
-            half.writer.write(struct.pack(">i", 100) + b"only the beginning")
-            assert await silent.is_closed_by_the_server()
-            assert await half.is_closed_by_the_server()
-
-    asyncio.run(story())
-
-
-def test_a_connection_that_waits_for_its_answer_is_not_silent() -> None:
-    async def story() -> None:
-        gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-
-        def answer(client: Client, request: memoryview) -> Answer:
-            return Deferred(gate, saying(b"late"))
-
-        async with running(answer, ConnectionLimits(max_idle_ms=100)) as broker:
-            silent, waiting = await broker.connect(), await broker.connect()
-            waiting.writer.write(frame(b"x"))
-            assert await silent.is_closed_by_the_server()
-            gate.set_result(None)
-            assert await waiting.answer() == b"late"
-
-    asyncio.run(story())
 
 
 def test_a_client_that_goes_away_gives_up_what_it_waited_for() -> None:

@@ -1,0 +1,106 @@
+"""A socket server under test, and the peers that connect to it over real sockets."""
+
+import asyncio
+import struct
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from tierlog.broker.connection import (
+    Answer,
+    Client,
+)
+from tierlog.broker.listeners import Endpoint
+from tierlog.broker.metrics import Metrics
+from tierlog.broker.socket_listener import SocketNetwork, SocketOptions
+from tierlog.broker.socket_server import ConnectionLimits, SocketServer
+from tierlog.broker.transport import Network
+from tierlog.clients.protocol.connection import frame as framed
+from tierlog.clients.protocol.schema import Chunk
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def echo(client: Client, request: memoryview) -> Answer:
+    return framed([bytes(request)])
+
+
+def saying(body: bytes) -> Callable[[asyncio.Future[object]], Sequence[Chunk]]:
+    def respond(done: asyncio.Future[object]) -> Sequence[Chunk]:
+        return framed([body])
+
+    return respond
+
+
+@dataclass
+class Peer:
+    """A client that speaks frames."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ask(self, body: bytes) -> bytes:
+        self.writer.write(frame(body))
+        return await self.answer()
+
+    async def answer(self) -> bytes:
+        async with asyncio.timeout(10):
+            (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+            return await self.reader.readexactly(size)
+
+    async def is_closed_by_the_server(self) -> bool:
+        async with asyncio.timeout(10):
+            with suppress(ConnectionResetError):
+                return await self.reader.read(1) == b""
+            return True
+
+
+@dataclass
+class Running:
+    """A started server, and the peers that tests connect to it."""
+
+    server: SocketServer
+    port: int
+    metrics: Metrics
+    peers: list[Peer] = field(default_factory=list[Peer])
+
+    async def connect(self) -> Peer:
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", self.port))
+        self.peers.append(peer)
+        return peer
+
+    def metric(self, name: str) -> float:
+        return dict(self.metrics.read())[f"kafka.server:type=socket-server-metrics,name={name}"]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until the condition holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 -- the condition has no event of its own
+            await asyncio.sleep(0)
+
+
+NO_LIMITS = ConnectionLimits()
+
+
+@asynccontextmanager
+async def running(
+    answer: Callable[[Client, memoryview], Answer] = echo,
+    limits: ConnectionLimits = NO_LIMITS,
+    network: Network | None = None,
+) -> AsyncGenerator[Running]:
+    metrics = Metrics()
+    server = SocketServer(network or SocketNetwork(SocketOptions()), limits, metrics)
+    ports = await server.bind([Endpoint("PLAINTEXT", "127.0.0.1", 0)])
+    server.open(answer)
+    started = Running(server, ports["PLAINTEXT"], metrics)
+    try:
+        yield started
+    finally:
+        await server.stop()
+        for peer in started.peers:
+            peer.writer.close()
+            with suppress(ConnectionError):
+                await peer.writer.wait_closed()
