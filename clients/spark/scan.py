@@ -99,6 +99,16 @@ async def _plainly(work: Coroutine[object, object, T]) -> T:
         raise ScanError(str(error)) from None
 
 
+def _run(runner: asyncio.Runner, work: Coroutine[object, object, T]) -> T:
+    """Run this to its end in the runner's loop.
+
+    `Runner.run` itself looks at signal handlers after each call, and in doing so Python 3.11 prints
+    the finished task with its result to a text that nobody reads: for a piece of a segment that
+    costs more than decoding it.
+    """
+    return runner.get_loop().run_until_complete(work)
+
+
 def plan_scan(options: ScanOptions) -> list[ScanTask]:
     """The tasks of a scan, by partition and offset. Raises ScanError."""
     return asyncio.run(_plainly(_plan(options)))
@@ -258,10 +268,10 @@ class _TaskReader:
     def read(self, runner: asyncio.Runner, wanted: ScanRange) -> Iterator[pa.RecordBatch]:
         stream = SegmentStream(wanted.key, wanted.position, wanted.end_position)
         self._expected = wanted.first_offset
-        piece = runner.run(self._fetch(stream))
+        piece = _run(runner, self._fetch(stream))
         while piece is not None:
             chunks = self._chunks(stream.batches(piece), wanted)
-            piece, decoded = runner.run(self._both(stream, chunks))
+            piece, decoded = _run(runner, self._both(stream, chunks))
             if decoded is not None:
                 yield decoded
             yield from chunks

@@ -25,14 +25,15 @@ from tierlog.tests.tiering.remote_partition import batch_bytes
 from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
 from tierlog.tests.tiering.tools.bucket import Bucket
 
+RECORDS = int(os.environ.get("TIERLOG_SPARK_RECORDS", "45000"))
+"""Ten million are read so: TIERLOG_SPARK_RECORDS=10000000; it takes some minutes."""
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.requires("java", "go"),
-    pytest.mark.timeout(1500),
+    pytest.mark.timeout(1500 if RECORDS <= 1_000_000 else 7200),
 ]
 
-RECORDS = int(os.environ.get("TIERLOG_SPARK_RECORDS", "45000"))
-"""Ten million are read so: TIERLOG_SPARK_RECORDS=10000000; it takes some minutes."""
 PARTITIONS = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
@@ -68,7 +69,7 @@ def written(tmp_path_factory: pytest.TempPathFactory, s3: VersityGateway) -> Ite
             produce(node, "big", {each: per_partition}, value_of, compression_type="lz4")
         # The last segment of each is open, and stays with the broker.
         most = dict.fromkeys(range(PARTITIONS), per_partition // 2)
-        ends = wait_until_tiered(place, "big", most, 600)
+        ends = wait_until_tiered(place, "big", most, 3600)
         checksum = sum(
             zlib.crc32(value_of(partition, number))
             for partition, end in ends.items()
