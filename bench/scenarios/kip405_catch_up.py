@@ -53,7 +53,7 @@ _SIZES: Mapping[Scale, _Size] = MappingProxyType(
         Scale.SMOKE: _Size(("acks=1",), 8, 1.5, warm_up=0, repeats=1, segment_bytes=MEBIBYTE),
         Scale.SMALL: _Size(("acks=all",), 150, 4, warm_up=1, repeats=1, segment_bytes=4 * MEBIBYTE),
         Scale.FULL: _Size(
-            tuple(WORKLOADS), 800, 15, warm_up=1, repeats=2, segment_bytes=16 * MEBIBYTE
+            tuple(WORKLOADS), 500, 10, warm_up=1, repeats=2, segment_bytes=16 * MEBIBYTE
         ),
     }
 )

@@ -29,8 +29,8 @@ class _Size:
 _SIZES: Mapping[Scale, _Size] = MappingProxyType(
     {
         Scale.SMOKE: _Size(1.5, warm_up=0, repeats=1, segment_bytes=MEBIBYTE),
-        Scale.SMALL: _Size(4, warm_up=1, repeats=1, segment_bytes=4 * MEBIBYTE),
-        Scale.FULL: _Size(20, warm_up=1, repeats=2, segment_bytes=16 * MEBIBYTE),
+        Scale.SMALL: _Size(3, warm_up=1, repeats=1, segment_bytes=4 * MEBIBYTE),
+        Scale.FULL: _Size(10, warm_up=1, repeats=2, segment_bytes=16 * MEBIBYTE),
     }
 )
 

@@ -57,7 +57,7 @@ class _Size:
     segment_bytes: int
     workloads: tuple[str, ...]
     share: float
-    """Of the workload's rate: three brokers have the machine to themselves that is one's else."""
+    """Of the workload's rate: three young JVMs have the machine that is one broker's else."""
     seconds_before: float
     repeats: int
 
@@ -69,8 +69,8 @@ class _Size:
 _SIZES: Mapping[Scale, _Size] = MappingProxyType(
     {
         Scale.SMOKE: _Size(12, MEBIBYTE, ("acks=all",), 0.1, 1, repeats=1),
-        Scale.SMALL: _Size(200, 4 * MEBIBYTE, ("acks=all",), 0.4, 3, repeats=1),
-        Scale.FULL: _Size(2_500, 16 * MEBIBYTE, ("acks=all", "acks=1"), 1, 20, repeats=1),
+        Scale.SMALL: _Size(100, 4 * MEBIBYTE, ("acks=all",), 0.1, 3, repeats=1),
+        Scale.FULL: _Size(1_000, 16 * MEBIBYTE, ("acks=all", "acks=1"), 0.2, 20, repeats=1),
     }
 )
 
@@ -88,7 +88,7 @@ class Rebuild:
 
     def plan(self, scale: Scale) -> Plan:
         size = _SIZES[scale]
-        expected = size.repeats * (20 + size.seconds_before + size.megabytes / 30)
+        expected = size.repeats * (20 + 2 * size.seconds_before + size.megabytes / 20)
         return Plan(0, size.repeats, "run", expected)
 
     def refuses(self, case: Case, target: Target) -> str | None:
@@ -107,7 +107,7 @@ class Rebuild:
             _measure_restore(target, recorder, size)
             return
         workload = WORKLOADS[case.name.removeprefix(_REPLICA)]
-        is_brief = scale is Scale.SMOKE
+        is_brief = scale is not Scale.FULL
         with KafkaCluster(target.directory / "cluster", OFTEN, is_brief=is_brief) as cluster:
             settings = topic_settings(target, case.tiered, size.segment_bytes)
             _measure_replica(cluster, _Story(case.tiered, settings, workload, size), recorder)

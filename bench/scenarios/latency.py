@@ -47,7 +47,7 @@ class Latency:
     def plan(self, scale: Scale) -> Plan:
         if scale is Scale.SMOKE:
             return Plan(0, 1, "scenario", 3)
-        return Plan(1, 2, "scenario", 10) if scale is Scale.SMALL else Plan(1, 4, "scenario", 65)
+        return Plan(1, 2, "scenario", 10) if scale is Scale.SMALL else Plan(1, 3, "scenario", 52)
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if case.tiered and "tier" not in target.capabilities:

@@ -59,9 +59,8 @@ class Partitions:
         ]
 
     def plan(self, scale: Scale) -> Plan:
-        expected = {Scale.SMOKE: 4.0, Scale.SMALL: 11.0, Scale.FULL: 70.0}
-        repeats = 2 if scale is Scale.FULL else 1
-        return Plan(0, repeats, "run", expected_seconds=expected[scale])
+        expected = {Scale.SMOKE: 4.0, Scale.SMALL: 16.0, Scale.FULL: 70.0}
+        return Plan(0, 1, "run", expected_seconds=expected[scale])
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if not {"start", "usage"} <= target.capabilities:

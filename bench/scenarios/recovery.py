@@ -49,9 +49,8 @@ class Recovery:
         ]
 
     def plan(self, scale: Scale) -> Plan:
-        expected = {Scale.SMOKE: 3.0, Scale.SMALL: 10.0, Scale.FULL: 75.0}
-        repeats = 2 if scale is Scale.FULL else 1
-        return Plan(0, repeats, "run", expected_seconds=expected[scale])
+        expected = {Scale.SMOKE: 3.0, Scale.SMALL: 12.0, Scale.FULL: 45.0}
+        return Plan(0, 1, "run", expected_seconds=expected[scale])
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if "start" not in target.capabilities:

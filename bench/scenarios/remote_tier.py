@@ -67,8 +67,8 @@ class _Size:
 
 _SIZES = {
     Scale.SMOKE: _Size(16, 4 << 20, 1, 6.0),
-    Scale.SMALL: _Size(80, 16 << 20, 2, 9.0),
-    Scale.FULL: _Size(256, 64 << 20, 3, 23.0),
+    Scale.SMALL: _Size(64, 16 << 20, 2, 7.0),
+    Scale.FULL: _Size(256, 64 << 20, 2, 23.0),
 }
 
 

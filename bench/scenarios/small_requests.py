@@ -15,7 +15,7 @@ from ..scenario import Case, Plan, Scale, Scenario
 from ..target import MeasurementError, RunningTarget, Target
 
 _MANY = 64
-_REQUESTS = {Scale.SMOKE: 2_000, Scale.SMALL: 12_000, Scale.FULL: 40_000}
+_REQUESTS = {Scale.SMOKE: 2_000, Scale.SMALL: 6_000, Scale.FULL: 15_000}
 """With one in flight; with many, thrice as many in about the same time."""
 
 
@@ -54,7 +54,7 @@ class SmallRequests:
     def plan(self, scale: Scale) -> Plan:
         if scale is Scale.SMOKE:
             return Plan(0, 1, "scenario", 1)
-        return Plan(2, 2, "scenario", 4) if scale is Scale.SMALL else Plan(2, 4, "scenario", 20)
+        return Plan(2, 2, "scenario", 6) if scale is Scale.SMALL else Plan(2, 3, "scenario", 19)
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if target.name == "tansu" and _KINDS[case.name].kind != "produce":

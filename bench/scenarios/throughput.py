@@ -39,20 +39,20 @@ _CODECS = ("gzip", "snappy", "lz4", "zstd")
 _MEGABYTES = {
     (Scale.SMOKE, LIBRDKAFKA): 20,
     (Scale.SMALL, LIBRDKAFKA): 200,
-    (Scale.FULL, LIBRDKAFKA): 300,
+    (Scale.FULL, LIBRDKAFKA): 150,
     (Scale.SMOKE, JAVA): 60,
-    (Scale.SMALL, JAVA): 300,
-    (Scale.FULL, JAVA): 300,
+    (Scale.SMALL, JAVA): 120,
+    (Scale.FULL, JAVA): 120,
     (Scale.SMOKE, OWN): 5,
-    (Scale.SMALL, OWN): 20,
-    (Scale.FULL, OWN): 50,
+    (Scale.SMALL, OWN): 10,
+    (Scale.FULL, OWN): 20,
 }
 """Of values in one run. The client in Python does less in the same time."""
 
-_RECORDS_MAX = {LIBRDKAFKA: 1_500_000, JAVA: 2_000_000, OWN: 100_000}
+_RECORDS_MAX = {LIBRDKAFKA: 1_000_000, JAVA: 1_000_000, OWN: 100_000}
 """Small records cost clients more than brokers."""
 
-_BATCHES_MAX = {Scale.SMOKE: 2_000, Scale.SMALL: 12_500, Scale.FULL: 30_000}
+_BATCHES_MAX = {Scale.SMOKE: 2_000, Scale.SMALL: 12_500, Scale.FULL: 12_500}
 """Small batches cost brokers so much that less says as much."""
 
 
@@ -161,8 +161,8 @@ class Throughput:
         if scale is Scale.SMOKE:
             return Plan(0, 1, "scenario", 2)
         if scale is Scale.SMALL:
-            return Plan(1, 2, "scenario", 6.5)
-        return Plan(1, 2, "scenario", 8)
+            return Plan(1, 2, "scenario", 6.3)
+        return Plan(1, 2, "scenario", 9)
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if case.tiered and "tier" not in target.capabilities:
