@@ -1,8 +1,9 @@
 """From record batches to Arrow columns, without a Python object for a record.
 
 The records of many batches are laid end to end. One walk in Python goes from record to record by
-their lengths; all else is numpy over all records at once: the varints of each field, the places of
-keys and values, and Arrow's own views of these places, of which Arrow makes a column in one cast.
+their lengths, over many of one size in one step; all else is numpy over all records at once: the
+varints of each field, the places of keys and values, and Arrow's own views of these places, of
+which Arrow makes a column in one cast.
 
 Everything in the record is checked as `RecordBatch.records` checks it: lengths that do not fill
 their record, deltas outside the batch, and counts that are no counts are an error (INVALID_RECORD).
@@ -38,6 +39,9 @@ Payload = bytes | bytearray | memoryview
 """The records of a batch, decompressed."""
 
 _SMALLEST_RECORD_BYTES = 7
+
+_STEPS = 16
+"""So many records of one size in a row are passed at once, so many others one by one."""
 
 
 class RecordColumns:
@@ -111,25 +115,80 @@ def _record_starts(
     content: bytes,
 ) -> Ints:
     """Where each record begins in the content, in which the payloads lie end to end."""
-    starts: list[int] = []
+    walk = _Walk(content)
     at = 0
     for batch, payload in zip(batches, payloads, strict=True):
         end = at + len(payload)
         if not 0 <= batch.record_count * _SMALLEST_RECORD_BYTES <= len(payload):
             raise _invalid(f"Found invalid record count {batch.record_count}.")
-        if _walk(content, at, batch.record_count, starts) != end:
+        if walk.go(at, batch.record_count) != end:
             raise _invalid("A record's length does not fit its batch.")
         at = end
-    found = np.array(starts, np.int64)
+    found = walk.found()
     if len(found) > 1 and not (np.diff(found) > 0).all():
         raise _invalid("Found a record of negative length.")
     return found
 
 
-def _walk(content: bytes, at: int, count: int, starts: list[int]) -> int:
-    """Go from record to record; the position after the last. This loop runs once a record."""
-    append = starts.append
-    try:
+class _Walk:
+    """Goes from record to record by their lengths.
+
+    Neighbours are often of one size. Where some are, all places at which records of that size would
+    begin are compared at once, and those that begin with the same length are passed in one step.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._found: list[Ints] = []
+        self._starts: list[int] = []
+        """After what is found."""
+
+    def found(self) -> Ints:
+        """Where the records begin."""
+        self._found.append(np.array(self._starts, np.int64))
+        self._starts = []
+        return np.concatenate(self._found)
+
+    def go(self, at: int, count: int) -> int:
+        """Pass so many records; the position after the last. Raises KafkaError."""
+        try:
+            while count:
+                size = self._step(at, 1, []) - at
+                run = self._run(at, size, count)
+                if run:
+                    self._found += (np.array(self._starts, np.int64), _every(at, size, run))
+                    self._starts = []
+                    at += run * size
+                else:
+                    run = min(count, _STEPS)
+                    at = self._step(at, run, self._starts)
+                count -= run
+        except IndexError:
+            raise _invalid("A record lies outside its batch.") from None
+        return at
+
+    def _run(self, at: int, size: int, count: int) -> int:
+        """How many records from here on are of this size; none if it is not worth a step."""
+        content = self._content
+        if count < _STEPS or size < _SMALLEST_RECORD_BYTES:
+            return 0
+        begin = content[at : at + 2]
+        length_bytes = 1 if begin[0] < 0x80 else 2
+        if begin[-1] >= 0x80 and length_bytes == 2:
+            return 0
+        soon = content[at : at + _STEPS * size : size]
+        if soon.count(begin[:1]) < _STEPS:
+            return 0
+        run = count
+        for place in range(length_bytes):
+            there = content[at + place : at + run * size : size]
+            run = len(there) - len(there.lstrip(begin[place : place + 1]))
+        return run if run >= _STEPS else 0
+
+    def _step(self, at: int, count: int, starts: list[int]) -> int:
+        """Pass so many records one by one."""
+        content = self._content
+        append = starts.append
         for _ in range(count):
             append(at)
             low = content[at]
@@ -142,9 +201,11 @@ def _walk(content: bytes, at: int, count: int, starts: list[int]) -> int:
                 else:
                     size, at = read_varint(content, at)
                     at += size
-    except IndexError:
-        raise _invalid("A record lies outside its batch.") from None
-    return at
+        return at
+
+
+def _every(at: int, size: int, count: int) -> Ints:
+    return np.arange(at, at + count * size, size, dtype=np.int64)
 
 
 def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:

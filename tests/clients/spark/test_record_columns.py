@@ -24,8 +24,12 @@ RECORDS = st.builds(
     BYTES,
     st.lists(st.tuples(st.text(max_size=20), BYTES), max_size=4).map(tuple),
 )
+ALIKE = st.lists(st.tuples(RECORDS, st.integers(1, 90)), min_size=1, max_size=4).map(
+    lambda found: [record for record, count in found for _ in range(count)]
+)
+"""Records that are passed in one step, in rows that end anywhere."""
 BATCHES = st.tuples(
-    st.lists(RECORDS, min_size=1, max_size=20),
+    st.lists(RECORDS, min_size=1, max_size=20) | ALIKE,
     st.sampled_from(CompressionType),
     st.sampled_from(TimestampType),
 )
