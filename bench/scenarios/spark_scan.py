@@ -57,7 +57,9 @@ class SparkScan:
     def plan(self, scale: Scale) -> Plan:
         if scale is Scale.SMOKE:
             return Plan(0, 1, "scenario", 40)
-        return Plan(0, 2 if scale is Scale.SMALL else 3, "scenario", 120)
+        if scale is Scale.SMALL:
+            return Plan(0, 2, "scenario", 80)
+        return Plan(0, 3, "scenario", 360)
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if find_spec("pyspark") is None:

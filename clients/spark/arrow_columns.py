@@ -64,15 +64,17 @@ def binary_column(content: bytes, start: Ints, length: Ints) -> "Column":
     Arrow's views of the places are written here, and Arrow copies all values in one cast.
     """
     rows = len(start)
+    is_there = length >= 0
+    if not is_there.any():
+        return cast("Column", _arrow.nulls(rows, _arrow.binary()))
     views = np.zeros((rows, _VIEW_BYTES // 4), np.int32)
     views[:, 0] = np.maximum(length, 0)
     views[:, 3] = start
-    short = np.flatnonzero(length <= _INLINE_BYTES)
+    short = np.flatnonzero((length > 0) & (length <= _INLINE_BYTES))
     if len(short):
         data = np.frombuffer(content, np.uint8)
         windows = np.lib.stride_tricks.sliding_window_view(data, _INLINE_BYTES)
         views.view(np.uint8)[short, 4:] = windows[start[short]]
-    is_there = length >= 0
     validity = None if is_there.all() else _buffer(np.packbits(is_there, bitorder="little"))
     buffers = [validity, _buffer(views), _buffer(content)]
     view = _arrow.Array.from_buffers(_arrow.binary_view(), rows, buffers)
