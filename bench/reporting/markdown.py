@@ -1,4 +1,5 @@
-"""The report as Markdown: the same tables, and the plots as links to their files.
+"""The report as Markdown: the same tables, and the plots as links to their files; and its summary,
+which stands alone: headlines only, without plots.
 
 What came from a results file is escaped, so that no name can end a table's row or become a link.
 """
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from .tables import Table, TableCell
 
 if TYPE_CHECKING:
+    from .plots import Plot
     from .report import Report, Section
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
@@ -40,10 +42,15 @@ def _cell(cell: TableCell) -> str:
 
 def markdown_report(report: "Report") -> str:
     """All of it."""
-    return "\n\n".join(_parts(report)) + "\n"
+    return "\n\n".join((*_begin(report), *_sections(report), *_cost(report))) + "\n"
 
 
-def _parts(report: "Report") -> Iterator[str]:
+def markdown_summary(report: "Report") -> str:
+    """What fits into an issue or a page of results."""
+    return "\n\n".join((*_begin(report), *_sections(report, is_brief=True))) + "\n"
+
+
+def _begin(report: "Report") -> Iterator[str]:
     yield f"# {escaped(report.title)}"
     yield markdown_table(
         ("machine and versions", ""),
@@ -76,22 +83,33 @@ def _parts(report: "Report") -> Iterator[str]:
     yield "## What it comes to"
     for question in report.overview.questions:
         yield table_text(question.table())
+
+
+def _sections(report: "Report", *, is_brief: bool = False) -> Iterator[str]:
     for section in report.sections:
-        yield from _section(section)
+        tables = [table for table in section.tables if table.is_headline or not is_brief]
+        if tables:
+            yield from _section(section, tables)
+            if not is_brief:
+                yield from (_plot(plot) for plot in section.plots)
+
+
+def _cost(report: "Report") -> Iterator[str]:
     if report.cost is not None:
         yield "## Cost"
         yield from (escaped(note) for note in report.cost.notes)
         yield from (table_text(table) for table in report.cost.tables)
 
 
-def _section(section: "Section") -> Iterator[str]:
+def _section(section: "Section", tables: Sequence[Table]) -> Iterator[str]:
     yield f"## {escaped(section.name)}"
     if section.summary:
         yield escaped(section.summary)
     yield section.runs
     if section.published is not None:
         yield table_text(section.published)
-    for table in section.tables:
-        yield table_text(table)
-    for plot in section.plots:
-        yield f"![{escaped(plot.title)}](plots/{plot.name}.svg)"
+    yield from (table_text(table) for table in tables)
+
+
+def _plot(plot: "Plot") -> str:
+    return f"![{escaped(plot.title)}](plots/{plot.name}.svg)"

@@ -18,7 +18,7 @@ from .cost import CostReport, cost_report
 from .kip405_published import KIP_URL, published_table
 from .latency_series import Loads, TimeLine, time_lines
 from .machine_facts import detailed_facts, main_facts, refused_of, report_title
-from .markdown import markdown_report
+from .markdown import markdown_report, markdown_summary
 from .metric import headline_rank, percentile_of
 from .overview import Overview, overview_of
 from .plots import Plot, bars, latency_over_time, latency_profile
@@ -78,6 +78,7 @@ def write_report(directory: Path, prices: Path | None = None) -> Path:
     for plot in report.plots:
         (plots / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
     (directory / "report.md").write_text(markdown_report(report), "utf-8")
+    (directory / "summary.md").write_text(markdown_summary(report), "utf-8")
     page = directory / "report.html"
     page.write_text(html_report(report), "utf-8")
     return page

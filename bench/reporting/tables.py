@@ -1,8 +1,8 @@
 """The tables of a report: medians with their spread, and ratios between those who were measured.
 
-A scenario of few cases has one table, a row for each case and metric. One of many has a table for
-each metric, a row for each case. A cell says the median, and below it the lowest and the highest
-run where there are several and they differ.
+A scenario of few cases has a table of headlines and one of other figures, a row for each case and
+metric. One of many has a table for each metric, a row for each case. A cell says the median, and
+below it the lowest and the highest run where there are several and they differ.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,11 @@ def scenario_tables(scenario: ScenarioCells) -> list[Table]:
     """All that was measured of it, headlines first."""
     metrics = sorted(scenario.metrics, key=_headlines_first)
     if len(scenario.cases) <= _ONE_TABLE_CASES_MAX:
-        return [_one_table(scenario, metrics)]
+        headlines = [name for name in metrics if headline_rank(name) is not None]
+        others = [name for name in metrics if headline_rank(name) is None]
+        both = [_one_table(scenario, headlines, is_headline=True)]
+        both.append(_one_table(scenario, others, is_headline=False))
+        return [table for table in both if table.rows]
     return [_table_of(scenario, name) for name in metrics]
 
 
@@ -67,7 +71,7 @@ def _headlines_first(name: str) -> int:
     return 1000 if rank is None else rank
 
 
-def _one_table(scenario: ScenarioCells, metrics: Sequence[str]) -> Table:
+def _one_table(scenario: ScenarioCells, metrics: Sequence[str], *, is_headline: bool) -> Table:
     compared = comparisons(scenario)
     rows: list[tuple[TableCell, ...]] = []
     for case in scenario.cases:
@@ -81,7 +85,9 @@ def _one_table(scenario: ScenarioCells, metrics: Sequence[str]) -> Table:
             for name in metrics
             if name in there
         ]
-    return Table("", ("case", "figure", *_heads(scenario, compared)), tuple(rows), row_heads=2)
+    heads = ("case", "figure", *_heads(scenario, compared))
+    caption = "" if is_headline else "Other figures"
+    return Table(caption, heads, tuple(rows), row_heads=2, is_headline=is_headline)
 
 
 def _table_of(scenario: ScenarioCells, name: str) -> Table:

@@ -138,6 +138,25 @@ def test_names_that_are_markup_stay_text_in_both_forms(folder: Folder) -> None:
     assert widths, "the row is there"
 
 
+@pytest.mark.parametrize("cases", [2, 5])
+def test_the_summary_holds_the_headlines_and_needs_no_other_file(
+    folder: Folder, cases: int
+) -> None:
+    for case in map(str, range(cases)):
+        folder.runs("load", case, "tierlog", mb_per_s=[123], p99_ms=[7], odd_thing=[4567])
+        folder.runs("odd", case, "tierlog", odd_thing=[4567])
+    folder.failure(RunKey("load", "1", "tierlog", False, 3), "the broker died")
+    write_report(folder.path)
+    report = (folder.path / "report.md").read_text("utf-8")
+    summary = (folder.path / "summary.md").read_text("utf-8")
+    for told in ("| 123 ", "the broker died", "## load", "machine: cores"):
+        assert told in summary
+        assert told in report
+    for left_out in ("4,567", "](plots/", "## odd"):
+        assert left_out not in summary
+        assert left_out in report
+
+
 def test_the_page_is_one_file_and_its_images_are_the_plots(folder: Folder) -> None:
     folder.runs("load", "small", "tierlog", mb_per_s=[1, 2])
     folder.runs("load", "large", "tierlog", mb_per_s=[3, 4])
