@@ -151,6 +151,7 @@ class _Walk:
 
     def go(self, at: int, count: int) -> int:
         """Pass so many records; the position after the last. Raises KafkaError."""
+        steps = _STEPS
         try:
             while count:
                 size = self._step(at, 1, []) - at
@@ -159,8 +160,11 @@ class _Walk:
                     self._found += (np.array(self._starts, np.int64), _every(at, size, run))
                     self._starts = []
                     at += run * size
+                    steps = _STEPS
                 else:
-                    run = min(count, _STEPS)
+                    # The more records differ, the more seldom it looks whether they still do.
+                    run = min(count, steps)
+                    steps *= 4
                     at = self._step(at, run, self._starts)
                 count -= run
         except IndexError:
