@@ -14,7 +14,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Self, cast
@@ -34,7 +33,7 @@ from tierlog.tests.clients.spark.tiers import (
 )
 from tierlog.tests.waiting import wait_until
 
-SECONDS = int(os.environ.get("TIERLOG_STREAM_SECONDS", "25"))
+SECONDS = int(os.environ.get("TIERLOG_STREAM_SECONDS", "20"))
 """How long broker and job are killed: TIERLOG_STREAM_SECONDS=600 for ten minutes."""
 
 pytestmark = [
@@ -181,12 +180,22 @@ class Job:
         self.log = directory / "job.log"
         self._command = [sys.executable, "-m", "tierlog.tests.clients.spark.stream_job"]
         self._command += [bootstrap, str(directory)]
-        directory.mkdir()
+        # What is killed does not tidy up.
+        scratch = directory / "scratch"
+        scratch.mkdir(parents=True)
+        self._environment = {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
 
     def start(self) -> None:
+        self._begun = time.monotonic()
+        self._at_work_since: float | None = None
+        self._commits_before = self._commits()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, start_new_session=True
+                self._command,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
             )
 
     def kill(self) -> None:
@@ -212,9 +221,18 @@ class Job:
         (self.directory / FINISH).touch()
         wait_until(lambda: not self.revive(), 300 + SECONDS, lambda: self.log.read_text()[-3000:])
 
-    def rows(self) -> int:
-        """How many files the table's log has told of, as a sign of life."""
-        return len(list((self.directory / TABLE).glob("*.parquet")))
+    def seconds(self) -> float:
+        """Since this process was started."""
+        return time.monotonic() - self._begun
+
+    def seconds_at_work(self) -> float:
+        """Since it was seen to have finished a micro-batch; 0 before."""
+        if self._at_work_since is None and self._commits() > self._commits_before:
+            self._at_work_since = time.monotonic()
+        return 0.0 if self._at_work_since is None else time.monotonic() - self._at_work_since
+
+    def _commits(self) -> int:
+        return len(list(self.directory.glob("into-*/commits/[0-9]*")))
 
     def _end(self) -> None:
         try:
@@ -232,27 +250,27 @@ class Job:
 
 
 def kill_again_and_again(node: TierlogNode, job: Job) -> int:
-    """At random, for SECONDS, each at least once; how often it was the broker."""
+    """At random, for SECONDS and until each was hit; how often it was the broker.
+
+    Most of the time the job may get on before it is killed: a slow machine would start it for ever.
+    """
     chance = random.Random("broker and job are killed")
+    pause = threading.Event()
     begun = time.monotonic()
-    broker_at, job_at, kills = chance.uniform(3, 8), chance.uniform(8, 12), 0
-
-    def is_time(moment: float) -> bool:
+    broker_at, kills = chance.uniform(2, 6), 0
+    life, is_early = chance.uniform(1, 4), False
+    while (now := time.monotonic() - begun) < SECONDS or not (kills and job.kills):
         job.revive()
-        return time.monotonic() - begun >= moment
-
-    while (moment := min(broker_at, job_at)) < SECONDS:
-        wait_until(partial(is_time, moment), 120, "the clock stands still")
-        if moment == job_at:
+        if (job.seconds() if is_early else job.seconds_at_work()) > life:
             job.kill()
             job.start()
-            job_at += chance.uniform(30, 80)
-        else:
+            life, is_early = chance.uniform(1, 50), chance.random() < 0.25
+        if now > broker_at:
             node.kill()
             node.start()
             kills += 1
-            broker_at += chance.uniform(3, 25)
-    wait_until(partial(is_time, SECONDS), 120, "the clock stands still")
+            broker_at = now + chance.uniform(3, 25)
+        pause.wait(0.05)
     return kills
 
 
@@ -294,7 +312,9 @@ def test_nothing_is_lost_or_doubled_between_topic_table_and_topic(
             sender.start()
         with Job(node.bootstrap, tmp_path / "job") as job:
             try:
-                wait_until(lambda: job.rows() > 0, 300, lambda: job.log.read_text()[-3000:])
+                wait_until(
+                    lambda: job.seconds_at_work() > 0, 300, lambda: job.log.read_text()[-3000:]
+                )
                 wait_until_it_has_left_the_disk(node, SOURCE)
                 broker_kills = kill_again_and_again(node, job)
             finally:
