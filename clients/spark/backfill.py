@@ -15,13 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...storage.files import OsFiles
-from ...tiering.tools.terminal import SOUND, Output, table
+from ...tiering.tools.terminal import SOUND, Output
 from ..properties import parse_properties
 from ..topic_partition import TopicPartition
 from .export_state import refusal
-from .jars import DELTA, ICEBERG
-from .job_arguments import Jobs, positive
-from .offset_steps import Ranges, records_in, steps
+from .job_arguments import FORMATS, Jobs, add_record_arguments, positive, session_for
+from .offset_steps import Ranges, listed, records_in, steps
 from .scan_bounds import OffsetRange
 from .tier_arguments import add_tier_arguments, stated_tier
 from .tier_source import TierSource
@@ -107,13 +106,8 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_tier_arguments(parser, or_table=True)
-    parser.add_argument("--format", choices=("iceberg", "delta", "parquet"), help="of the table")
-    parser.add_argument(
-        "--warehouse", metavar="URL", help="Iceberg: where the catalog `lake` keeps its tables"
-    )
-    parser.add_argument(
-        "--topic", action="append", required=True, help="may be given several times"
-    )
+    parser.add_argument("--format", choices=FORMATS, help="of the table")
+    add_record_arguments(parser)
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
     parser.add_argument("--to", required=True, metavar="TOPIC", help="a topic that is there")
     parser.add_argument(
@@ -125,22 +119,16 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
     parser.add_argument("--records-per-second", type=positive, default=0, metavar="N")
     parser.add_argument("--records-per-step", type=positive, default=RECORDS_PER_STEP, metavar="N")
     parser.add_argument(
-        "--isolation", choices=("read_committed", "read_uncommitted"), default="read_committed"
-    )
-    parser.add_argument(
         "--append",
         action="store_true",
         help="begin even though the topic has records and this name remembers nothing",
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
     parser.set_defaults(run=run)
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the job that the arguments describe."""
-    from .session import spark_session
-
     if (options.table is None) != (options.format is None):
         raise refusal("--table and --format belong together.")
     writer = TopicWriter(
@@ -150,14 +138,7 @@ def run(options: argparse.Namespace) -> int:
         options.records_per_second,
         _client_settings(options.client_config),
     )
-    jars = {"iceberg": (ICEBERG,), "delta": (DELTA,)}.get(options.format, ())
-    spark = spark_session(
-        "tierlog-backfill",
-        master=options.master,
-        jars=jars,
-        warehouse=options.warehouse,
-        settings=options.conf,
-    )
+    spark = session_for("backfill", options)
     source: Rows
     if options.table is None:
         source = TierSource(stated_tier(options), options.topic, options.isolation)
@@ -193,14 +174,7 @@ class Backfill:
         ranges = self._source.ranges()
         ends = self._writer.end_offsets()
         missing = self._missing(ranges, ends, may_append=wanted.append)
-        rows = [
-            [str(partition), str(each.first), str(each.end), f"{each.end - each.first:,}"]
-            for partition, each in sorted(missing.items())
-            if each.end > each.first
-        ]
-        for line in (
-            table(["partition", "from offset", "to offset", "offsets"], rows) if rows else ()
-        ):
+        for line in listed(missing):
             self._output.line(line)
         if wanted.dry_run:
             self._output.line(f"dry run: {records_in(missing):,} offsets would be written")

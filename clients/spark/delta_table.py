@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
+from ..environment import SystemEnvironment
+from ..kafka_uuid import uuid_to_string
 from .export_state import (
-    NOTHING,
     PARTITIONED_BY,
     SCHEMA,
     Compaction,
     Exported,
-    exported_from_json,
-    exported_from_rows,
-    highest_offsets,
     taken,
+    what_it_holds,
 )
 from .hadoop_files import HadoopFiles
 from .statements import execute, query
@@ -36,21 +35,20 @@ class DeltaTable:
     def __init__(self, spark: "SparkSession", name: str) -> None:
         self.name = name
         self._spark = spark
+        self._run = uuid_to_string(SystemEnvironment().random_uuid())
         self._quoted = "delta.`" + name.replace("`", "``") + "`"
 
     def state(self) -> Exported | None:
         if not self._is_there():
             return None
-        remembered = self._remembered()
-        if remembered is not None:
-            return remembered
-        offsets = highest_offsets(self._spark.read.format("delta").load(self.name))
-        return exported_from_rows(offsets) if offsets else NOTHING
+        rows = self._spark.read.format("delta").load(self.name)
+        return what_it_holds(self._remembered(), rows, self.name)
 
     def _is_there(self) -> bool:
         return HadoopFiles(self._spark, self.name).exists("_delta_log")
 
-    def _remembered(self) -> Exported | None:
+    def _remembered(self) -> str | None:
+        """What the youngest commit of an export has written about itself."""
         newest = (
             query(self._spark, f"DESCRIBE HISTORY {self._quoted}")
             .where('userMetadata LIKE \'{"series":"tierlog-export%\'')
@@ -58,7 +56,7 @@ class DeltaTable:
             .select("userMetadata")
             .head(1)
         )
-        return exported_from_json(str(newest[0][0]), self.name) if newest else None
+        return str(newest[0][0]) if newest else None
 
     def create(self) -> None:
         execute(
@@ -68,20 +66,21 @@ class DeltaTable:
         )
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
+        text = after.to_json(self._run)
         try:
             (
                 rows.write.format("delta")
                 .mode("append")
                 .option("txnAppId", after.series)
                 .option("txnVersion", after.sequence)
-                .option("userMetadata", after.to_json())
+                .option("userMetadata", text)
                 .save(self.name)
             )
         except PySparkException as error:
             if "CONCURRENT_TRANSACTION" in (error.getCondition() or ""):
                 raise taken(self.name, after.sequence) from error
             raise
-        if self._remembered() != after:
+        if self._remembered() != text:
             raise taken(self.name, after.sequence)
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:

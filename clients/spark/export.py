@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...tiering.tools.terminal import SOUND, Output, human_bytes, table
+from ...tiering.tools.terminal import SOUND, Output, human_bytes
 from ..topic_partition import TopicPartition
 from .export_state import NOTHING, Exported, ExportError, ExportTable, refusal
-from .jars import DELTA, ICEBERG
-from .job_arguments import Jobs, positive
-from .offset_steps import Ranges, records_in, steps
+from .job_arguments import FORMATS, Jobs, add_record_arguments, positive, session_for
+from .offset_steps import Ranges, listed, records_in, steps
 from .scan_bounds import OffsetRange
 from .tier_arguments import add_tier_arguments, stated_tier
 from .tier_source import TierSource
@@ -27,7 +26,6 @@ from .watching import run_watched
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FORMATS = ("iceberg", "delta", "parquet")
 RECORDS_PER_COMMIT = 5_000_000
 SMALL_BYTES = 32 * 1024 * 1024
 
@@ -60,23 +58,12 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_tier_arguments(parser)
-    parser.add_argument(
-        "--topic", action="append", required=True, help="may be given several times"
-    )
+    add_record_arguments(parser)
     parser.add_argument("--format", choices=FORMATS, required=True)
     parser.add_argument(
         "--table",
         required=True,
         help="a path or URL; for Iceberg catalog.namespace.table",
-    )
-    parser.add_argument(
-        "--warehouse", metavar="URL", help="Iceberg: where the catalog `lake` keeps its tables"
-    )
-    parser.add_argument(
-        "--isolation",
-        choices=("read_committed", "read_uncommitted"),
-        default="read_committed",
-        help="whether records of aborted transactions are left out (default: they are)",
     )
     parser.add_argument(
         "--records-per-commit", type=positive, default=RECORDS_PER_COMMIT, metavar="N"
@@ -96,28 +83,18 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
         metavar="N",
         help="what is small to --compact (default: 32 MiB)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
     parser.set_defaults(run=run)
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the job that the arguments describe."""
-    from .session import spark_session
-
     location = stated_tier(options)
     if options.format == "iceberg" and "." not in options.table:
         raise refusal(f"An Iceberg table is catalog.namespace.table: {options.table!r} is not.")
-    jars = {"iceberg": (ICEBERG,), "delta": (DELTA,), "parquet": ()}[options.format]
     source = TierSource(location, options.topic, options.isolation)
     ranges = source.ranges()  # A wrong topic shows before Spark starts.
-    spark = spark_session(
-        "tierlog-export",
-        master=options.master,
-        jars=jars,
-        warehouse=options.warehouse,
-        settings=options.conf,
-    )
+    spark = session_for("export", options)
     goal = export_table(spark, options.format, options.table)
     wanted = Wanted(
         options.records_per_commit,
@@ -203,16 +180,7 @@ class Export:
     def _tell(self, missing: Ranges, state: Exported | None) -> None:
         what = "is not there yet" if state is None else f"is at commit {state.sequence}"
         self._output.line(f"{self._goal.name} {what}")
-        rows = [
-            [str(partition), str(each.first), str(each.end), f"{each.end - each.first:,}"]
-            for partition, each in sorted(missing.items())
-            if each.end > each.first
-        ]
-        if not rows:
-            self._output.line(f"it holds all that {self._source} has")
-        for line in (
-            table(["partition", "from offset", "to offset", "offsets"], rows) if rows else ()
-        ):
+        for line in listed(missing) or [f"it holds all that {self._source} has"]:
             self._output.line(line)
 
     def _tell_dry_run(self, missing: Ranges, wanted: Wanted, *, has_table: bool) -> None:

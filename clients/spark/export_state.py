@@ -43,11 +43,13 @@ class Exported(NamedTuple):
     """The number of the commit; 0 before the first."""
     offsets: Mapping[TopicPartition, int]
 
-    def to_json(self) -> str:
+    def to_json(self, run: str = "") -> str:
+        """As it is written down; which run did it tells two apart that wrote the same."""
         content = {
             "series": self.series,
             "sequence": self.sequence,
             "offsets": offsets_to_json(self.offsets),
+            **({"run": run} if run else {}),
         }
         return json.dumps(content, separators=(",", ":"))
 
@@ -88,6 +90,14 @@ def highest_offsets(rows: "DataFrame") -> dict[TopicPartition, int]:
         TopicPartition(str(row[0]), int(row[1])): int(row[2]) + 1
         for row in found.toDF("topic", "partition", "offset").collect()
     }
+
+
+def what_it_holds(remembered: str | None, rows: "DataFrame", table: str) -> Exported:
+    """What a table holds by the youngest commit of an export, or by its rows if it has none."""
+    if remembered is not None:
+        return exported_from_json(remembered, table)
+    offsets = highest_offsets(rows)
+    return exported_from_rows(offsets) if offsets else NOTHING
 
 
 class Compaction(NamedTuple):

@@ -96,9 +96,32 @@ class HadoopFiles:
         try:
             self._context.rename(self._path(old), self._path(new), how)
         except Py4JJavaError as error:
-            if "FileAlreadyExists" in str(cast("Any", error).java_exception):
-                return False
-            raise
+            return self._refused(error)
+        return True
+
+    @staticmethod
+    def _refused(error: Py4JJavaError) -> bool:
+        """False if something has that name already. Raises the error if that is not what it is."""
+        if "FileAlreadyExists" not in str(cast("Any", error).java_exception):
+            raise error
+        return False
+
+    def publish(self, old: str, new: str) -> bool:
+        """Rename a file where nothing has that name yet, and if two do so at once, for one only.
+
+        Hadoop's rename of local files looks first and renames then. A link fails if there is one.
+        """
+        if self._folder.toUri().getScheme() != "file":
+            return self.rename(old, new)
+        link, file = (
+            self._java.java.io.File(self._path(each).toUri().getPath()).toPath()
+            for each in (new, old)
+        )
+        try:
+            self._java.java.nio.file.Files.createLink(link, file)
+        except Py4JJavaError as error:
+            return self._refused(error)
+        self.remove(old)
         return True
 
     def remove(self, path: str) -> None:

@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING
 from ..environment import SystemEnvironment
 from ..kafka_uuid import uuid_to_string
 from .export_state import (
-    NOTHING,
     PARTITIONED_BY,
     SCHEMA,
     Compaction,
     Exported,
-    exported_from_json,
-    exported_from_rows,
-    highest_offsets,
     refusal,
     taken,
+    what_it_holds,
 )
 from .statements import execute
 
@@ -55,6 +52,11 @@ class IcebergTable:
     def state(self) -> Exported | None:
         if not self._spark.catalog.tableExists(self.name):
             return None
+        rows = self._spark.table(self.name)
+        return what_it_holds(self._remembered(), rows, self.name)
+
+    def _remembered(self) -> str | None:
+        """What the youngest published commit of an export has written about itself."""
         snapshots = {
             int(row[0]): dict(row[1])
             for row in execute(
@@ -71,9 +73,8 @@ class IcebergTable:
             source = snapshots.get(int(summary.get("source-snapshot-id", 0)), {})
             text = summary.get(_STATE) or source.get(_STATE)
             if text is not None:
-                return exported_from_json(text, self.name)
-        offsets = highest_offsets(self._spark.table(self.name))
-        return exported_from_rows(offsets) if offsets else NOTHING
+                return str(text)
+        return None
 
     def create(self) -> None:
         namespace = self.name.rpartition(".")[0]
@@ -97,8 +98,8 @@ class IcebergTable:
             )
             self._publish(wap_id)
         except Exception as error:
-            # Iceberg's own class for it is somewhere below what Spark makes of it.
-            if "already published" in str(error) or "already been published" in str(error):
+            # Whatever Spark makes of it, Iceberg's own words are somewhere in there.
+            if "wap id that was published already" in str(error):
                 raise taken(self.name, after.sequence) from error
             raise
         finally:

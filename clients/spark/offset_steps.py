@@ -6,6 +6,7 @@ and no step is longer than was asked for by more than a record for each partitio
 
 from collections.abc import Iterator, Mapping
 
+from ...tiering.tools.terminal import table
 from ..topic_partition import TopicPartition
 from .scan_bounds import OffsetRange
 
@@ -15,6 +16,17 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 def records_in(ranges: Ranges) -> int:
     """How many offsets these are: as many records at most."""
     return sum(each.end - each.first for each in ranges.values())
+
+
+def listed(ranges: Ranges) -> list[str]:
+    """Lines for a terminal: what is to be brought of each partition. None, if that is nothing."""
+    rows = [
+        [str(partition), str(each.first), str(each.end), f"{each.end - each.first:,}"]
+        for partition, each in sorted(ranges.items())
+        if each.end > each.first
+    ]
+    head = ["partition", "from offset", "to offset", "offsets"]
+    return list(table(head, rows)) if rows else []
 
 
 def steps(ranges: Ranges, records: int) -> Iterator[dict[TopicPartition, OffsetRange]]:

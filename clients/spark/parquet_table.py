@@ -5,16 +5,16 @@
     _tierlog/staging/…                              what is being written
 
 Rows are written where readers do not look (Spark and its kin pass over names that begin with an
-underscore). The manifest of a commit names the files that come and those that go; it gets its name
-by one rename that never replaces another: that is the commit. Then the files are moved to where
-readers look. A job that is killed in between has committed: the next one, before anything else,
-does what the last manifest says once more, which changes nothing that has been done.
+underscore). The manifest of a commit names the files that come and those that go; it is published
+under a name that only one can take: that is the commit. Then the files are moved to where readers
+look. A job that is killed in between has committed: the next one, before anything else, does what
+the last manifest says once more, which changes nothing that has been done.
 
 So no reader ever sees a record twice because of a kill. While a compaction moves its files, for
 some moments, readers may miss the records of the day that is compacted.
 
-The file system must rename atomically: a local one, HDFS. In object stores Iceberg and Delta are at
-home.
+The file system must rename atomically: HDFS, or a local one that has hard links. In object stores
+Iceberg and Delta are at home.
 """
 
 import json
@@ -108,7 +108,7 @@ class ParquetTable:
         unnamed = f"{_STAGING}/{after.sequence}-{self._run}.json"
         self._files.remove(unnamed)
         self._files.create(unnamed, json.dumps(manifest, indent=1))
-        if not self._files.rename(unnamed, _commit_path(after.sequence)):
+        if not self._files.publish(unnamed, _commit_path(after.sequence)):
             self._files.remove(staged)
             raise taken(self.name, after.sequence)
         self._carry_out(self._manifest(after.sequence))
