@@ -4,7 +4,7 @@ import asyncio
 import struct
 
 from tierlog.broker.connection import Answer, Client
-from tierlog.tests.broker.test_socket_server import running
+from tierlog.tests.broker.socket_peers import running
 
 
 def sized(client: Client, request: memoryview) -> Answer:
