@@ -136,7 +136,6 @@ def _full() -> Iterator[Shape]:
             yield Shape(direction, JAVA, record_bytes, 6, kib * _KIB)
         yield Shape(direction, OWN)
     for codec in _CODECS:
-        yield Shape(PRODUCE, partitions=6, codec=codec)
         yield Shape(PRODUCE, JAVA, partitions=6, batch_bytes=128 * _KIB, codec=codec)
     for kib in (16, 128):
         for client in (LIBRDKAFKA, JAVA):
