@@ -98,6 +98,8 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     remote_storage = tier if isinstance(tier, RemoteUrl) else None
     if tier is not None:
         check_listener(values, listeners)
+        # Said in so many words where the URL has said it: administrators ask by this name.
+        values = ConfigValues({**stated, _ENABLE: "true"})
     return BrokerConfig(
         values,
         node_id,

@@ -170,6 +170,13 @@ def test_the_tier_can_be_switched_off_though_its_url_is_stated() -> None:
     assert read_config(stated).remote_storage is None
 
 
+def test_a_tier_that_its_url_has_switched_on_is_described_as_on() -> None:
+    """Administrators ask by Kafka's name, and its default is false."""
+    enable = "remote.log.storage.system.enable"
+    assert read_config({"rsm.config.url": "memory://x"}).values.stated[enable] == "true"
+    assert not read_config({}).values.boolean(enable)
+
+
 def test_an_ipv6_address_stands_in_brackets() -> None:
     config = read_config({"listeners": "PLAINTEXT://[::1]:0"})
     assert config.listeners.bound == (Endpoint("PLAINTEXT", "::1", 0),)
