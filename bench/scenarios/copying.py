@@ -80,7 +80,7 @@ _SIZES: Mapping[Scale, _Size] = MappingProxyType(
     {
         Scale.SMOKE: _Size(8, MEBIBYTE, repeats=1, warm_up=0),
         Scale.SMALL: _Size(120, 16 * MEBIBYTE, repeats=1, warm_up=1),
-        Scale.FULL: _Size(600, 64 * MEBIBYTE, repeats=2, warm_up=1),
+        Scale.FULL: _Size(400, 64 * MEBIBYTE, repeats=2, warm_up=1),
     }
 )
 

@@ -70,7 +70,7 @@ _SIZES: Mapping[Scale, _Size] = MappingProxyType(
     {
         Scale.SMOKE: _Size(12, MEBIBYTE, ("acks=all",), 0.1, 1, repeats=1),
         Scale.SMALL: _Size(100, 4 * MEBIBYTE, ("acks=all",), 0.1, 3, repeats=1),
-        Scale.FULL: _Size(1_000, 16 * MEBIBYTE, ("acks=all", "acks=1"), 0.2, 20, repeats=1),
+        Scale.FULL: _Size(500, 8 * MEBIBYTE, ("acks=all", "acks=1"), 0.2, 10, repeats=1),
     }
 )
 
