@@ -40,7 +40,7 @@ def create_topic(
     partitions: int = 1,
     replication_factor: int = 1,
 ) -> None:
-    """Create a topic and wait until each of its partitions has a leader.
+    """Create a topic and wait until each of its partitions has a leader that serves it.
 
     Raises KafkaException when the broker refuses, TimeoutError when no leader is told of.
     """
@@ -59,6 +59,20 @@ def create_topic(
         if time.monotonic() > deadline:
             raise TimeoutError(f"not every partition of {topic} has a leader")
         time.sleep(_POLL_S)
+    while not _is_served(bootstrap, topic, partitions):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not every partition of {topic} is served by its leader")
+        time.sleep(_POLL_S)
+
+
+def _is_served(bootstrap: str, topic: str, partitions: int) -> bool:
+    """Kafka tells who leads a partition before that broker has made its log, and refuses what comes
+    until then; a client that sends on meanwhile gets its batches into another order.
+    """
+    try:
+        return len(end_offsets(bootstrap, topic, partitions)) == partitions
+    except KafkaException:
+        return False
 
 
 def led_partitions(bootstrap: str, topic: str, admin: client.AdminClient | None = None) -> int:

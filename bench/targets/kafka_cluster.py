@@ -152,8 +152,14 @@ class KafkaCluster:
         return self.nodes[number].start(_START_SECONDS)
 
     def is_in_sync(self, topic: str) -> bool:
-        """Whether all replicas of every partition of the topic are in sync."""
-        partitions = self._known().list_topics(timeout=_ANSWER_SECONDS).topics[topic].partitions
+        """Whether all replicas of every partition of the topic are known to be in sync."""
+        from confluent_kafka import KafkaException
+
+        try:
+            partitions = self._known().list_topics(timeout=_ANSWER_SECONDS).topics[topic].partitions
+        except KafkaException:
+            # Whoever was asked has just gone, or knows little yet: the next look asks again.
+            return False
         return bool(partitions) and all(
             len(each.isrs) == len(each.replicas) for each in partitions.values()
         )
