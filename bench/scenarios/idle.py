@@ -14,8 +14,8 @@ from ..target import MeasurementError, RunningTarget, Target
 from ..wire import Wire
 
 PARTITIONS = 100
-_SETTLE_S = {Scale.SMOKE: 1.0, Scale.SMALL: 2.0, Scale.FULL: 10.0}
-_WATCH_S = {Scale.SMOKE: 1.0, Scale.SMALL: 4.0, Scale.FULL: 20.0}
+_SETTLE_S = {Scale.SMOKE: 1.0, Scale.SMALL: 1.0, Scale.FULL: 10.0}
+_WATCH_S = {Scale.SMOKE: 1.0, Scale.SMALL: 2.0, Scale.FULL: 20.0}
 
 
 class Idle:

@@ -49,7 +49,7 @@ class Recovery:
         ]
 
     def plan(self, scale: Scale) -> Plan:
-        expected = {Scale.SMOKE: 3.0, Scale.SMALL: 12.0, Scale.FULL: 45.0}
+        expected = {Scale.SMOKE: 3.0, Scale.SMALL: 15.0, Scale.FULL: 45.0}
         return Plan(0, 1, "run", expected_seconds=expected[scale])
 
     def refuses(self, case: Case, target: Target) -> str | None:

@@ -54,7 +54,7 @@ class SmallRequests:
     def plan(self, scale: Scale) -> Plan:
         if scale is Scale.SMOKE:
             return Plan(0, 1, "scenario", 1)
-        return Plan(2, 2, "scenario", 6) if scale is Scale.SMALL else Plan(2, 3, "scenario", 19)
+        return Plan(1, 2, "scenario", 5.5) if scale is Scale.SMALL else Plan(2, 3, "scenario", 19)
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if target.name == "tansu" and _KINDS[case.name].kind != "produce":

@@ -41,7 +41,7 @@ _MEGABYTES = {
     (Scale.SMALL, LIBRDKAFKA): 200,
     (Scale.FULL, LIBRDKAFKA): 150,
     (Scale.SMOKE, JAVA): 60,
-    (Scale.SMALL, JAVA): 120,
+    (Scale.SMALL, JAVA): 80,
     (Scale.FULL, JAVA): 120,
     (Scale.SMOKE, OWN): 5,
     (Scale.SMALL, OWN): 10,
@@ -52,7 +52,7 @@ _MEGABYTES = {
 _RECORDS_MAX = {LIBRDKAFKA: 1_000_000, JAVA: 1_000_000, OWN: 100_000}
 """Small records cost clients more than brokers."""
 
-_BATCHES_MAX = {Scale.SMOKE: 2_000, Scale.SMALL: 12_500, Scale.FULL: 12_500}
+_BATCHES_MAX = {Scale.SMOKE: 2_000, Scale.SMALL: 8_000, Scale.FULL: 12_500}
 """Small batches cost brokers so much that less says as much."""
 
 
@@ -160,7 +160,7 @@ class Throughput:
         if scale is Scale.SMOKE:
             return Plan(0, 1, "scenario", 2)
         if scale is Scale.SMALL:
-            return Plan(1, 2, "scenario", 6.3)
+            return Plan(1, 2, "scenario", 6)
         return Plan(1, 2, "scenario", 8.5)
 
     def refuses(self, case: Case, target: Target) -> str | None:
