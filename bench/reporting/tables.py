@@ -60,9 +60,11 @@ def scenario_tables(scenario: ScenarioCells) -> list[Table]:
     if len(scenario.cases) <= _ONE_TABLE_CASES_MAX:
         headlines = [name for name in metrics if headline_rank(name) is not None]
         others = [name for name in metrics if headline_rank(name) is None]
-        both = [_one_table(scenario, headlines, is_headline=True)]
-        both.append(_one_table(scenario, others, is_headline=False))
-        return [table for table in both if table.rows]
+        return [
+            _one_table(scenario, names, is_headline=names is headlines)
+            for names in (headlines, others)
+            if names
+        ]
     return [_table_of(scenario, name) for name in metrics]
 
 

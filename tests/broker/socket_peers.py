@@ -6,10 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from tierlog.broker.connection import (
-    Answer,
-    Client,
-)
+from tierlog.broker.connection import Answer, Client
 from tierlog.broker.listeners import Endpoint
 from tierlog.broker.metrics import Metrics
 from tierlog.broker.socket_listener import SocketNetwork, SocketOptions
