@@ -3,7 +3,8 @@
 Both count the same rows of a topic all of which but the open segments is in the tier, on one core
 and on two: the whole of Spark is held to them, and the broker has the others. Rows a second of
 Spark's own CPU compare the two even where broker and Spark share the cores. What the broker uses
-meanwhile is counted too; beside a direct scan that is what it uses when it idles.
+meanwhile is counted too; beside a direct scan that is what it uses when it idles. The query looks
+at keys and values only; Spark tells that to no source, but whoever reads directly can say so.
 
 Only tierlog's tier can be read so; other brokers are left out.
 """
@@ -33,14 +34,25 @@ _TIMEOUT_S = 1800.0
 class _Way:
     source: str
     cores: int
+    columns: str = ""
+    """Those that are asked for; all of them if it is empty."""
 
     @property
     def case(self) -> Case:
+        what = f"{self.source} ({self.columns})" if self.columns else self.source
         cores = "1 core" if self.cores == 1 else f"{self.cores} cores"
-        return Case(f"{self.source}, {cores}", tiered=True)
+        return Case(f"{what}, {cores}", tiered=True)
 
 
-_WAYS = {way.case.name: way for c in (1, 2) for way in (_Way("direct", c), _Way("connector", c))}
+_WAYS = {
+    way.case.name: way
+    for cores in (1, 2)
+    for way in (
+        _Way("direct", cores),
+        _Way("direct", cores, "key,value"),
+        _Way("connector", cores),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +141,8 @@ def _tier(target: RunningTarget) -> dict[str, str]:
 def _options(way: _Way, target: RunningTarget, ends: dict[int, int]) -> dict[str, str]:
     until = json.dumps({_TOPIC: {str(partition): end for partition, end in ends.items()}})
     if way.source == "direct":
-        return {**_tier(target), "endingOffsets": until}
+        columns = {"columns": way.columns} if way.columns else {}
+        return {**_tier(target), **columns, "endingOffsets": until}
     return {
         "kafka.bootstrap.servers": target.bootstrap,
         "subscribe": _TOPIC,

@@ -3,7 +3,7 @@
 Arrow's types are published loosely; they are looked away from here and nowhere else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -34,9 +34,7 @@ SCHEMA: pa.Schema = _arrow.schema(
         ("headers", _HEADERS),
     ]
 )
-"""With includeHeaders; without it the last column is left out."""
-
-SCHEMA_WITHOUT_HEADERS: pa.Schema = SCHEMA.remove(len(SCHEMA.names) - 1)
+"""Of all of `scan_options.COLUMNS`; a scan may want some of them only."""
 
 PADDING = bytes(32)
 """Must follow the bytes that columns are made of: some of what reads them reads a little beyond."""
@@ -47,15 +45,12 @@ _VIEW_BYTES = 16
 _MILLISECONDS_MAX = 2**63 // 1000 - 1
 
 
-def record_batch(columns: Sequence["Column"]) -> pa.RecordBatch:
-    """Columns put together, those of the schema in its order."""
-    schema = SCHEMA if len(columns) == len(SCHEMA.names) else SCHEMA_WITHOUT_HEADERS
-    return cast("pa.RecordBatch", _arrow.RecordBatch.from_arrays(columns, schema=schema))
-
-
-def offsets_of(batch: pa.RecordBatch) -> Ints:
-    """The column of offsets."""
-    return cast("Ints", cast("Any", batch.column("offset")).to_numpy())
+def record_batch(columns: Mapping[str, "Column"]) -> pa.RecordBatch:
+    """Columns put together, each of the type that the schema gives its name."""
+    fields = cast("Any", SCHEMA)
+    schema = _arrow.schema([fields.field(name) for name in columns])
+    made = _arrow.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+    return cast("pa.RecordBatch", made)
 
 
 def binary_column(content: bytes, start: Ints, length: Ints) -> "Column":

@@ -14,6 +14,9 @@ from .sketches import KEY_BYTES
 if TYPE_CHECKING:
     import pyarrow as pa
 
+COUNTED = ("key", "value", "timestamp")
+"""The columns that are looked at."""
+
 _compute = cast("Any", pyarrow.compute)
 
 
@@ -33,7 +36,7 @@ class ColumnCounts(NamedTuple):
 
 
 def column_counts(records: "pa.RecordBatch") -> ColumnCounts:
-    """Count the rows of a batch with the schema of Spark's Kafka source."""
+    """Count the rows of a batch, in which only the columns of COUNTED need be."""
     keys = cast("Any", records.column("key"))
     values = cast("Any", records.column("value"))
     times = cast("Any", records.column("timestamp"))

@@ -9,7 +9,7 @@ Everything in the record is checked as `RecordBatch.records` checks it: lengths 
 their record, deltas outside the batch, and counts that are no counts are an error (INVALID_RECORD).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ from .arrow_columns import (
     timestamps,
     whole_numbers,
 )
+from .scan_options import COLUMNS
 
 if TYPE_CHECKING:
     from .arrow_columns import Column
@@ -45,42 +46,67 @@ _STEPS = 16
 
 
 class RecordColumns:
-    """Decodes batches of one partition."""
+    """Decodes batches of one partition into the columns that are wanted."""
 
-    def __init__(self, topic: str, partition: int, *, include_headers: bool = True) -> None:
+    def __init__(self, topic: str, partition: int, names: Iterable[str] = COLUMNS) -> None:
         self._topic = topic.encode()
         self._partition = partition
-        self._include_headers = include_headers
+        self._names = tuple(names)
 
     def decode(self, batches: Sequence[RecordBatch]) -> pa.RecordBatch:
         """All records of these batches, in order. CRCs are not looked at. Raises KafkaError."""
         return self.decode_payloads(batches, [plain_records(batch) for batch in batches])
 
     def decode_payloads(
-        self, batches: Sequence[RecordBatch], payloads: Sequence[Payload]
+        self,
+        batches: Sequence[RecordBatch],
+        payloads: Sequence[Payload],
+        wanted: tuple[int, int] | None = None,
     ) -> pa.RecordBatch:
-        """The same, of batches whose records are decompressed already (`plain_records`)."""
+        """The same, of batches whose records are decompressed already (`plain_records`).
+
+        Args:
+            batches: in the order of their offsets.
+            payloads: the records of each.
+            wanted: first offset and, exclusive, last offset of the rows; all if it is not given.
+        """
         content = b"".join([*payloads, PADDING])
         starts = _record_starts(batches, payloads, content)
         data = np.frombuffer(content, np.uint8)
         fields = _fields(data, starts)
         count = np.array([batch.record_count for batch in batches], np.int64)
         _check(fields, _each([batch.last_offset_delta for batch in batches], count))
-        rows = len(starts)
-        base_offset = _each([batch.base_offset for batch in batches], count)
-        timestamp_type = _each([batch.timestamp_type for batch in batches], count)
-        columns = [
-            binary_column(content, *fields.key),
-            binary_column(content, *fields.value),
-            repeated_text(self._topic, rows),
-            whole_numbers(np.full(rows, self._partition, np.int32)),
-            whole_numbers(base_offset + fields.offset_delta),
-            timestamps(_times(batches, count, fields.timestamp_delta)),
-            whole_numbers(timestamp_type.astype(np.int32)),
-        ]
-        if self._include_headers:
-            columns.append(_headers(content, data, fields))
-        return record_batch(columns)
+        offsets = _each([batch.base_offset for batch in batches], count) + fields.offset_delta
+        decoded = _Decoded(content, data, batches, count, fields, offsets)
+        made = record_batch({name: self._column(name, decoded) for name in self._names})
+        if wanted is None:
+            return made
+        first, end = np.searchsorted(offsets, wanted)
+        return made.slice(int(first), int(end - first))
+
+    def _column(self, name: str, decoded: "_Decoded") -> "Column":
+        content, data, batches, counts, fields, offsets = decoded
+        rows = len(offsets)
+        match name:
+            case "key":
+                return binary_column(content, *fields.key)
+            case "value":
+                return binary_column(content, *fields.value)
+            case "topic":
+                return repeated_text(self._topic, rows)
+            case "partition":
+                return whole_numbers(np.full(rows, self._partition, np.int32))
+            case "offset":
+                return whole_numbers(offsets)
+            case "timestamp":
+                return timestamps(_times(batches, counts, fields.timestamp_delta))
+            case "timestampType":
+                types = _each([batch.timestamp_type for batch in batches], counts)
+                return whole_numbers(types.astype(np.int32))
+            case "headers":
+                return _headers(content, data, fields)
+            case _:
+                raise ValueError(f"There is no column {name!r}.")
 
 
 class _Spans(NamedTuple):
@@ -100,6 +126,18 @@ class _Fields(NamedTuple):
     header_count: Ints
     headers_at: Ints
     end: Ints
+
+
+class _Decoded(NamedTuple):
+    """Batches, and the fields and offsets of their records, which columns are made of."""
+
+    content: bytes
+    data: Bytes
+    batches: Sequence[RecordBatch]
+    counts: Ints
+    """Of records in each batch."""
+    fields: _Fields
+    offsets: Ints
 
 
 def plain_records(batch: RecordBatch) -> Payload:

@@ -36,9 +36,8 @@ from ..errors import KafkaError
 from ..record.batch import RecordBatch
 from ..topic_partition import TopicPartition
 from .aborted import AbortedRecords, aborted_in
-from .arrow_columns import offsets_of
 from .record_columns import Payload, RecordColumns, plain_records
-from .scan_bounds import OffsetRange, offset_entries, scan_ranges
+from .scan_bounds import OffsetRange, narrowed, offset_entries, scan_ranges
 from .scan_options import ScanError, ScanOptions
 from .segment_stream import SegmentStream, check
 from .tier_lineages import TierLineages, TierView
@@ -117,7 +116,8 @@ def plan_scan(options: ScanOptions) -> list[ScanTask]:
 async def _plan(options: ScanOptions) -> list[ScanTask]:
     async with opened_tier(options.location) as tier:
         view = await TierLineages(tier, str(options.location), options.topics).look()
-        return await plan_ranges(tier, view, options, await scan_ranges(tier, view, options))
+        ranges = narrowed(await scan_ranges(tier, view, options), options.wanted_rows)
+        return await plan_ranges(tier, view, options, ranges)
 
 
 async def plan_ranges(
@@ -162,7 +162,7 @@ class _Planner:
         for stretch in self._lineage.stretches:
             first = max(stretch.first_offset, wanted.first)
             end = min(stretch.end_offset, wanted.end)
-            if first >= end:
+            if first >= end or self._is_too_old(stretch.segment.max_timestamp_ms):
                 continue
             for each in await self._cut(stretch, first, end):
                 if group and sum(r.nbytes for r in (*group, each)) > self._largest:
@@ -172,6 +172,9 @@ class _Planner:
         if group:
             tasks.append(self._task(group, aborted))
         return tasks
+
+    def _is_too_old(self, max_timestamp_ms: int) -> bool:
+        return max_timestamp_ms < self._options.wanted_rows.first_timestamp_ms
 
     @property
     def _largest(self) -> int:
@@ -254,9 +257,7 @@ class _TaskReader:
     def __init__(self, tier: TierFileSystem, options: ScanOptions, task: ScanTask) -> None:
         self._tier = tier
         self._options = options
-        self._columns = RecordColumns(
-            task.topic, task.partition, include_headers=options.include_headers
-        )
+        self._columns = RecordColumns(task.topic, task.partition, options.columns)
         self._aborted = AbortedRecords(task.aborted)
         self._expected = 0
         """The offset that comes next."""
@@ -320,6 +321,8 @@ class _TaskReader:
         for batch in self._in_order(found, wanted):
             if batch.is_control or batch in self._aborted:
                 continue
+            if batch.max_timestamp < self._options.wanted_rows.first_timestamp_ms:
+                continue
             with _told_of(batch, wanted):
                 payloads.append(plain_records(batch))
             group.append(batch)
@@ -363,14 +366,11 @@ class _TaskReader:
         payloads: list[Payload],
         wanted: ScanRange,
     ) -> pa.RecordBatch:
-        with _told_of(group[0], wanted):
-            decoded = self._columns.decode_payloads(group, payloads)
         begins_before = group[0].base_offset < wanted.first_offset
-        if not begins_before and group[-1].last_offset < wanted.end_offset:
-            return decoded
-        offsets = offsets_of(decoded)
-        first, end = np.searchsorted(offsets, [wanted.first_offset, wanted.end_offset])
-        return decoded.slice(int(first), int(end - first))
+        is_cut = begins_before or group[-1].last_offset >= wanted.end_offset
+        bounds = (wanted.first_offset, wanted.end_offset) if is_cut else None
+        with _told_of(group[0], wanted):
+            return self._columns.decode_payloads(group, payloads, bounds)
 
 
 @contextmanager

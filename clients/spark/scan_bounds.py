@@ -18,6 +18,7 @@ from ...tiering.remote_storage import IndexType
 from ...tiering.tools.lineage_choice import Lineage, Stretch
 from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
 from ..topic_partition import TopicPartition
+from .row_filter import RowFilter
 from .scan_options import EARLIEST, LATEST, Bound, ScanError, ScanOptions
 from .segment_stream import stored_batches
 from .tier_lineages import TierView
@@ -64,6 +65,22 @@ async def scan_ranges(
         first = await search.offset(partition, options.starting, options, is_start=True)
         end = await search.offset(partition, options.ending, options, is_start=False)
         found[partition] = OffsetRange(first, max(first, end))
+    return found
+
+
+def narrowed(
+    ranges: Mapping[TopicPartition, OffsetRange], wanted: RowFilter
+) -> dict[TopicPartition, OffsetRange]:
+    """What can hold wanted rows; partitions of which nothing is left are not named."""
+    found: dict[TopicPartition, OffsetRange] = {}
+    for partition, each in ranges.items():
+        if wanted.topics is not None and partition.topic not in wanted.topics:
+            continue
+        if wanted.partitions is not None and partition.partition not in wanted.partitions:
+            continue
+        first, end = max(each.first, wanted.first_offset), min(each.end, wanted.end_offset)
+        if first < end:
+            found[partition] = OffsetRange(first, end)
     return found
 
 

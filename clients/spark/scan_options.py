@@ -11,7 +11,8 @@
     startingOffsetsByTimestampStrategy   error or latest: where no record is as young
     isolation                     read_uncommitted or read_committed
     failOnDataLoss                true or false: whether offsets that are gone end the query
-    includeHeaders                true or false: whether there is a column of headers
+    columns                       the columns to read, with commas between them; else all of them
+    includeHeaders                true or false: whether all of them have headers among them
     maxPartitionBytes             about how many bytes of segments a task reads
     maxOffsetsPerTrigger          of a stream: how many offsets a micro-batch has at most
 
@@ -30,6 +31,7 @@ from typing import cast
 from ...clients.errors import KafkaError
 from ...clients.topic_partition import TopicPartition
 from ...tiering.remote_url import RemoteUrl, remote_url
+from .row_filter import RowFilter
 
 EARLIEST = -2
 LATEST = -1
@@ -39,9 +41,24 @@ PARTITION_BYTES = 64 * 1024 * 1024
 
 STORAGE_PREFIX = "storage."
 
+HEADERS = "headers"
+
+COLUMNS: Mapping[str, str] = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    HEADERS: "array<struct<key:string,value:binary>>",
+}
+"""Names and types, as Spark says them, of the columns of Spark's Kafka source."""
+
 _NAMES = frozenset(
     {
-        *("path", "topic", "partition", "isolation", "failondataloss", "includeheaders"),
+        *("path", "topic", "partition", "isolation", "failondataloss"),
+        *("columns", "includeheaders"),
         *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
         *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
         *("startingoffsetsbytimestampstrategy", "maxpartitionbytes", "maxoffsetspertrigger"),
@@ -78,9 +95,11 @@ class ScanOptions:
     """What becomes of a starting time that is later than every record: latest, or an error."""
     is_read_committed: bool = False
     fail_on_data_loss: bool = True
-    include_headers: bool = True
+    columns: tuple[str, ...] = tuple(COLUMNS)
     max_partition_bytes: int = PARTITION_BYTES
     max_offsets_per_trigger: int | None = None
+    wanted_rows: RowFilter = field(default_factory=RowFilter)
+    """What the query's own conditions leave of it."""
 
     @property
     def location(self) -> RemoteUrl:
@@ -129,7 +148,7 @@ def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanO
         ),
         is_read_committed=_one_of(options, "isolation", "read_uncommitted", "read_committed"),
         fail_on_data_loss=_one_of(options, "failondataloss", "false", "true", default=True),
-        include_headers=_one_of(options, "includeheaders", "false", "true", default=True),
+        columns=wanted_columns(options),
         max_partition_bytes=_number(
             "maxPartitionBytes", options.get("maxpartitionbytes", str(PARTITION_BYTES)), at_least=1
         ),
@@ -141,6 +160,25 @@ def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanO
     )
     _ = found.location
     return found
+
+
+def wanted_columns(stated: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns that the options of a Spark read ask for. Raises ScanError."""
+    options = {name.lower(): value for name, value in stated.items()}
+    has_headers = _one_of(options, "includeheaders", "false", "true", default=True)
+    if "columns" not in options:
+        return tuple(name for name in COLUMNS if has_headers or name != HEADERS)
+    if "includeheaders" in options:
+        raise ScanError("The option columns says whether there are headers: leave out one of them")
+    names = {name.lower(): name for name in COLUMNS}
+    found = tuple(dict.fromkeys(_words(options["columns"].lower())))
+    for word in found or ("",):
+        if word not in names:
+            raise ScanError(
+                f"The option columns={options['columns']!r}: {word!r} is none of "
+                f"{', '.join(COLUMNS)}"
+            )
+    return tuple(names[word] for word in found)
 
 
 def _words(text: str) -> list[str]:

@@ -35,6 +35,7 @@ _USUAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # jobs show their own (watching.py)
     "spark.sql.shuffle.partitions": "8",
+    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

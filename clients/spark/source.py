@@ -9,27 +9,24 @@ all of them need this package, the tier's file system and the credentials, and n
 broker.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
 
+from .pushed_filters import are_pushed_down, row_filter
 from .scan import plan_scan
-from .scan_options import ScanOptions, scan_options
+from .scan_options import COLUMNS, ScanError, ScanOptions, scan_options, wanted_columns
 from .scan_partition import TierlogPartition, one_line, read_partition
 from .stream_reader import TierlogStreamReader
-
-_COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
-    "timestampType int"
-)
-_HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
 class TierlogDataSource(DataSource):
@@ -40,25 +37,38 @@ class TierlogDataSource(DataSource):
         return "tierlog"
 
     def schema(self) -> str:
-        # A stream's own options are checked when it starts.
-        return _COLUMNS + (_HEADERS if has_headers(self.options) else "")
+        # What else is asked for is checked when the reading starts.
+        with one_line():
+            return ", ".join(f"{name} {COLUMNS[name]}" for name in wanted_columns(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with one_line():
-            return TierlogReader(scan_options(dict(self.options)))
+            options = _with_schema(scan_options(self.options), schema)
+            return FilteredReader(options) if are_pushed_down() else TierlogReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         with one_line():
-            return TierlogStreamReader(scan_options(dict(self.options), streaming=True))
+            options = scan_options(self.options, streaming=True)
+            return TierlogStreamReader(_with_schema(options, schema))
 
 
-def has_headers(options: dict[str, str]) -> bool:
-    """Whether the table has the column of headers."""
-    return options.get("includeheaders", "true").strip().lower() == "true"
+def _with_schema(options: ScanOptions, schema: StructType) -> ScanOptions:
+    """The scan with the columns of this schema, which is ours unless the user gave one.
+
+    Raises ScanError where that has a column of another name or type.
+    """
+    for column in schema:
+        stated = column.dataType.simpleString()
+        if COLUMNS.get(column.name) != stated:
+            known = ", ".join(f"{name} {COLUMNS[name]}" for name in COLUMNS)
+            raise ScanError(
+                f"The schema's column {column.name} {stated} is none of those there are: {known}"
+            )
+    return replace(options, columns=tuple(schema.names))
 
 
 class TierlogReader(DataSourceReader):
-    """A batch."""
+    """A batch, of which the query's conditions are not known."""
 
     def __init__(self, options: ScanOptions) -> None:
         self._options = options
@@ -69,3 +79,12 @@ class TierlogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, partition)
+
+
+class FilteredReader(TierlogReader):
+    """A batch, of which no more is read than the query's conditions can be true of."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._options = replace(self._options, wanted_rows=row_filter(filters))
+        # They leave out segments and batches: rows are for Spark to look at.
+        return filters

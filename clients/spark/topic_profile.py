@@ -12,7 +12,7 @@ from ...tiering.manifest import Manifest
 from ...tiering.object_keys import LOG_SUFFIX, object_key
 from ...tiering.tools.tier_survey import TierReader
 from ..record.batch import BATCH_OVERHEAD, RecordBatch
-from .column_counts import column_counts
+from .column_counts import COUNTED, column_counts
 from .record_columns import RecordColumns, plain_records
 from .segment_stream import SegmentStream, check
 from .sketches import KeySketch, RateSeries, SizeCounts
@@ -125,7 +125,7 @@ async def profile_segment(tier: TierReader, manifest: Manifest) -> TopicProfile:
     totals = profile.partitions[partition.partition] = PartitionTotals(
         segments=1, nbytes=sum(part.size for part in manifest.parts.values())
     )
-    columns = RecordColumns(partition.topic, partition.partition, include_headers=False)
+    columns = RecordColumns(partition.topic, partition.partition, COUNTED)
     key = object_key(manifest.metadata, LOG_SUFFIX)
     stream = SegmentStream(key, 0, manifest.parts[LOG_SUFFIX].size)
     while (piece := await stream.read(tier)) is not None:

@@ -18,7 +18,7 @@ from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
 from tierlog.clients.spark import scan as scan_module
 from tierlog.clients.spark.scan import ScanTask, plan_scan, read_task
-from tierlog.clients.spark.scan_options import ScanError, scan_options
+from tierlog.clients.spark.scan_options import COLUMNS, ScanError, scan_options
 from tierlog.clients.spark.segment_stream import SegmentStream
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.tests.house_rules import ROOT
@@ -123,7 +123,19 @@ def test_a_record_has_the_columns_of_sparks_kafka_source(tier: Tier) -> None:
         "timestampType": 0,
         "headers": [{"key": "h", "value": b"1"}, {"key": "h", "value": None}],
     }
-    assert "headers" not in tier.rows(includeHeaders="false")[0]
+    assert list(row) == [name for name in COLUMNS if name != "timestamp"]
+    assert list(tier.rows(includeHeaders="false")[0]) == [*COLUMNS][:-1]
+
+
+def test_only_the_columns_that_are_named_are_there(tier: Tier) -> None:
+    tier.bucket.put_log(1, batch(0, 10))
+    ends = '{"orders": {"0": 7}}'
+    rows = tier.rows(columns="Value, timestampTYPE", startingTimestamp="30", endingOffsets=ends)
+    assert rows == [{"value": b"v%d" % offset, "timestampType": 0} for offset in range(3, 7)]
+    assert "'prize' is none of key, value" in error_of(lambda: tier.plan(columns="key,prize"))
+    assert "'' is none of key, value" in error_of(lambda: tier.plan(columns=" "))
+    both = error_of(lambda: tier.plan(columns="key", includeHeaders="false"))
+    assert "leave out one of them" in both
 
 
 def test_dead_branches_and_copies_that_were_never_finished_do_not_show(tier: Tier) -> None:
