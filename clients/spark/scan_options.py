@@ -36,8 +36,9 @@ from .row_filter import RowFilter
 EARLIEST = -2
 LATEST = -1
 
-PARTITION_BYTES = 64 * 1024 * 1024
-"""What a task costs Spark is not felt from here on."""
+PARTITION_BYTES = 128 * 1024 * 1024
+"""As Spark's own file sources have it. With each task a Python worker of Spark looks through the
+archives on its path once more, in which time it could decode tens of MiB."""
 
 STORAGE_PREFIX = "storage."
 
