@@ -6,8 +6,11 @@ Each job is a module with a parser of its own. Every one of them runs on this ma
 
 import argparse
 import logging
+import re
 from collections.abc import Sequence
+from typing import Any, cast
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ...tiering.remote_storage import RemoteStorageError
@@ -20,6 +23,8 @@ from .topic_writer import TopicWriterError
 
 _JOBS = (audit, export, backfill, profile)
 
+_MASTERS = re.compile(r"local(-cluster)?(\[.+\])?|spark://.+:[0-9]+|yarn|k8s://.+")
+
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
@@ -30,7 +35,10 @@ def parser() -> argparse.ArgumentParser:
     for job in _JOBS:
         each = job.add_parser(commands)
         each.add_argument(
-            "--master", metavar="URL", help="where Spark runs (default: local[*], this machine)"
+            "--master",
+            metavar="URL",
+            type=spark_master,
+            help="where Spark runs (default: local[*], this machine)",
         )
         each.add_argument(
             "--conf",
@@ -40,6 +48,15 @@ def parser() -> argparse.ArgumentParser:
             help="a setting of Spark's; may be given several times",
         )
     return whole
+
+
+def spark_master(text: str) -> str:
+    """A master URL as Spark knows them, for argparse's `type`."""
+    if _MASTERS.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no Spark master: local[*], spark://HOST:PORT, yarn or k8s://URL"
+        )
+    return text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,14 +74,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ScanError, ExportError, TopicWriterError, RemoteStorageError) as error:
         return cannot_run(f"{error}".rstrip(".") + ".")
     except PySparkException as error:
-        return cannot_run(_first_words(error))
+        return cannot_run(_first_words(str(error)))
+    except Py4JJavaError as error:
+        # What Spark's own code has no Python exception for: a session that cannot begin.
+        return cannot_run(_first_words(str(cast("Any", error).java_exception.getMessage())))
+    except Py4JError as error:
+        return cannot_run(f"Spark has ended: {error}")
     except KeyboardInterrupt:
         return CANNOT_RUN
 
 
-def _first_words(error: PySparkException) -> str:
+def _first_words(said: str) -> str:
     """What is said to people: the cause as our own code put it, or the first line of Spark's."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     ours = [line for line in lines if "Error: " in line and line.startswith("tierlog.")]
     return (ours[-1].partition("Error: ")[2] if ours else lines[0]).strip()
 
