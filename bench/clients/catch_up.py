@@ -61,7 +61,10 @@ class _Reader:
                 "bootstrap.servers": old.bootstrap,
                 "group.id": "tierlog-bench",
                 "enable.auto.commit": False,
+                # With the defaults it pauses for a second whenever its queue is full.
+                "queued.min.messages": 10_000_000,
                 "queued.max.messages.kbytes": queue_kbytes,
+                "fetch.queue.backoff.ms": 5,
                 "log_level": 3,
             }
         )
