@@ -5,7 +5,6 @@ Every answer is checked: a partition that refused, or one whose batch does not c
 failed measurement and not a fast one.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
@@ -25,14 +24,22 @@ from ..clients.protocol.messages.produce import (
 from ..clients.protocol.schema import Chunk
 from ..clients.record.batch import Record
 from ..clients.record.builder import build_batch
-from .wire import Prepared, Wire, WireError, create_topic, decoded, prepare, refuse, topic_id
+from .wire import (
+    Prepared,
+    Wire,
+    WireError,
+    create_topic,
+    decoded,
+    prepare,
+    refuse,
+    topic_id,
+    until_served,
+)
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 13
 _PRODUCE_TIMEOUT_MS = 60_000
 _MAX_BYTES = 512 << 20
-_LEADERS_WITHIN_S = 120.0
-_POLL_S = 0.02
 PARTITIONS_A_TOPIC = 500
 """No request to any Kafka may create 10,000 partitions and their topic."""
 
@@ -62,25 +69,21 @@ def create_topics(wire: Wire, partitions: int, configs: Mapping[str, str]) -> li
     for name, size in sizes.items():
         create_topic(wire, name, size, configs)
     topics = [SpreadTopic(name, topic_id(wire, name), size) for name, size in sizes.items()]
-    _wait_until_led(wire, topics)
+    for each in topics:
+        _wait_until_led(wire, each)
     return topics
 
 
-def _wait_until_led(wire: Wire, topics: Sequence[SpreadTopic]) -> None:
-    """Kafka tells who leads a partition a little before that broker knows it of itself."""
-    deadline = time.monotonic() + _LEADERS_WITHIN_S
-    for topic in topics:
-        request = fetch_request([topic], 0)
-        while True:
-            wire.send(request)
-            answer = decoded(wire.receive(), request.header, FetchResponse)
-            codes = [each.error_code for found in answer.responses for each in found.partitions]
-            refused = next((code for code in codes if code), answer.error_code)
-            if not refused:
-                break
-            if time.monotonic() > deadline:
-                refuse(f"Fetch of {topic.name}", refused)
-            time.sleep(_POLL_S)
+def _wait_until_led(wire: Wire, topic: SpreadTopic) -> None:
+    request = fetch_request([topic], 0)
+
+    def ask() -> tuple[int, None]:
+        wire.send(request)
+        answer = decoded(wire.receive(), request.header, FetchResponse)
+        codes = [each.error_code for found in answer.responses for each in found.partitions]
+        return next((code for code in codes if code), answer.error_code), None
+
+    until_served(ask, f"Fetch of {topic.name}")
 
 
 def one_batch(records: int, record_bytes: int, timestamp_ms: int) -> bytes:

@@ -7,7 +7,7 @@ is encoded before the clock is looked at, and its answer is decoded after that, 
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import NamedTuple, Self, TypeVar
 
@@ -38,6 +38,7 @@ from ..clients.protocol.messages.metadata import (
 from ..clients.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 _SIZE = Struct(">i")
 _METADATA_VERSION = 12
@@ -45,7 +46,12 @@ _CREATE_VERSION = 5
 _DELETE_VERSION = 6
 _PATIENCE_S = 120.0
 _POLL_S = 0.01
-_NOT_YET = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+_NOT_YET = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+)
 
 
 class WireError(Exception):
@@ -135,21 +141,32 @@ def all_topics() -> Prepared:
     return prepare(MetadataRequest(topics=None), _METADATA_VERSION)
 
 
-def topic_id(wire: Wire, topic: str) -> Uuid:
-    """The id of a topic, as soon as all its partitions have their leader; a broker may say that a
-    topic is created before it can tell of it. Raises WireError when it never does.
+def until_served(ask: Callable[[], tuple[int, T]], what: str) -> T:
+    """Ask until the answer's error code is not one of a topic that is about to be there: a broker
+    may say that it is created before it can tell of it, and who leads it before that one knows.
+
+    Raises WireError for another error code, or when it takes too long.
     """
-    asked = [MetadataRequestTopic(name=topic)]
-    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
     deadline = time.monotonic() + _PATIENCE_S
     while True:
+        refused, answer = ask()
+        if refused not in _NOT_YET or time.monotonic() > deadline:
+            refuse(what, refused)
+            return answer
+        time.sleep(_POLL_S)
+
+
+def topic_id(wire: Wire, topic: str) -> Uuid:
+    """The id of a topic, as soon as all its partitions have their leader. Raises WireError."""
+    asked = [MetadataRequestTopic(name=topic)]
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+
+    def ask() -> tuple[int, Uuid]:
         (described,) = wire.ask(request, _METADATA_VERSION, MetadataResponse).topics
         codes = [described.error_code, *(each.error_code for each in described.partitions)]
-        refused = next((code for code in codes if code), 0)
-        if refused not in _NOT_YET or time.monotonic() > deadline:
-            refuse(f"Metadata of {topic}", refused)
-            return described.topic_id
-        time.sleep(_POLL_S)
+        return next((code for code in codes if code), 0), described.topic_id
+
+    return until_served(ask, f"Metadata of {topic}")
 
 
 def create_topic(wire: Wire, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
