@@ -88,7 +88,9 @@ def _first_words(said: str) -> str:
     """What is said to people: the cause as our own code put it, or the first line of Spark's."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     ours = [line for line in lines if "Error: " in line and line.startswith("tierlog.")]
-    return (ours[-1].partition("Error: ")[2] if ours else lines[0]).strip()
+    if ours:
+        return ours[-1].partition("Error: ")[2].strip()
+    return lines[0] if lines else "Spark has ended and does not say why."
 
 
 if __name__ == "__main__":

@@ -16,17 +16,9 @@ from pyspark.sql import SparkSession
 from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.clients.spark.session import spark_session
 from tierlog.clients.spark.source import TierlogDataSource
+from tierlog.tests.clients.spark.small_spark import SMALL_SPARK
 from tierlog.tests.clients.spark.tiers import TierPlace, broker_on
 from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
-
-SETTINGS = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-    "spark.driver.memory": "1g",
-    # Little data and many plans: what it costs to compile them is not earned back.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-}
 
 HERE = Path(__file__).parent
 FORGOTTEN_SOCKETS = "unclosed <socket\\.socket .*laddr=\\('127\\.0\\.0\\.1'"
@@ -63,7 +55,7 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
         master="local[2]",
         jars=("kafka", "iceberg", "delta"),
         warehouse=str(warehouse),
-        settings=SETTINGS,
+        settings={**SMALL_SPARK, "spark.default.parallelism": "2"},
     )
     session.dataSource.register(TierlogDataSource)
     yield session

@@ -5,6 +5,7 @@ Delta's log, Iceberg's metadata; for Parquet the manifests, which are ours.
 """
 
 import json
+import os
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -44,8 +45,14 @@ def on_disk(kind: str, folder: Path) -> OnDisk:
     return {"iceberg": _iceberg, "delta": _delta, "parquet": _parquet}[kind](folder)
 
 
-def _row_files(folder: Path) -> set[str]:
-    return {str(each.relative_to(folder)) for each in folder.rglob("*.parquet")}
+def row_files(folder: Path) -> set[str]:
+    """Every file of rows below it, whether a commit names it or not; a job may be at work there."""
+    return {
+        str((Path(where) / name).relative_to(folder))
+        for where, _, names in os.walk(folder)
+        for name in names
+        if name.endswith(".parquet")
+    }
 
 
 def _delta(folder: Path) -> OnDisk:
@@ -56,7 +63,7 @@ def _delta(folder: Path) -> OnDisk:
             added = cast("dict[str, Content]", json.loads(line)).get("add")
             if added is not None:
                 known.add(str(added["path"]))
-    rows = {path for path in _row_files(folder) if not path.startswith("_delta_log/")}
+    rows = {path for path in row_files(folder) if not path.startswith("_delta_log/")}
     return OnDisk(len(commits), frozenset(), frozenset(rows - known))
 
 
@@ -85,7 +92,7 @@ def _iceberg(folder: Path) -> OnDisk:
     # A snapshot counts the files that it adds; one that was picked adds those of its source again.
     own = [each for each in summaries.values() if "source-snapshot-id" not in each]
     known = sum(int(each.get("added-data-files", 0)) for each in own)
-    loose = len(_row_files(folder / "data")) - known
+    loose = len(row_files(folder / "data")) - known
     names = frozenset(str(each) for each in range(loose))
     return OnDisk(len(published & snapshots.keys()), frozenset(staged), names)
 
@@ -98,7 +105,7 @@ def _parquet(folder: Path) -> OnDisk:
         newest = cast("Content", json.loads(manifests[-1].read_text()))
         staged = str(newest["staged"])
         waiting = {f"{staged}/{path}" for path in cast("list[str]", newest["added"])}
-        if waiting & _row_files(folder):
+        if waiting & row_files(folder):
             halves.add(staged)
-    rows = {path for path in _row_files(folder) if path.startswith("_tierlog/staging/")}
+    rows = {path for path in row_files(folder) if path.startswith("_tierlog/staging/")}
     return OnDisk(len(manifests), frozenset(halves), frozenset(rows - waiting))

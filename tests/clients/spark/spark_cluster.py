@@ -9,12 +9,12 @@ from typing import Self
 
 import pyspark
 
+from tierlog.tests.clients.spark.small_spark import SMALL_JVM
 from tierlog.tests.waiting import wait_until
 
 HOME = Path(pyspark.__file__).parent
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 30
-SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ENVIRONMENT = {
     "SPARK_HOME": str(HOME),
     # Or master, worker and whoever asks them would meet at the machine's outer address.

@@ -14,16 +14,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tierlog.clients.spark.session import spark_session
 from tierlog.clients.spark.statements import execute
 from tierlog.clients.spark.topic_writer import TopicWriter
+from tierlog.tests.clients.spark.small_spark import SMALL_SPARK
 
 SOURCE, TARGET = "incoming", "outgoing"
 TABLE, FINISH = "table", "finish"
-
-SETTINGS = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-}
 
 COLUMNS = """
     key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>,
@@ -79,7 +73,9 @@ def table_into_topic(spark: SparkSession, bootstrap: str, directory: Path) -> St
 
 def main(bootstrap: str, directory: Path) -> None:
     """Run both until told to finish; raises what ends one of them."""
-    spark = spark_session("pipeline", master="local[2]", jars=("kafka", "delta"), settings=SETTINGS)
+    spark = spark_session(
+        "pipeline", master="local[2]", jars=("kafka", "delta"), settings=SMALL_SPARK
+    )
     queries = (
         topic_into_table(spark, bootstrap, directory),
         table_into_topic(spark, bootstrap, directory),

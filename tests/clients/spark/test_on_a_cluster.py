@@ -10,7 +10,8 @@ import pyarrow.dataset
 import pytest
 
 from tierlog.tests.clients.spark.exports import TieredTopic, tiered_topic_of_two
-from tierlog.tests.clients.spark.spark_cluster import ENVIRONMENT, SMALL_JVM, SparkCluster
+from tierlog.tests.clients.spark.small_spark import SMALL_JVM
+from tierlog.tests.clients.spark.spark_cluster import ENVIRONMENT, SparkCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
 
