@@ -35,6 +35,7 @@ _CLIENTS = {
     "franz-go": "Go",
     "kafka-clients": "Java",
     CONNECT: "Java",
+    "Kafka Streams": "Java",
 }
 _TOOLCHAINS = {
     "confluent-kafka": (),
