@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..clients.client_process import run_client
 from ..clients.load import Load
+from ..page_cache import write_back
 from ..target import MeasurementError, RunningTarget, Target
 from ..targets.node_target import size_of
 
@@ -58,6 +59,7 @@ def ensure_old(target: RunningTarget, old: OldTopic) -> None:
         settings["local.retention.bytes"] = "1"
     create_topic(target.bootstrap, old.name, settings)
     fill(target, old.name, old.records)
+    write_back()
     if old.tiered:
         wait_until_local_is_small(target, old.name, old.segment_bytes)
 
