@@ -12,8 +12,8 @@ from pathlib import Path
 def write_back() -> None:
     """Let all that was written be on the disk.
 
-    A broker flushes what it has closed in a thread of its own, and would still be at it when its CPU
-    is counted for something else.
+    A broker flushes what it has closed in a thread of its own, and would be at it still when its
+    CPU is counted for something else.
     """
     os.sync()
 
