@@ -22,7 +22,10 @@ class RowFilter:
     end_offset: int = _MOST
     """Exclusive."""
     first_timestamp_ms: int = _LEAST
-    """A batch whose largest timestamp is below it holds no wanted row."""
+
+    def is_too_old(self, max_timestamp_ms: int) -> bool:
+        """Whether a segment or a batch whose youngest record is this old holds no wanted row."""
+        return max_timestamp_ms < self.first_timestamp_ms
 
     def __and__(self, other: "RowFilter") -> "RowFilter":
         """The bounds of both."""

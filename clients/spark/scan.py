@@ -159,10 +159,11 @@ class _Planner:
             aborted = await aborted_in(self._tier, self._view, self._lineage, *wanted)
         tasks: list[ScanTask] = []
         group: list[ScanRange] = []
+        wanted_rows = self._options.wanted_rows
         for stretch in self._lineage.stretches:
             first = max(stretch.first_offset, wanted.first)
             end = min(stretch.end_offset, wanted.end)
-            if first >= end or self._is_too_old(stretch.segment.max_timestamp_ms):
+            if first >= end or wanted_rows.is_too_old(stretch.segment.max_timestamp_ms):
                 continue
             for each in await self._cut(stretch, first, end):
                 if group and sum(r.nbytes for r in (*group, each)) > self._largest:
@@ -172,9 +173,6 @@ class _Planner:
         if group:
             tasks.append(self._task(group, aborted))
         return tasks
-
-    def _is_too_old(self, max_timestamp_ms: int) -> bool:
-        return max_timestamp_ms < self._options.wanted_rows.first_timestamp_ms
 
     @property
     def _largest(self) -> int:
@@ -321,7 +319,7 @@ class _TaskReader:
         for batch in self._in_order(found, wanted):
             if batch.is_control or batch in self._aborted:
                 continue
-            if batch.max_timestamp < self._options.wanted_rows.first_timestamp_ms:
+            if self._options.wanted_rows.is_too_old(batch.max_timestamp):
                 continue
             with _told_of(batch, wanted):
                 payloads.append(plain_records(batch))

@@ -24,6 +24,7 @@ ENVIRONMENT = {
 }
 
 _ADDRESS = re.compile(r"Starting Spark master at (spark://\S+)\n")
+_REGISTERED = re.compile("Successfully registered with master")
 
 
 class SparkCluster:
@@ -42,16 +43,16 @@ class SparkCluster:
     def __enter__(self) -> Self:
         with ExitStack() as started:
             said = self._start(started, "master.Master")
-            self._wait(said, "Starting Spark master at")
+            self._wait(said, _ADDRESS)
             self.master = _ADDRESS.findall(said.read_text())[0]
             size = ("--cores", "2", "--memory", "1g", "--work-dir", str(self.work))
             said = self._start(started, "worker.Worker", *size, self.master)
-            self._wait(said, "Successfully registered with master")
+            self._wait(said, _REGISTERED)
             self._processes = started.pop_all()
         return self
 
-    def _wait(self, said: Path, text: str) -> None:
-        wait_until(lambda: text in said.read_text(), START_TIMEOUT_S, said.read_text)
+    def _wait(self, said: Path, line: re.Pattern[str]) -> None:
+        wait_until(lambda: bool(line.search(said.read_text())), START_TIMEOUT_S, said.read_text)
 
     def __exit__(self, *_: object) -> None:
         self._processes.close()

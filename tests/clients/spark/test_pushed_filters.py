@@ -52,10 +52,7 @@ def tier(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if number in (0, 3):
             batch[-1] ^= 1
         bucket.put_log(number + 1, bytes(batch))
-    for key, content in bucket.objects.items():
-        path = place / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    bucket.write_to(place)
     return place
 
 

@@ -43,10 +43,7 @@ class Tier:
 
     def write(self) -> None:
         """Let the folder hold what the bucket does."""
-        for key, content in self.bucket.objects.items():
-            path = self.directory / key
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        self.bucket.write_to(self.directory)
 
     def plan(self, **options: str) -> list[ScanTask]:
         self.write()

@@ -217,10 +217,7 @@ def made_tier(tmp_path: Path) -> TierPlace:
         for key, content in broken.objects.items()
     }
     for name, each in (("sound", bucket), ("odd", odd), ("broken", broken)):
-        for key, content in each.objects.items():
-            path = place / name / key
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        each.write_to(place / name)
     assert metadata.start_offset == 0
     return TierPlace(place.as_uri())
 

@@ -1,6 +1,7 @@
 """A bucket in memory with real segments in it, to survey, damage, scrub and rebuild from."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from struct import Struct
 
 from tierlog.clients.kafka_uuid import Uuid
@@ -58,6 +59,13 @@ class Bucket:
         self._answer()
         self.objects.pop(key, None)
         self.removed.append(key)
+
+    def write_to(self, directory: Path) -> None:
+        """Let a folder hold the objects, as a tier of files does."""
+        for key, content in self.objects.items():
+            path = directory / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
     def damage(self, metadata: RemoteLogSegmentMetadata, suffix: str, position: int) -> None:
         """Turn one bit over."""
