@@ -37,8 +37,7 @@ EARLIEST = -2
 LATEST = -1
 
 PARTITION_BYTES = 128 * 1024 * 1024
-"""As Spark's own file sources have it. With each task a Python worker of Spark looks through the
-archives on its path once more, in which time it could decode tens of MiB."""
+"""As Spark's own file sources have it."""
 
 STORAGE_PREFIX = "storage."
 

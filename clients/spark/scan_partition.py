@@ -9,6 +9,7 @@ from pyspark.sql.datasource import InputPartition
 
 from .scan import ScanTask, read_task
 from .scan_options import ScanError, ScanOptions
+from .worker_upkeep import forget_spark_archives, spare_modules
 
 
 class TierlogPartition(InputPartition):
@@ -26,6 +27,9 @@ def read_partition(
     if isinstance(partition, TierlogPartition):
         with one_line():
             yield from read_task(options, partition.task)
+    # All that reading imports is there.
+    spare_modules()
+    forget_spark_archives()
 
 
 @contextmanager
