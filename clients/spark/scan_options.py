@@ -55,6 +55,9 @@ COLUMNS: Mapping[str, str] = {
 }
 """Names and types, as Spark says them, of the columns of Spark's Kafka source."""
 
+NULLABLE = frozenset({"key", "value", HEADERS})
+"""The columns that are null where a record has no such thing. No record is without the others."""
+
 _NAMES = frozenset(
     {
         *("path", "topic", "partition", "isolation", "failondataloss"),

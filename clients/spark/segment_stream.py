@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from ...tiering.tools.tier_survey import TierReader
 from ..errors import KafkaError
-from ..record.batch import RecordBatch, batches
+from ..record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch, batches
 from .scan_options import ScanError
 
 PIECE_BYTES = 8 * 1024 * 1024
@@ -37,13 +37,29 @@ class SegmentStream:
 
         Raises ScanError for what cannot be a batch.
         """
-        content = self._rest + piece if self._rest else piece
         try:
-            found = list(batches(content))
+            found, taken = self._spanning(piece) if self._rest else ([], 0)
+            inner = list(batches(memoryview(piece)[taken:]))
         except KafkaError as error:
             raise ScanError(f"{self.key} cannot be read: {error.message}") from None
-        self._rest = content[sum(batch.size_in_bytes for batch in found) :]
-        return found
+        if found or not self._rest:
+            self._rest = piece[taken + sum(batch.size_in_bytes for batch in inner) :]
+        else:
+            self._rest += piece
+        return found + inner
+
+    def _spanning(self, piece: bytes) -> tuple[list[RecordBatch], int]:
+        """The batch that began in the piece before, and where in this one it ends.
+
+        Nothing but this batch is copied. Raises KafkaError for what cannot be one.
+        """
+        overhead = self._rest[:LOG_OVERHEAD]
+        overhead += piece[: LOG_OVERHEAD - len(overhead)]
+        size = LOG_OVERHEAD + int.from_bytes(overhead[-4:], signed=True)
+        missing = size - len(self._rest)
+        # A size that cannot be one is refused with the header.
+        found = next(batches(self._rest + piece[: max(missing, BATCH_OVERHEAD)]), None)
+        return ([found], missing) if found is not None else ([], len(piece))
 
     def abandon(self) -> None:
         """Read no further: what is left is gone."""

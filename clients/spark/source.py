@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from .pushed_filters import are_pushed_down, row_filter
 from .scan import plan_scan
-from .scan_options import COLUMNS, ScanError, ScanOptions, scan_options, wanted_columns
+from .scan_options import COLUMNS, NULLABLE, ScanError, ScanOptions, scan_options, wanted_columns
 from .scan_partition import TierlogPartition, one_line, read_partition
 from .stream_reader import TierlogStreamReader
 
@@ -39,7 +39,7 @@ class TierlogDataSource(DataSource):
     def schema(self) -> str:
         # What else is asked for is checked when the reading starts.
         with one_line():
-            return ", ".join(f"{name} {COLUMNS[name]}" for name in wanted_columns(self.options))
+            return ", ".join(_column(name) for name in wanted_columns(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with one_line():
@@ -50,6 +50,11 @@ class TierlogDataSource(DataSource):
         with one_line():
             options = scan_options(self.options, streaming=True)
             return TierlogStreamReader(_with_schema(options, schema))
+
+
+def _column(name: str) -> str:
+    """As DDL. Of what is said to be never null Spark asks in no row whether it is."""
+    return f"{name} {COLUMNS[name]}" + ("" if name in NULLABLE else " NOT NULL")
 
 
 def _with_schema(options: ScanOptions, schema: StructType) -> ScanOptions:

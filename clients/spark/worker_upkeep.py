@@ -9,18 +9,19 @@ in which it decodes half a million records.
 
 import gc
 import sys
+from functools import cache
 from pathlib import Path
 from zipimport import zipimporter
 
 
+@cache
 def spare_modules() -> None:
     """Keep the objects that there are, once in the life of a worker, out of garbage collection.
 
     All but a few of them are what its modules hold, which is there until its end.
     """
-    if not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()
+    gc.collect()
+    gc.freeze()
 
 
 def forget_spark_archives() -> None:
