@@ -8,9 +8,9 @@ in which it decodes half a million records.
 """
 
 import gc
+import os
 import sys
 from functools import cache
-from pathlib import Path
 from zipimport import zipimporter
 
 
@@ -30,11 +30,8 @@ def forget_spark_archives() -> None:
     Python still knows what they hold, and makes a new importer of that when it needs one. What
     users bring in archives of their own is looked through as ever.
     """
-    loader = sys.modules["pyspark"].__loader__
-    if not isinstance(loader, zipimporter):
-        return
-    # <home>/python/lib/pyspark.zip, beside which are <home>/jars.
-    home = Path(loader.archive).parents[2]
+    # Spark has put them on the path by the same variable.
+    home = os.environ.get("SPARK_HOME")
     for path, importer in list(sys.path_importer_cache.items()):
-        if isinstance(importer, zipimporter) and home in Path(importer.archive).parents:
+        if home and isinstance(importer, zipimporter) and importer.archive.startswith(home):
             del sys.path_importer_cache[path]
