@@ -207,7 +207,7 @@ class Broker:
             self._move_tools(controller),
         )
         self._started.push_async_callback(replica_manager.stop)
-        log_manager.on_log_dir_failure(replica_manager.on_log_dir_failure)
+        log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
         dynamic_config = DynamicConfig(config.values, config.node_id, topic_defaults)
         controller.subscribe(dynamic_config.publish)
 
@@ -332,7 +332,7 @@ class Broker:
     def _log_dir_failed(self, log_manager: LogManager, log_dir: LogDir) -> None:
         reason = "" if log_dir.failure is None else f": {log_dir.failure.strerror}"
         _LOG.error("The log directory %s is offline from now on%s", log_dir.path, reason)
-        if not log_manager.online_directories:
+        if not log_manager.directories.online:
             self.on_fatal("Every log directory is offline.")
         elif log_dir is log_manager.log_dirs[0]:
             self.on_fatal(f"The directory of the metadata log is offline: {log_dir.path}.")
@@ -348,8 +348,8 @@ class Broker:
             config.values.integer("producer.id.expiration.ms"),
         )
         try:
-            cluster_id = log_manager.stored_cluster_id()
-            meta = log_manager.open_directories(
+            cluster_id = log_manager.directories.stored_cluster_id()
+            meta = log_manager.directories.open(
                 cluster_id or uuid_to_string(environment.random_uuid()),
                 config.node_id,
                 environment.random_uuid,
@@ -379,7 +379,7 @@ class Broker:
         controller.start(
             self._registration(meta), partial(_refuse_lost_topics, log_manager, metadata_log)
         )
-        log_manager.on_log_dir_failure(partial(self._log_dir_failed, log_manager))
+        log_manager.directories.on_failure(partial(self._log_dir_failed, log_manager))
         log_manager.start(now_ms, self._topic_configs(controller, log_config))
         _tell_losses(log_manager)
         self._started.push_async_callback(self._close_logs, log_manager, controller)
@@ -432,7 +432,7 @@ def _refuse_lost_topics(
     log_manager: LogManager, metadata_log: MetadataLog, image: ClusterImage
 ) -> None:
     """Without its topic a log looks like one to be given up: better not to start at all."""
-    for directory, topic_id in log_manager.logs_of_others(image.topics_by_name):
+    for directory, topic_id in log_manager.directories.logs_of_others(image.topics_by_name):
         if metadata_log.has_lost(topic_id):
             raise StartError(
                 f"{directory} holds the log of a topic that the metadata log in "

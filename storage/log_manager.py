@@ -1,10 +1,10 @@
 """All logs of this broker, over all its log directories: loading, making, deleting, housekeeping.
 
-A directory's life: it is locked and checked against `meta.properties`, its clean-shutdown marker is
-read and removed, its checkpoints say where each log starts and how far it is durable, and each
-sub-directory named `topic-partition` becomes a log. While the broker runs, the layer above calls
-the housekeeping here on its timers. At the end every log is closed, the checkpoints are written,
-and the marker comes last: only a directory in which nothing went wrong gets it.
+A directory's life: it is opened (`log_dirs.py`), its clean-shutdown marker is read and removed, its
+checkpoints say where each log starts and how far it is durable, and each sub-directory named
+`topic-partition` becomes a log. While the broker runs, the layer above calls the housekeeping here
+on its timers. At the end every log is closed, the checkpoints are written, and the marker comes
+last: only a directory in which nothing went wrong gets it.
 
 A partition has one log, and while it is moved to another directory a future one there, which
 takes the log's place once it has caught up (KIP-113, `future_logs.py`).
@@ -14,7 +14,7 @@ go on (KIP-112). The cluster metadata log lives in a directory too, but has its 
 (Kafka's `LogManager`).
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..clients.errors import ErrorCode, KafkaError
@@ -26,7 +26,8 @@ from .due_deletions import Deletion, due_deletions
 from .files import Files
 from .future_logs import FutureLogs, adopt_state, take_name
 from .local_log import FlushTask
-from .log_dir import UNKNOWN_BROKER_EPOCH, FailureListener, LogDir, LogDirError, MetaProperties
+from .log_dir import UNKNOWN_BROKER_EPOCH, LogDir, LogDirError
+from .log_dirs import CLUSTER_METADATA_TOPIC, LogDirs
 from .log_file import (
     DELETE_DIRECTORY_SUFFIX,
     future_directory_name,
@@ -42,11 +43,9 @@ from .unified_log import UnifiedLog
 
 MoveListener = Callable[[UnifiedLog, UnifiedLog], None]
 
-_NOT_OURS = "__cluster_metadata"
-
 
 class LogManager:
-    """See the top of this file. Call `open_directories`, then `start`, at the end `shutdown`."""
+    """See the top of this file. Open its `directories`, then `start`, at the end `shutdown`."""
 
     def __init__(
         self,
@@ -58,7 +57,8 @@ class LogManager:
         assert log_dirs
         self.files = files
         self.default_config = default_config
-        self.log_dirs = [LogDir(files, path) for path in log_dirs]
+        self.directories = LogDirs(files, log_dirs)
+        self.log_dirs = self.directories.all
         self.producer_expiration_ms = producer_expiration_ms
         """`producer.id.expiration.ms`; may be changed at any time."""
         self._logs: dict[TopicPartition, UnifiedLog] = {}
@@ -72,80 +72,6 @@ class LogManager:
 
     # -- Starting -----------------------------------------------------------------------------
 
-    def open_directories(
-        self,
-        cluster_id: str,
-        node_id: int,
-        new_directory_id: Callable[[], Uuid],
-        *,
-        is_rebuild: bool = False,
-    ) -> list[MetaProperties]:
-        """Lock every directory and see that it belongs to this cluster and node.
-
-        A new directory is given an id. One whose disk fails is offline afterwards, and left out of
-        the answer; the first is that of the metadata log, without which nothing goes: OSError.
-        Raises LogDirError if a directory is in use, or of another cluster or node.
-        """
-        found: list[MetaProperties] = []
-        for log_dir in self.log_dirs:
-            try:
-                log_dir.acquire(is_rebuild=is_rebuild)
-                meta = log_dir.read_meta_properties()
-                if meta is None:
-                    meta = MetaProperties(cluster_id, node_id, new_directory_id())
-                    log_dir.write_meta_properties(meta)
-            except OSError as error:
-                if log_dir is self.log_dirs[0]:
-                    raise
-                log_dir.fail(error)
-                continue
-            if meta.cluster_id != cluster_id or meta.node_id != node_id:
-                raise LogDirError(
-                    f"{log_dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
-                    f"not to node {node_id} of cluster {cluster_id}."
-                )
-            log_dir.directory_id = meta.directory_id
-            found.append(meta)
-        return found
-
-    def stored_cluster_id(self) -> str | None:
-        """The cluster that the directories were first used for; None if all are new."""
-        for log_dir in self.log_dirs:
-            try:
-                meta = log_dir.read_meta_properties()
-            except OSError:
-                # `open_directories` meets the same disk, and decides.
-                continue
-            if meta is not None:
-                return meta.cluster_id
-        return None
-
-    def logs_of_others(self, topics: Container[str]) -> Iterator[tuple[str, Uuid]]:
-        """Directories of logs that none of these topics has, and whose they say they are.
-
-        To be asked before `start`. A log that does not say whose it is is left out.
-        """
-        for log_dir in self.log_dirs:
-            try:
-                yield from self._logs_of_others(log_dir, topics)
-            except OSError:
-                # `start` meets the same disk, and tells whoever listens by then.
-                continue
-
-    def _logs_of_others(
-        self, log_dir: LogDir, topics: Container[str]
-    ) -> Iterator[tuple[str, Uuid]]:
-        for name in self.files.listdir(log_dir.path):
-            topic_partition = parse_partition_directory(name)
-            if topic_partition is None or topic_partition.topic in topics:
-                continue
-            directory = f"{log_dir.path}/{name}"
-            if topic_partition.topic != _NOT_OURS and self.files.is_directory(directory):
-                # One that cannot be read is for `start` to judge.
-                topic_id = read_topic_id(self.files, directory, may_be_damaged=True)
-                if topic_id != ZERO_UUID:
-                    yield directory, topic_id
-
     def start(self, now_ms: int, topic_configs: Mapping[str, LogConfig] | None = None) -> None:
         """Load every log that the directories hold.
 
@@ -153,7 +79,7 @@ class LogManager:
         directories hold the same partition. A directory that fails is offline afterwards.
         """
         configs = topic_configs or {}
-        for log_dir in self.online_directories:
+        for log_dir in self.directories.online:
             try:
                 self._load_directory(log_dir, configs, now_ms)
             except OSError as error:
@@ -177,7 +103,7 @@ class LogManager:
                 continue
             moved = parse_future_directory(name)
             topic_partition = moved or parse_partition_directory(name)
-            if topic_partition is None or topic_partition.topic == _NOT_OURS:
+            if topic_partition is None or topic_partition.topic == CLUSTER_METADATA_TOPIC:
                 continue
             if not self.files.is_directory(directory):
                 continue
@@ -376,16 +302,7 @@ class LogManager:
         """Have `listener` told which log has taken over from which."""
         self._move_listeners.append(listener)
 
-    # -- Failure ------------------------------------------------------------------------------
-
-    def on_log_dir_failure(self, listener: FailureListener) -> None:
-        """Have `listener` called when a directory goes offline, now for those that are."""
-        for log_dir in self.log_dirs:
-            log_dir.on_failure(listener)
-
-    @property
-    def online_directories(self) -> list[LogDir]:
-        return [log_dir for log_dir in self.log_dirs if log_dir.is_online]
+    # -- Housekeeping -------------------------------------------------------------------------
 
     def _both(self) -> list[UnifiedLog]:
         """All logs, the future ones too."""
@@ -393,8 +310,6 @@ class LogManager:
 
     def _online_logs(self) -> list[UnifiedLog]:
         return [log for log in self._both() if log.log_dir.is_online]
-
-    # -- Housekeeping -------------------------------------------------------------------------
 
     def cleanup_logs(self, now_ms: int) -> int:
         """Obey every log's retention; answers how many segments went (log.retention.check)."""
@@ -434,17 +349,17 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write how far each log is durable: the next start reads only what lies above."""
-        for log_dir in self.online_directories:
+        for log_dir in self.directories.online:
             self._checkpoints[log_dir].write_recovery_points(self._logs_in(log_dir))
 
     def checkpoint_log_start_offsets(self) -> None:
         """Write where logs start that do not start with their first segment."""
-        for log_dir in self.online_directories:
+        for log_dir in self.directories.online:
             self._checkpoints[log_dir].write_log_starts(self._logs_in(log_dir))
 
     def checkpoint_high_watermarks(self) -> None:
         """Write each log's high watermark (replica.high.watermark.checkpoint.interval.ms)."""
-        for log_dir in self.online_directories:
+        for log_dir in self.directories.online:
             self._checkpoints[log_dir].write_high_watermarks(self._logs_in(log_dir))
 
     def _checkpoint_logs(self, log_dir: LogDir) -> None:

@@ -37,7 +37,7 @@ async def one_replica(directory: str, partitions: int = 1) -> AsyncGenerator[One
     environment = SystemEnvironment()
     with ThreadPoolExecutor(1, "fsync") as executor:
         logs = LogManager(OsFiles(), [directory], LogConfig())
-        (meta,) = logs.open_directories(TOPIC, 1, environment.random_uuid)
+        (meta,) = logs.directories.open(TOPIC, 1, environment.random_uuid)
         now_ms = environment.wall_clock_ms()
         metadata_log = open_metadata_log(logs.log_dirs[0], 1, now_ms)
         controller = Controller(ControllerConfig(1), TOPIC, environment, metadata_log, executor)

@@ -85,7 +85,7 @@ class RebuiltDirectory:
             self._files.atomic_replace(f"{path}/{REBUILD_MARKER}", b"tierlog tier rebuild\n")
         now_ms = self._environment.wall_clock_ms()
         manager = LogManager(self._files, self._config.log_dirs, self._default)
-        manager.open_directories(
+        manager.directories.open(
             uuid_to_string(self._environment.random_uuid()),
             self._config.node_id,
             self._environment.random_uuid,

@@ -89,9 +89,9 @@ def fill(producer: Producer, name: str) -> None:
 def clean_by_us(path: Path) -> int:
     """Clean the topic in a broker's directory once; where it was cleaned to."""
     manager = LogManager(OsFiles(), [str(path)], LogConfig())
-    cluster_id = manager.stored_cluster_id()
+    cluster_id = manager.directories.stored_cluster_id()
     assert cluster_id is not None
-    manager.open_directories(cluster_id, 1, no_new_directory)
+    manager.directories.open(cluster_id, 1, no_new_directory)
     now_ms = SystemEnvironment().wall_clock_ms()
     manager.start(now_ms, {TOPIC: LogConfig.from_properties(CONFIG, LogConfig())})
     log = manager.get_log(PARTITION)

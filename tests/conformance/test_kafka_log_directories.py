@@ -123,9 +123,9 @@ def kafka_logs(
 
 def open_logs(path: Path) -> LogManager:
     manager = LogManager(OsFiles(), [str(path)], LogConfig())
-    cluster_id = manager.stored_cluster_id()
+    cluster_id = manager.directories.stored_cluster_id()
     assert cluster_id is not None
-    manager.open_directories(cluster_id, 1, no_new_directory)
+    manager.directories.open(cluster_id, 1, no_new_directory)
     config = LogConfig.from_properties(CONFIG, LogConfig())
     configs = {THEIRS.topic: config, OURS.topic: config}
     manager.start(SystemEnvironment().wall_clock_ms(), configs)

@@ -74,9 +74,9 @@ def test_kafka_s_dump_tool_reads_our_files_without_complaint(tmp_path: Path, end
 
 def open_as_kafka_left_it(directory: Path) -> LogManager:
     manager = LogManager(OsFiles(), [str(directory)], SMALL_SEGMENTS)
-    cluster_id = manager.stored_cluster_id()
+    cluster_id = manager.directories.stored_cluster_id()
     assert cluster_id is not None
-    manager.open_directories(cluster_id, 1, lambda: ZERO_UUID)
+    manager.directories.open(cluster_id, 1, lambda: ZERO_UUID)
     manager.start(NOW_MS)
     return manager
 

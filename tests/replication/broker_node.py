@@ -50,7 +50,7 @@ class BrokerNode:
         config = ControllerConfig(NODE_ID, remote_storage_system_enabled=remote_tier is not None)
         self.controller: Controller = open_controller(loop, files, config)
         ids = iter([DIRECTORY_ID, *(Uuid(bytes([each]) * 16) for each in range(99))])
-        meta = self.log_manager.open_directories(CLUSTER_ID, NODE_ID, lambda: next(ids))
+        meta = self.log_manager.directories.open(CLUSTER_ID, NODE_ID, lambda: next(ids))
         self.controller.start(registration(directories=[each.directory_id for each in meta]))
         image = self.controller.image
         configs = {
@@ -66,7 +66,7 @@ class BrokerNode:
             remote_tier,
             MoveTools(ReplicaDirectories(NODE_ID, self.controller.decide), LoopExecutor()),
         )
-        self.log_manager.on_log_dir_failure(self.replicas.on_log_dir_failure)
+        self.log_manager.directories.on_failure(self.replicas.on_log_dir_failure)
         self.controller.subscribe(self.replicas.publish)
 
     async def stop(self) -> None:

@@ -390,7 +390,7 @@ def test_a_directory_that_is_not_configured_is_not_found(move: Move) -> None:
 def test_a_log_is_made_where_metadata_or_an_admin_wants_it(tmp_path: Path) -> None:
     ids = iter([Uuid(b"a" * 16), Uuid(b"b" * 16)])
     logs = LogManager(OsFiles(), [str(tmp_path / "a"), str(tmp_path / "b")], SMALL)
-    logs.open_directories("cluster", 1, lambda: next(ids))
+    logs.directories.open("cluster", 1, lambda: next(ids))
     logs.start(NOW_MS)
     first, second = logs.log_dirs
 

@@ -37,7 +37,7 @@ def manager(*paths: Path, config: LogConfig = SMALL) -> LogManager:
 
 def started(*paths: Path, config: LogConfig = SMALL) -> LogManager:
     logs = manager(*paths, config=config)
-    logs.open_directories("cluster", 1, lambda: ID)
+    logs.directories.open("cluster", 1, lambda: ID)
     logs.start(NOW_MS)
     return logs
 
@@ -231,8 +231,8 @@ def test_logs_of_topics_that_nobody_knows_are_found_before_they_are_loaded(tmp_p
     (tmp_path / "empty-0" / "partition.metadata").write_bytes(b"")
     (tmp_path / "file-0").write_bytes(b"")
     again = manager(tmp_path, tmp_path / "missing")
-    assert list(again.logs_of_others({"orders"})) == [(f"{tmp_path}/bills-3", OTHER_ID)]
-    assert not list(again.logs_of_others({"orders", "bills"}))
+    assert list(again.directories.logs_of_others({"orders"})) == [(f"{tmp_path}/bills-3", OTHER_ID)]
+    assert not list(again.directories.logs_of_others({"orders", "bills"}))
 
 
 def test_a_log_that_was_never_flushed_may_lose_its_topic_s_id_in_a_crash(tmp_path: Path) -> None:
@@ -295,18 +295,18 @@ def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
 
 def test_a_directory_is_tied_to_its_cluster_and_node(tmp_path: Path) -> None:
     logs = manager(tmp_path)
-    assert logs.stored_cluster_id() is None
-    (meta,) = logs.open_directories("cluster", 1, lambda: ID)
+    assert logs.directories.stored_cluster_id() is None
+    (meta,) = logs.directories.open("cluster", 1, lambda: ID)
     assert meta == MetaProperties("cluster", 1, ID)
     logs.log_dirs[0].release()
     again = manager(tmp_path)
-    assert again.stored_cluster_id() == "cluster"
-    assert again.open_directories("cluster", 1, lambda: OTHER_ID) == [meta]
+    assert again.directories.stored_cluster_id() == "cluster"
+    assert again.directories.open("cluster", 1, lambda: OTHER_ID) == [meta]
     again.log_dirs[0].release()
     for cluster, node in (("other", 1), ("cluster", 2)):
         stranger = manager(tmp_path)
         with pytest.raises(LogDirError, match="belongs to node 1 of cluster cluster"):
-            stranger.open_directories(cluster, node, lambda: ID)
+            stranger.directories.open(cluster, node, lambda: ID)
         stranger.log_dirs[0].release()
 
 
@@ -357,7 +357,7 @@ def test_a_file_of_another_version_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_a_directory_has_one_process(tmp_path: Path) -> None:
-    manager(tmp_path).open_directories("c", 1, lambda: ID)
+    manager(tmp_path).directories.open("c", 1, lambda: ID)
     held = LogDir(OsFiles(), str(tmp_path))
     held.acquire()
     with pytest.raises(LogDirError, match="in use"):
@@ -382,7 +382,7 @@ def two_disks() -> tuple[SimulatedDisk, LogManager, list[LogDir]]:
     disk = SimulatedDisk()
     logs = LogManager(SimulatedFiles(disk), ["/a", "/b"], SMALL)
     failed: list[LogDir] = []
-    logs.on_log_dir_failure(failed.append)
+    logs.directories.on_failure(failed.append)
     logs.start(NOW_MS)
     for name in (ORDERS, BILLS):
         append(logs.get_or_create_log(name, ID, SMALL, NOW_MS), plain())
@@ -398,7 +398,7 @@ def test_one_failed_disk_leaves_the_other_working() -> None:
     with pytest.raises(KafkaError):
         append(orders, plain())
     assert failed == [orders.log_dir]
-    assert logs.online_directories == [bills.log_dir]
+    assert logs.directories.online == [bills.log_dir]
     assert append(bills, plain()).first_offset == 1
     logs.cleanup_logs(NOW_MS)
     logs.delete_pending(NOW_MS)
@@ -440,27 +440,27 @@ def test_a_disk_that_fails_at_the_start_is_offline_and_the_other_serves() -> Non
     again = LogManager(SimulatedFiles(disk), ["/a", "/b"], SMALL)
     disk.faults.append(Fault(Kind.SYNC_DIRECTORY, errno.EIO, "/a"))
     again.start(NOW_MS)
-    assert [log_dir.path for log_dir in again.online_directories] == ["/b"]
+    assert [log_dir.path for log_dir in again.directories.online] == ["/b"]
     assert len(again.all_logs()) == 1
 
 
 def test_a_directory_that_cannot_be_opened_is_offline_and_the_others_go_on(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("no directory")
     logs = manager(tmp_path / "a", tmp_path / "b")
-    assert logs.stored_cluster_id() is None
+    assert logs.directories.stored_cluster_id() is None
     failed: list[LogDir] = []
-    (meta,) = logs.open_directories("cluster", 1, lambda: ID)
+    (meta,) = logs.directories.open("cluster", 1, lambda: ID)
     # Who listens later is told, too.
-    logs.on_log_dir_failure(failed.append)
+    logs.directories.on_failure(failed.append)
     logs.start(NOW_MS)
     assert meta.directory_id == logs.log_dirs[0].directory_id
     assert failed == [logs.log_dirs[1]]
     assert append(logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS), plain()).first_offset == 0
     logs.shutdown(NOW_MS)
-    assert manager(tmp_path / "b", tmp_path / "a").stored_cluster_id() == "cluster"
+    assert manager(tmp_path / "b", tmp_path / "a").directories.stored_cluster_id() == "cluster"
 
 
 def test_the_directory_of_the_metadata_log_must_open(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("no directory")
     with pytest.raises(FileExistsError):
-        manager(tmp_path / "a", tmp_path / "b").open_directories("cluster", 1, lambda: ID)
+        manager(tmp_path / "a", tmp_path / "b").directories.open("cluster", 1, lambda: ID)
