@@ -330,8 +330,9 @@ class Broker:
         scrub.start()
 
     def _log_dir_failed(self, log_manager: LogManager, log_dir: LogDir) -> None:
-        reason = "" if log_dir.failure is None else f": {log_dir.failure.strerror}"
-        _LOG.error("The log directory %s is offline from now on%s", log_dir.path, reason)
+        reason = log_dir.why_offline
+        told = f": {reason}" if reason else ""
+        _LOG.error("The log directory %s is offline from now on%s", log_dir.path, told)
         if not log_manager.directories.online:
             self.on_fatal("Every log directory is offline.")
         elif log_dir is log_manager.log_dirs[0]:

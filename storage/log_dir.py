@@ -7,6 +7,7 @@ operation takes the directory offline until the process ends: a disk that has li
 fsync drops the pages that it could not write) is never asked again (KIP-112).
 """
 
+import errno
 import json
 from collections.abc import Callable
 from functools import wraps
@@ -33,6 +34,17 @@ LOCK_FILE = ".lock"
 REBUILD_MARKER = ".rebuild-unfinished"
 """In a directory that `tierlog tier rebuild` is still writing."""
 UNKNOWN_BROKER_EPOCH = -1
+
+_REMEDIES = {
+    errno.EMFILE: "let this process have more files open (ulimit -n)",
+    errno.ENFILE: "let this machine have more files open (sysctl fs.file-max)",
+    errno.EFBIG: "let this process write larger files (ulimit -f)",
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room on its disk, or raise this user's quota",
+    errno.EROFS: "mount its disk for writing",
+    errno.EACCES: "let this user write in it",
+}
+"""What a person can do about what an operating system says."""
 
 
 class LogDirError(Exception):
@@ -89,6 +101,15 @@ class LogDir:
             for listener in self._failure_listeners:
                 listener(self)
         return self._storage_error()
+
+    @property
+    def why_offline(self) -> str:
+        """For people: what its disk has said, and what can be done about that; else nothing."""
+        if self.failure is None or not self.failure.strerror:
+            return ""
+        remedy = _REMEDIES.get(self.failure.errno or 0)
+        advice = f": {remedy}, then start the broker again" if remedy else ""
+        return f"{self.failure.strerror}{advice}"
 
     def _storage_error(self) -> KafkaError:
         reason = f": {self.failure.strerror}" if self.failure and self.failure.strerror else ""

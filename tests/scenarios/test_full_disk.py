@@ -1,4 +1,4 @@
-"""The disk refuses to take more: it is said in plain words, and nothing acknowledged is lost.
+"""The operating system refuses to take more: it is said in plain words, and nothing is lost.
 
 A limit on the size of files stands in for the full disk: a test may set it on a running process,
 and to the broker both are an error of the same calls.
@@ -31,7 +31,7 @@ def test_a_full_disk_ends_the_broker_with_a_sentence_and_loses_nothing(tmp_path:
         wait_until(lambda: broker.process.poll() is not None, 20, "the broker goes on")
         assert broker.process.returncode == 1
         told = broker.log.read_text()
-    assert "offline from now on: File too large" in told
+    assert "offline from now on: File too large: let this process write larger files" in told
     assert told.splitlines()[-1] == "tierlog: Every log directory is offline."
     assert "Traceback" not in told
 
@@ -42,3 +42,25 @@ def test_a_full_disk_ends_the_broker_with_a_sentence_and_loses_nothing(tmp_path:
         assert broker.stop() == 0
     assert all(found.get(offset) == value for offset, value in sent.acknowledged)
     assert "Traceback" not in broker.log.read_text()
+
+
+@pytest.mark.slow
+def test_a_broker_that_may_open_no_more_files_says_which_limit_to_raise(tmp_path: Path) -> None:
+    with BrokerProcess.on(tmp_path, PROPERTIES) as broker:
+        CLIENTS["confluent-kafka"].create_topic(broker.bootstrap, TOPIC, {})
+        (sent,) = produce(broker.bootstrap, TOPIC, [b"before"]).acknowledged
+        pid = broker.process.pid
+        limit = len(list(Path(f"/proc/{pid}/fd").iterdir())) + 10
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
+        for number in range(limit):
+            if broker.process.poll() is not None:
+                break
+            produce(broker.bootstrap, f"{TOPIC}-{number}", [b"one more log"])
+        wait_until(lambda: broker.process.poll() is not None, 20, "the broker goes on")
+        told = broker.log.read_text()
+    assert "Too many open files: let this process have more files open (ulimit -n)" in told
+    assert "Traceback" not in told
+
+    with BrokerProcess.on(tmp_path, PROPERTIES) as broker:
+        assert read(broker.bootstrap, TOPIC, 1) == [sent]
+        assert broker.stop() == 0
