@@ -23,7 +23,7 @@ from tierlog.tests.clients.spark.tiers import (
     broker_on,
     produce,
     tiered_topic,
-    wait_until_tiered,
+    wait_until_all_is_tiered,
 )
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
@@ -205,13 +205,13 @@ class _Tiered(NamedTuple):
 
 @pytest.fixture(scope="module")
 def tiered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Tiered]:
-    """A broker that has copied some segments."""
+    """A broker that has copied what it may, and copies nothing."""
     directory = tmp_path_factory.mktemp("tiered")
     place = TierPlace((directory / "remote").as_uri())
     with broker_on(directory, place) as node:
         tiered_topic(node, "orders", partitions=2)
         produce(node, "orders", {0: 12_000, 1: 12_000}, lambda _, number: b"%d" % number * 50)
-        wait_until_tiered(place, "orders", {0: 1000, 1: 1000})
+        wait_until_all_is_tiered(node, place, "orders")
         yield _Tiered(node, place)
 
 
