@@ -32,6 +32,9 @@ def forget_spark_archives() -> None:
     """
     # Spark has put them on the path by the same variable.
     home = os.environ.get("SPARK_HOME")
+    if home is None:
+        return
+    within = os.path.join(home, "")
     for path, importer in list(sys.path_importer_cache.items()):
-        if home and isinstance(importer, zipimporter) and importer.archive.startswith(home):
+        if isinstance(importer, zipimporter) and importer.archive.startswith(within):
             del sys.path_importer_cache[path]

@@ -15,12 +15,11 @@ from pyspark.sql import SparkSession
 
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.clients.spark.worker_upkeep import forget_spark_archives
 from tierlog.tests.tiering.tools.bucket import Bucket
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
 
 TASKS = 8
 """More than there are workers."""
@@ -58,11 +57,31 @@ def telling() -> "Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
     return told_by_a_worker
 
 
+def test_archives_beside_sparks_home_are_not_sparks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    for folder in ("spark", "spark-jobs"):
+        archive = tmp_path / folder / "some.zip"
+        archive.parent.mkdir()
+        with ZipFile(archive, "w") as made:
+            made.writestr("some.py", "")
+        monkeypatch.setitem(
+            sys.path_importer_cache, str(archive), cast("Any", zipimporter)(str(archive))
+        )
+    forget_spark_archives()
+    assert str(tmp_path / "spark" / "some.zip") not in sys.path_importer_cache
+    assert str(tmp_path / "spark-jobs" / "some.zip") in sys.path_importer_cache
+
+
+@pytest.mark.slow
+@pytest.mark.requires("java")
 def test_neither_modules_nor_archives_are_looked_through_with_each_task(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     bucket = Bucket()
     for number in range(TASKS):
+        # A single batch, which no task shares.
         records = [Record(0, 0, None, b"%d" % offset) for offset in range(100)]
         batch = build_batch(records, base_offset=number * 100, leader_epoch=0)
         bucket.put_log(number + 1, bytes(batch))
