@@ -28,6 +28,7 @@ from ..storage.config import LogConfig
 from ..storage.fetch_data import FetchIsolation, RemoteRead
 from ..storage.files import FileRegion, Files
 from ..storage.log_dir import LogDir
+from ..storage.log_dirs import CLUSTER_METADATA_TOPIC
 from ..storage.log_loader import LoadRequest, load_log
 from ..storage.producer_entry import AppendOrigin
 from ..storage.unified_log import UnifiedLog
@@ -47,7 +48,6 @@ from .quorum import (
     read_quorum_state,
     write_quorum_state,
 )
-from .topic_names import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from ..storage.local_log import FlushTask

@@ -31,6 +31,7 @@ from ..clients.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ..clients.protocol.schema import Message
+from ..storage.log_dirs import CLUSTER_METADATA_TOPIC
 from .cluster_image import ClusterImage, TopicImage
 from .config_control import config_record, new_topic_config, topic_config_in_force
 from .controller_config import (
@@ -43,12 +44,7 @@ from .controller_config import (
 from .metadata_records import RemoveTopicRecord, TopicRecord
 from .partition_control import check_assignment, new_partition
 from .placement import place_replicas
-from .topic_names import (
-    CLUSTER_METADATA_TOPIC,
-    NEVER_TIERED,
-    colliding_topic,
-    validate_topic_name,
-)
+from .topic_names import NEVER_TIERED, colliding_topic, validate_topic_name
 
 if TYPE_CHECKING:
     from random import Random

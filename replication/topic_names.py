@@ -14,7 +14,6 @@ TOPIC_NAME_LENGTH_MAX = 249
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 """The topics that Kafka's clients are told are internal."""

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.clients.spark.session import spark_session
 from tierlog.clients.spark.source import TierlogDataSource
+from tierlog.tests.clients.spark.folder_tier import Tier
 from tierlog.tests.clients.spark.small_spark import SMALL_SPARK
 from tierlog.tests.clients.spark.tiers import TierPlace, broker_on
 from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
@@ -67,6 +68,15 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VersityGateway]:
     """A server that speaks S3, signs and checks. Its tests need `requires("go")`."""
     with VersityGateway(tmp_path_factory.mktemp("s3")) as running:
         yield running
+
+
+@pytest.fixture
+def tier(tmp_path: Path) -> Tier:
+    """A tier in a folder that holds the offsets 0 to 99."""
+    made = Tier(tmp_path / "tier")
+    made.bucket.put(1, (0, 99))
+    made.write()
+    return made
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tierlog.tests.clients.spark.tiers import (
     broker_on,
     produce,
     tiered_topic,
-    wait_until_tiered,
+    wait_until_all_is_tiered,
 )
 from tierlog.tiering.remote_url import RemoteUrl
 from tierlog.tiering.tools.terminal import Output
@@ -48,12 +48,7 @@ class TieredTopic:
         counts = {0: AT_ONCE, 1: AT_ONCE}
         produce(self.node, self.name, counts, lambda p, n: value_of(p, first + n))
         self.sent += AT_ONCE
-        wait_until_tiered(self.place, self.name, {p: self._open_segment(p) for p in counts})
-
-    def _open_segment(self, partition: int) -> int:
-        """Where the segment begins that is being written: what is below it goes to the tier."""
-        folder = self.node.directory / "logs" / f"{self.name}-{partition}"
-        return max(int(each.stem) for each in folder.glob("*.log"))
+        wait_until_all_is_tiered(self.node, self.place, self.name)
 
     def source(self) -> TierSource:
         return TierSource(RemoteUrl(self.place.url), [self.name], "read_committed")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
-from typing import Any, Unpack, cast
+from typing import Unpack
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -17,50 +17,17 @@ from tierlog.clients.record.builder import BatchFields, build_batch, build_contr
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
 from tierlog.clients.spark import scan as scan_module
-from tierlog.clients.spark.scan import ScanTask, plan_scan, read_task
+from tierlog.clients.spark.scan import read_task
 from tierlog.clients.spark.scan_options import COLUMNS, ScanError, scan_options
 from tierlog.clients.spark.segment_stream import SegmentStream
 from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.tests.clients.spark.folder_tier import TOPIC, Tier
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.tiering.remote_partition import PARTITION
-from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.manifest import TopicDescription
 from tierlog.tiering.object_keys import object_key
 
 TXN_ENTRY = Struct(">hqqqq")
-TOPIC = PARTITION.topic
-
-
-class Tier:
-    """A tier in a folder, and scans of it."""
-
-    def __init__(self, directory: Path) -> None:
-        self.bucket = Bucket()
-        self.directory = directory
-
-    def options(self, **options: str) -> dict[str, str]:
-        return {"path": str(self.directory), "topic": TOPIC, **options}
-
-    def write(self) -> None:
-        """Let the folder hold what the bucket does."""
-        self.bucket.write_to(self.directory)
-
-    def plan(self, **options: str) -> list[ScanTask]:
-        self.write()
-        return plan_scan(scan_options(self.options(**options)))
-
-    def rows(self, **options: str) -> list[dict[str, Any]]:
-        tasks = self.plan(**options)
-        stated = scan_options(self.options(**options))
-        return [
-            cast("dict[str, Any]", row)
-            for task in tasks
-            for batch in read_task(stated, task)
-            for row in cast("Any", batch).to_pylist()
-        ]
-
-    def offsets(self, **options: str) -> list[int]:
-        return [row["offset"] for row in self.rows(**options)]
 
 
 @pytest.fixture

@@ -1,28 +1,19 @@
 """A tier as a stream, call by call as Spark's engine makes them."""
 
 import pickle
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from tierlog.clients.spark.scan_options import ScanError, scan_options
 from tierlog.clients.spark.stream_reader import TierlogStreamReader
-from tierlog.tests.clients.spark.test_scan import Tier
+from tierlog.tests.clients.spark.folder_tier import Tier
 
 Offsets = dict[str, dict[str, int]]
 
 
 def at(offset: int) -> Offsets:
     return {"orders": {"0": offset}}
-
-
-@pytest.fixture
-def tier(tmp_path: Path) -> Tier:
-    made = Tier(tmp_path / "tier")
-    made.bucket.put(1, (0, 99))
-    made.write()
-    return made
 
 
 def reader_of(tier: Tier, **options: str) -> TierlogStreamReader:

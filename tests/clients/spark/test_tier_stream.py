@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.clients.spark.statements import execute
-from tierlog.tests.clients.spark.test_scan import Tier
+from tierlog.tests.clients.spark.folder_tier import Tier
 from tierlog.tiering.object_keys import object_key
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("java"), pytest.mark.timeout(600)]
@@ -18,14 +18,6 @@ COLUMNS = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
 )
 ICEBERG = "lake.streamed.orders"
-
-
-@pytest.fixture
-def tier(tmp_path: Path) -> Tier:
-    made = Tier(tmp_path / "tier")
-    made.bucket.put(1, (0, 99))
-    made.write()
-    return made
 
 
 class Stream:

@@ -133,16 +133,11 @@ def wait_until_tiered(
 def wait_until_all_is_tiered(node: TierlogNode, place: TierPlace, topic: str) -> None:
     """Until each segment but the open ones is in the tier, and no copy is under way."""
     logs = node.directory / "logs"
-
-    def is_there() -> bool:
-        ends = place.end_offsets(topic)
-        begins = {
-            int(log.name.rpartition("-")[2]): max(int(each.stem) for each in log.glob("*.log"))
-            for log in logs.glob(f"{topic}-*")
-        }
-        return ends == begins
-
-    wait_until(is_there, 120, lambda: f"only {place.end_offsets(topic)} is in the tier")
+    open_segments = {
+        int(log.name.rpartition("-")[2]): max(int(each.stem) for each in log.glob("*.log"))
+        for log in logs.glob(f"{topic}-*")
+    }
+    wait_until_tiered(place, topic, open_segments)
 
 
 def wait_until_it_has_left_the_disk(node: TierlogNode, topic: str, timeout_s: float = 120) -> None:
