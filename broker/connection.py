@@ -1,10 +1,10 @@
 """One client's connection: frames in, responses out, in order (`SocketServer.Processor`).
 
 A connection has at most one request in progress; Kafka calls it muted meanwhile. Frames that
-arrive while an answer is awaited are kept and follow in order. As soon as there is one, or the peer
-does not take an answer that was given, nothing more is read: a client that asks faster than it
-listens is held back by its own TCP window, and what is kept is bounded by the size of one read.
-While nothing is kept, reading goes on, because that is how a client that has gone is noticed.
+arrive while an answer is awaited, or has not been taken yet, are kept and follow in order. As soon
+as there is one, nothing more is read: a client that asks faster than it listens is held back by its
+own TCP window, and what is kept is bounded by the size of one read. While nothing is kept, reading
+goes on: so a client that has gone is noticed, and one that takes an answer in parts costs no more.
 
 Requests that arrive together are answered together: responses are queued until the read is used
 up, and then leave in one call.
@@ -282,7 +282,7 @@ class Connection:
             self._flush()
         if self.state is _READY:
             self._transport.resume_reading()
-        elif self.state is ConnectionState.BLOCKED or self._kept:
+        elif self._kept:
             self._transport.pause_reading()
 
     def _flush(self) -> None:

@@ -1,10 +1,11 @@
 """Listening sockets and their accept loop, the other half of the door to the network.
 
-Three things that asyncio's servers get wrong for a broker are done by hand here: the backlog holds
+Four things that asyncio's servers get wrong for a broker are done by hand here: the backlog holds
 a burst of clients (1,000 connects take seconds with asyncio's 100), TCP_NODELAY is set on every
 connection (asyncio sets it only where the socket names its protocol, and a header that is written
-before its body then waits for the peer's acknowledgement), and accepting can pause, which leaves
-further clients in the backlog as `max.connections` asks.
+before its body then waits for the peer's acknowledgement), clients of this machine are sent to
+without pacing (docs/decisions/011), and accepting can pause, which leaves further clients in the
+backlog as `max.connections` asks.
 
 Clients never get the process's last file descriptors: a log that cannot open its next segment takes
 its directory offline, and silent connections must not be able to do that to a broker.
@@ -15,6 +16,7 @@ import errno
 import logging
 import resource
 import socket
+from contextlib import suppress
 from typing import NamedTuple
 
 from .transport import Listener, OnConnected, SharedScratch, SocketTransport
@@ -25,6 +27,10 @@ _ACCEPTS_PER_TURN = 64
 _RETRY_ACCEPT_S = 1.0
 _KEPT_FOR_FILES = 1024
 """Descriptors that no client gets, or an eighth of all where there are few."""
+_LOOPBACK = ("127.", "::1")
+_UNPACED = b"reno"
+"""The congestion control that Linux always has. Between two processes of one machine there is no
+congestion, and BBR, which some systems prefer, would set a timer for every packet or two."""
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -94,14 +100,14 @@ class SocketListener:
                 connected.close()
                 self._accept_later("nearly as many files are open as the system allows")
                 return
+            # A listener for both families shows IPv4 peers as mapped IPv6 addresses.
+            host = str(address[0]).removeprefix("::ffff:")
             try:
-                self._prepare(connected)
+                self._prepare(connected, host)
             except OSError:
                 # The peer may have gone between connect and accept.
                 connected.close()
                 continue
-            # A listener for both families shows IPv4 peers as mapped IPv6 addresses.
-            host = str(address[0]).removeprefix("::ffff:")
             self._is_short = False
             self._on_connected(SocketTransport(connected, host, self._scratch))
 
@@ -113,7 +119,7 @@ class SocketListener:
         self.pause_accepting()
         self._retry = self._loop.call_later(_RETRY_ACCEPT_S, self.resume_accepting)
 
-    def _prepare(self, connected: socket.socket) -> None:
+    def _prepare(self, connected: socket.socket, host: str) -> None:
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -124,6 +130,9 @@ class SocketListener:
         ):
             if size is not None and size >= 0:
                 connected.setsockopt(socket.SOL_SOCKET, name, size)
+        if host.startswith(_LOOPBACK) and hasattr(socket, "TCP_CONGESTION"):
+            with suppress(OSError):
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _UNPACED)
 
     def close(self) -> None:
         self.pause_accepting()

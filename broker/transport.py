@@ -4,9 +4,9 @@ A connection sees only `Transport` and answers as a `Receiver`. Two implementati
 the same door:
 
 - `SocketTransport` owns a non-blocking socket. Bytes arrive by `recv_into` in one scratch buffer
-  that all connections of the loop share; responses leave in one `sendmsg`, file regions as views of
-  the page cache between their header and what follows them (docs/decisions/004). It spends about a
-  third of what asyncio's streams spend for a byte.
+  that all connections of the loop share; responses leave by `sendmsg`, large file regions by
+  `sendfile` (docs/decisions/011). It spends about a third of what asyncio's streams spend for a
+  byte.
 - `StreamTransport` stands on an asyncio transport of the running loop: the simulator's in-memory
   network today, TLS later.
 
@@ -31,7 +31,10 @@ SCRATCH_BYTES = 512 * 1024
 a larger buffer cuts fewer, and falls out of the processor's cache sooner."""
 
 _SMALL_REGION_BYTES = 32 * 1024
-"""Up to here, reading a region is cheaper than mapping it."""
+"""Up to here, reading a region is cheaper than a call of its own."""
+
+_MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
+"""Not every system has it; without it a header may leave alone."""
 
 _FLUSH_BYTES = 4 * 1024 * 1024
 """The most that one connection sends before the other ones get their turn."""
@@ -201,40 +204,57 @@ class SocketTransport:
         queue = self._queue
         budget = _FLUSH_BYTES
         try:
-            while queue and budget > 0:
-                budget -= self._send_queued()
+            while queue:
+                head = queue[0]
+                if isinstance(head, FileRegion) and head.nbytes > _SMALL_REGION_BYTES:
+                    offered, sent = self._send_region(head)
+                else:
+                    offered, sent = self._send_gathered()
+                budget -= sent
+                if sent < offered or budget <= 0:
+                    # To ask again what has just taken a part would only cost a call.
+                    break
         except (BlockingIOError, InterruptedError):
             return False
         return not queue
 
-    def _send_queued(self) -> int:
-        """One sendmsg of what is queued, as far as it goes; the bytes that the peer took."""
+    def _send_region(self, head: FileRegion) -> tuple[int, int]:
+        """Have the kernel send a large region; what it was offered and what the peer took."""
+        offered = min(head.nbytes, _FLUSH_BYTES)
+        sent = head.send_to(self._fd, offered)
+        if sent == head.nbytes:
+            self._queue.popleft()
+        else:
+            self._queue[0] = head.slice(sent, head.nbytes - sent)
+        return offered, sent
+
+    def _send_gathered(self) -> tuple[int, int]:
+        """One call for all that is queued before a large region; as `_send_region`."""
         queue = self._queue
         if len(queue) == 1 and type(answer := queue[0]) is bytes:
             # So it is with nearly every answer that holds no records.
+            offered = len(answer)
             sent = self._socket.send(answer)
-            if sent == len(answer):
+            if sent == offered:
                 queue.clear()
             else:
                 queue[0] = memoryview(answer)[sent:]
-            return sent
+            return offered, sent
         buffers: list[bytes | bytearray | memoryview] = []
-        total = 0
+        offered = flags = 0
         for chunk in queue:
-            if len(buffers) == _MAX_BUFFERS or total >= _FLUSH_BYTES:
+            if len(buffers) == _MAX_BUFFERS or offered >= _FLUSH_BYTES:
                 break
             if not isinstance(chunk, FileRegion):
                 buffers.append(chunk)
             elif chunk.nbytes <= _SMALL_REGION_BYTES:
                 buffers.append(chunk.read())
             else:
-                buffers.append(chunk.mapped(min(chunk.nbytes, _FLUSH_BYTES)))
-            total += len(buffers[-1])
-        sent = left = self._socket.sendmsg(buffers)
-        if sent == total < _FLUSH_BYTES and len(buffers) == len(queue):
-            # Every chunk was in it as a whole, and the peer took all of it.
-            queue.clear()
-            return sent
+                # Its bytes go into the packet that the header before it begins.
+                flags = _MORE_FOLLOWS
+                break
+            offered += len(buffers[-1])
+        sent = left = self._socket.sendmsg(buffers, (), flags)
         while queue and (size := size_of(queue[0])) <= left:
             left -= size
             queue.popleft()
@@ -244,7 +264,7 @@ class SocketTransport:
                 queue[0] = head.slice(left, head.nbytes - left)
             else:
                 queue[0] = memoryview(head)[left:]
-        return sent
+        return offered, sent
 
     def close(self) -> None:
         receiver, self._receiver = self._receiver, None

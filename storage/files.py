@@ -52,20 +52,17 @@ class FileRegion:
         self.position = position
         self.nbytes = nbytes
 
-    def mapped(self, size: int) -> memoryview:
-        """The first `size` bytes where the page cache has them; unmapped when the view is gone.
+    def send_to(self, socket_fd: int, size: int) -> int:
+        """Have the kernel send the first `size` bytes; how many the socket took, at least one.
 
-        For system calls only: they answer EFAULT if the file is cut meanwhile, where reading the
-        view would end the process. Raises OSError if the file is too short already.
+        Raises BlockingIOError where the socket takes none, OSError where the connection or the file
+        has ended.
         """
         assert 0 < size <= self.nbytes
-        begin = self.position - self.position % mmap.ALLOCATIONGRANULARITY
-        length = self.position + size - begin
-        try:
-            mapping = mmap.mmap(self._source.fileno(), length, prot=mmap.PROT_READ, offset=begin)
-        except ValueError as error:
-            raise OSError(errno.EFAULT, f"{self} ends before its last byte") from error
-        return memoryview(mapping)[self.position - begin :]
+        sent = os.sendfile(socket_fd, self._source.fileno(), self.position, size)
+        if sent == 0:
+            raise OSError(errno.EIO, f"{self} ends before its last byte")
+        return sent
 
     def read(self) -> bytes:
         """The bytes themselves, for transports and callers that cannot use a descriptor."""

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -20,27 +21,47 @@ def test_a_region_outlives_its_handle_and_its_file(tmp_path: Path) -> None:
     handle.close()
     FILES.remove(path)
     assert region.read() == b"23456"
-    assert bytes(region.mapped(3)) == b"234"
+    assert sent(region, 3) == b"234"
 
 
-def test_a_region_is_mapped_wherever_it_begins(tmp_path: Path) -> None:
+def sent(region: FileRegion, size: int) -> bytes:
+    """What arrives of the first `size` bytes of a region, which a socket takes at once."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        count = region.send_to(ours.fileno(), size)
+        return theirs.recv(count, socket.MSG_WAITALL)
+
+
+def test_a_region_is_sent_wherever_it_begins(tmp_path: Path) -> None:
     handle = FILES.open(str(tmp_path / "segment"), create=True)
     content = os.urandom(3 * mmap.PAGESIZE)
     handle.write_at(0, content)
     for position in (0, 1, mmap.PAGESIZE - 1, mmap.PAGESIZE, 2 * mmap.PAGESIZE + 5):
         region = handle.region(position, mmap.PAGESIZE - 5)
-        view = region.mapped(region.nbytes)
-        assert view.readonly
-        assert view == content[position : position + region.nbytes]
+        assert sent(region, region.nbytes) == content[position : position + region.nbytes]
 
 
-def test_a_region_of_a_file_that_was_cut_is_not_mapped(tmp_path: Path) -> None:
+def test_a_socket_takes_no_more_of_a_region_than_it_has_room_for(tmp_path: Path) -> None:
+    handle = FILES.open(str(tmp_path / "segment"), create=True)
+    handle.write_at(0, bytes(8 << 20))
+    region = handle.region(0, 8 << 20)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        assert 0 < region.send_to(ours.fileno(), region.nbytes) < region.nbytes
+        with pytest.raises(BlockingIOError):
+            while True:
+                region.send_to(ours.fileno(), region.nbytes)
+
+
+def test_a_region_of_a_file_that_was_cut_is_not_sent(tmp_path: Path) -> None:
     handle = FILES.open(str(tmp_path / "segment"), create=True)
     handle.write_at(0, bytes(100))
-    region = handle.region(0, 100)
+    region = handle.region(50, 50)
     handle.truncate(50)
-    with pytest.raises(OSError, match="ends before its last byte"):
-        region.mapped(100)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(OSError, match="ends before its last byte"):
+        region.send_to(ours.fileno(), 50)
 
 
 def open_descriptors(path: Path) -> int:
