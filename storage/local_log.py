@@ -175,13 +175,31 @@ class LocalLog:
             raise self.out_of_range(offset)
         if offset >= max_offset:
             return _NOTHING
-        if max_offset >= self.log_end_offset and segment is self.segments.last:
-            # Where readers mostly are: at the young end, and all that is left fits.
-            position = segment.known_start(offset)
-            if position is not None and segment.size - position <= max_bytes:
-                size = segment.size
-                return LocalRead(segment.region(position, size - position), segment, size, False)
+        position = segment.known_start(offset)
+        if position is not None:
+            # Where readers mostly are: they go on behind what was appended or read before.
+            found = self._read_on(segment, position, max_bytes, max_offset)
+            if found is not None:
+                return found
         return self._locate_and_read(segment, offset, (max_bytes, max_offset), min_one_message)
+
+    def _read_on(
+        self, segment: LogSegment, position: int, max_bytes: int, max_offset: int
+    ) -> LocalRead | None:
+        """Read from a batch that is known to start there; None where a look at it is needed."""
+        bound, limit = self._bound(segment, max_offset), position + max_bytes
+        if position >= bound:
+            return None
+        end = bound if limit >= bound else segment.end_past(position, limit)
+        if end is None:
+            return None
+        return LocalRead(segment.region(position, end - position), segment, end, False)
+
+    def _bound(self, segment: LogSegment, max_offset: int) -> int:
+        """The position in `segment` that a reader of what is below `max_offset` does not pass."""
+        if max_offset >= self.end_offset_of(segment):
+            return segment.size
+        return segment.position_of(max_offset)
 
     def _locate_and_read(
         self, segment: LogSegment, offset: int, limits: tuple[int, int], min_one_message: bool
@@ -195,10 +213,7 @@ class LocalLog:
                 return _NOTHING
             segment = following
             start = segment.locate(offset)
-        if max_offset >= self.end_offset_of(segment):
-            bound = segment.size
-        else:
-            bound = segment.position_of(max_offset)
+        bound = self._bound(segment, max_offset)
         position = start.position
         if position >= bound:
             return _NOTHING
@@ -216,12 +231,19 @@ class LocalLog:
     def aborted_in(self, offset: int, found: LocalRead) -> list[AbortedTxn]:
         """The aborted transactions among what a read at `offset` has found."""
         segment = found.segment
-        if segment is None:
+        if segment is None or not self._knows_aborted(segment):
             return []
         upper_bound = segment.upper_bound_offset(found.end_position)
         if upper_bound is None:
             upper_bound = self.end_offset_of(segment)
         return self.aborted_transactions(offset, upper_bound)
+
+    def _knows_aborted(self, first: LogSegment) -> bool:
+        """Whether a transaction was aborted in that segment or a later one; mostly there is none."""
+        for segment in self.segments.from_offset(first.base_offset):
+            if not segment.txn_index.is_empty:
+                return True
+        return False
 
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
         """The aborted transactions that overlap [start, upper bound)."""

@@ -198,7 +198,18 @@ class LogSegment:
         """
         if limit >= self.size:
             return self.size
-        position = max(start.end_position, self._indexed_position_before(limit))
+        return self._last_end(max(start.end_position, self._indexed_position_before(limit)), limit)
+
+    def end_past(self, start: int, limit: int) -> int | None:
+        """As `end_within` for a batch at the position `start`, without a look at it.
+
+        None where the index cannot tell that it ends before `limit`.
+        """
+        position = self._indexed_position_before(limit)
+        return self._last_end(position, limit) if position > start else None
+
+    def _last_end(self, position: int, limit: int) -> int:
+        """The end of the last batch that ends at or before `limit`; one starts at `position`."""
         for found in self._headers(position):
             if found.end_position > limit:
                 self._remember(found.base_offset, found.position)

@@ -13,6 +13,8 @@ from typing import ClassVar, NamedTuple
 from .index import CorruptIndexError, Index
 
 _INT32_MAX = 2**31 - 1
+_RELATIVE_OFFSET = Struct(">i4x")
+_POSITION = Struct(">4xi")
 
 
 class OffsetPosition(NamedTuple):
@@ -75,10 +77,7 @@ class OffsetIndex(Index):
         self._load()
         if not self.entries:
             return None
-        buffer, unpack = self._buffer(), self.entry.unpack_from
-        slot = bisect_left(
-            range(self.entries), position, key=lambda slot: unpack(buffer, slot * 8)[1]
-        )
+        slot = bisect_left(self._places(), (position,), key=self._column(_POSITION))
         return self._entry(slot).offset if slot < self.entries else None
 
     def position_at_or_before(self, position: int) -> int:
@@ -86,21 +85,15 @@ class OffsetIndex(Index):
         self._load()
         if not self.entries:
             return 0
-        buffer, unpack = self._buffer(), self.entry.unpack_from
-        slot = bisect_right(
-            range(self.entries), position, key=lambda slot: unpack(buffer, slot * 8)[1]
-        )
+        slot = bisect_right(self._places(), (position,), key=self._column(_POSITION))
         return self._entry(slot - 1).position if slot else 0
 
     def _slot_above(self, offset: int) -> int:
         """The first slot whose offset is greater than `offset`."""
         if not self.entries:
             return 0
-        buffer, unpack = self._buffer(), self.entry.unpack_from
-        relative = offset - self.base_offset
-        return bisect_right(
-            range(self.entries), relative, key=lambda slot: unpack(buffer, slot * 8)[0]
-        )
+        wanted = (offset - self.base_offset,)
+        return bisect_right(self._places(), wanted, key=self._column(_RELATIVE_OFFSET))
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""

@@ -12,6 +12,8 @@ from typing import ClassVar, NamedTuple
 from .index import CorruptIndexError, Index
 
 NO_TIMESTAMP = -1
+_TIMESTAMP = Struct(">q4x")
+_RELATIVE_OFFSET = Struct(">8xi")
 
 
 class TimestampOffset(NamedTuple):
@@ -68,9 +70,7 @@ class TimeIndex(Index):
         last = self.last
         if timestamp >= last.timestamp:
             return last
-        buffer, unpack = self._buffer(), self.entry.unpack_from
-        slots = range(self.entries)
-        slot = bisect_right(slots, timestamp, key=lambda slot: unpack(buffer, slot * 12)[0]) - 1
+        slot = bisect_right(self._places(), (timestamp,), key=self._column(_TIMESTAMP)) - 1
         return self._entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def truncate_to(self, offset: int) -> None:
@@ -78,10 +78,9 @@ class TimeIndex(Index):
         self._load()
         if not self.entries:
             return
-        buffer, unpack = self._buffer(), self.entry.unpack_from
-        relative, slots = offset - self.base_offset, range(self.entries)
+        wanted = (offset - self.base_offset,)
         self._truncate_to_entries(
-            bisect_left(slots, relative, key=lambda slot: unpack(buffer, slot * 12)[1])
+            bisect_left(self._places(), wanted, key=self._column(_RELATIVE_OFFSET))
         )
 
     def sanity_check(self) -> None:
