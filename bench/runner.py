@@ -13,7 +13,6 @@ Whatever ends the runner, an interrupt included, every broker that it started is
 measured until then is on disk.
 """
 
-import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -21,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .figures import Failure, Figure, ResultsWriter, RunKey
+from .memory import have_memory_at_hand
+from .page_cache import write_back
 from .progress import Progress
 from .recorder import Recorder
 from .scenario import Case, Scale
@@ -28,6 +29,7 @@ from .schedule import Part, side_by_side
 from .target import RunningTarget, Target
 
 _FAILURES_BEFORE_GIVING_UP = 2
+_AT_HAND_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,7 @@ class Runner:
         """One run. Writes its figures, or why it has none; whether it counts."""
         key = RunKey(part.scenario.name, case.name, running.name, case.tiered, run)
         recorder = Recorder(key)
-        # What the run before left to be written would be written now, on this one's account.
-        os.sync()
+        self._settle()
         before = running.pids() if part.plan.fresh_broker != "run" else None
         figures: list[Figure] = []
         said = ""
@@ -104,6 +105,12 @@ class Runner:
             self._writer.write_run(key, figures, recorder.histograms())
             self.counted += 1
         return True
+
+    def _settle(self) -> None:
+        """Let the run before have no share in what the next one costs."""
+        write_back()
+        if self._settings.scale is not Scale.SMOKE:
+            have_memory_at_hand(_AT_HAND_BYTES)
 
     def fail(self, key: RunKey, reason: str, log: str = "") -> None:
         """Keep that a run does not count."""

@@ -12,17 +12,17 @@ done before a run, so that a reader can judge that. Java's clients warm themselv
 run (`clients/java_perf.py`).
 
 What is consumed was produced before, through librdkafka, into a topic that stays for all passes (at
-`full` there would be too many of them): the page cache is warm. What comes from the tier is another
-scenario's affair (`copying.py`).
+`full` there would be too many of them), and read once more before each run: the page cache is warm.
+What comes from the tier is another scenario's affair (`copying.py`).
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from ..clients.client_process import run_client
 from ..clients.load import Load
+from ..page_cache import fill_page_cache, write_back
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
 from ..target import RunningTarget, Target
@@ -215,8 +215,10 @@ def consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder)
 
 def _run(shape: Shape, load: Load, target: RunningTarget, topic: str, recorder: Recorder) -> None:
     """The client, and what it and the broker use for it."""
-    # What the run before left to be written would be written now, on this one's account.
-    os.sync()
+    # What went before, the filling of a topic too, would be written now, on this run's account.
+    write_back()
+    if shape.direction == CONSUME and target.node is not None:
+        fill_page_cache(target.directory, topic)
     used = target.usage()
     if used is not None:
         recorder.figure("broker_cpu_before_s", used.cpu_seconds)

@@ -1,5 +1,6 @@
 """KIP-405's three cases and copying: what they measure, at whom, and what makes a run fail."""
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from tierlog.bench.clients.admin import create_topic, led_partitions
 from tierlog.bench.clients.catch_up import CatchUp, Old, catch_up
 from tierlog.bench.figures import RunKey
-from tierlog.bench.page_cache import drop_page_cache
+from tierlog.bench.memory import have_memory_at_hand
+from tierlog.bench.page_cache import drop_page_cache, fill_page_cache
 from tierlog.bench.recorder import Recorder
 from tierlog.bench.scenario import Case, Scale, Scenario
 from tierlog.bench.scenarios import copying, kip405_catch_up, kip405_normal, kip405_rebuild
@@ -142,6 +144,21 @@ def test_a_page_cache_without_the_files_changes_nothing_in_them(tmp_path: Path) 
     (tmp_path / "logs" / "0.log").write_bytes(b"records" * 10_000)
     drop_page_cache(tmp_path)
     assert (tmp_path / "logs" / "0.log").read_bytes() == b"records" * 10_000
+
+
+def test_only_the_segments_of_the_topic_are_read_into_the_page_cache(tmp_path: Path) -> None:
+    for name, size in (("t-0", 3_000_000), ("t-11", 5), ("t-x-0", 7), ("other-0", 11)):
+        (tmp_path / "logs" / name).mkdir(parents=True)
+        (tmp_path / "logs" / name / "0.log").write_bytes(bytes(size))
+        (tmp_path / "logs" / name / "0.index").write_bytes(bytes(8))
+    assert fill_page_cache(tmp_path, "t") == 3_000_005
+
+
+def test_memory_at_hand_is_memory_that_was_free() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    assert have_memory_at_hand(5 << 20) == 5 << 20
+    touched = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    assert touched >= (5 << 20) // (2 << 20), "Not even huge pages were touched."
 
 
 @pytest.mark.parametrize("tiered", [False, True])
