@@ -204,6 +204,14 @@ class SocketTransport:
         queue = self._queue
         budget = _FLUSH_BYTES
         try:
+            if len(queue) == 1 and type(answer := queue[0]) is bytes:
+                # So it is with nearly every answer that holds no records.
+                sent = self._socket.send(answer)
+                if sent == len(answer):
+                    queue.clear()
+                    return True
+                queue[0] = memoryview(answer)[sent:]
+                return False
             while queue:
                 head = queue[0]
                 if isinstance(head, FileRegion) and head.nbytes > _SMALL_REGION_BYTES:
@@ -231,15 +239,6 @@ class SocketTransport:
     def _send_gathered(self) -> tuple[int, int]:
         """One call for all that is queued before a large region; as `_send_region`."""
         queue = self._queue
-        if len(queue) == 1 and type(answer := queue[0]) is bytes:
-            # So it is with nearly every answer that holds no records.
-            offered = len(answer)
-            sent = self._socket.send(answer)
-            if sent == offered:
-                queue.clear()
-            else:
-                queue[0] = memoryview(answer)[sent:]
-            return offered, sent
         buffers: list[bytes | bytearray | memoryview] = []
         offered = flags = 0
         for chunk in queue:
