@@ -239,7 +239,7 @@ class LocalLog:
         return self.aborted_transactions(offset, upper_bound)
 
     def _knows_aborted(self, first: LogSegment) -> bool:
-        """Whether a transaction was aborted in that segment or a later one; mostly there is none."""
+        """Whether a transaction was aborted in that segment or a later one; mostly none was."""
         for segment in self.segments.from_offset(first.base_offset):
             if not segment.txn_index.is_empty:
                 return True
