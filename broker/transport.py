@@ -247,7 +247,7 @@ class SocketTransport:
             if not isinstance(chunk, FileRegion):
                 buffers.append(chunk)
             elif chunk.nbytes <= _SMALL_REGION_BYTES:
-                buffers.append(chunk.read())
+                buffers.append(chunk.read_all())
             else:
                 # Its bytes go into the packet that the header before it begins.
                 flags = _MORE_FOLLOWS
@@ -334,9 +334,14 @@ class StreamTransport(asyncio.Protocol):
     def flush(self) -> bool:
         queue, self._queue = self._queue, []
         if self._stream is not None and queue:
-            self._stream.writelines(
-                piece.read() if isinstance(piece, FileRegion) else piece for piece in queue
-            )
+            try:
+                pieces = [
+                    each.read_all() if isinstance(each, FileRegion) else each for each in queue
+                ]
+            except OSError:
+                self.close()
+                return True
+            self._stream.writelines(pieces)
         return not self._blocked
 
     def close(self) -> None:

@@ -61,12 +61,22 @@ class FileRegion:
         assert 0 < size <= self.nbytes
         sent = os.sendfile(socket_fd, self._source.fileno(), self.position, size)
         if sent == 0:
-            raise OSError(errno.EIO, f"{self} ends before its last byte")
+            raise self._cut()
         return sent
 
     def read(self) -> bytes:
-        """The bytes themselves, for transports and callers that cannot use a descriptor."""
+        """The bytes themselves; fewer where the file has ended before the last of them."""
         return self._source.pread(self.position, self.nbytes)
+
+    def read_all(self) -> bytes:
+        """The bytes themselves. Raises OSError where the file has ended before the last of them."""
+        content = self.read()
+        if len(content) != self.nbytes:
+            raise self._cut()
+        return content
+
+    def _cut(self) -> OSError:
+        return OSError(errno.EIO, f"{self} ends before its last byte")
 
     def slice(self, offset: int, size: int) -> "FileRegion":
         """A region inside this one, `offset` bytes from its start."""

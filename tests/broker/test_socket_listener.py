@@ -3,10 +3,14 @@
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
 
 from tierlog.broker.socket_listener import SocketNetwork, SocketOptions
-from tierlog.broker.transport import AttachableTransport
+from tierlog.broker.transport import AttachableTransport, Network, StreamNetwork
+from tierlog.storage.files import FileRegion, OsFiles
 
 
 def sockets_of_this_process() -> Iterator[socket.socket]:
@@ -47,3 +51,33 @@ async def congestion_control_of_an_accepted_connection() -> bytes:
         transport.close()
     listener.close()
     return found
+
+
+@pytest.mark.parametrize("network", [lambda: SocketNetwork(SocketOptions()), StreamNetwork])
+@pytest.mark.parametrize("nbytes", [1_000, 100_000])
+def test_an_answer_whose_file_was_cut_meanwhile_ends_its_connection(
+    tmp_path: Path, network: Callable[[], Network], nbytes: int
+) -> None:
+    handle = OsFiles().open(str(tmp_path / "segment"), create=True)
+    handle.write_at(0, bytes(nbytes))
+    region = handle.region(0, nbytes)
+    handle.truncate(0)
+    assert asyncio.run(asyncio.wait_for(what_arrives_of(region, network()), 10)) == b""
+
+
+async def what_arrives_of(region: FileRegion, network: Network) -> bytes:
+    """All that a client gets of a region after a header, until its connection ends."""
+    connected: asyncio.Queue[AttachableTransport] = asyncio.Queue()
+    listener = await network.listen("127.0.0.1", 0, connected.put_nowait)
+    listener.resume_accepting()
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    transport = await connected.get()
+    transport.send([b"header", region])
+    transport.flush()
+    try:
+        arrived = await reader.read()
+    except ConnectionResetError:
+        arrived = b""
+    writer.close()
+    listener.close()
+    return arrived.removeprefix(b"header")
