@@ -8,6 +8,7 @@ import resource
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
@@ -50,12 +51,17 @@ def test_a_broker_that_may_open_no_more_files_says_which_limit_to_raise(tmp_path
         CLIENTS["confluent-kafka"].create_topic(broker.bootstrap, TOPIC, {})
         (sent,) = produce(broker.bootstrap, TOPIC, [b"before"]).acknowledged
         pid = broker.process.pid
+        # Connected before: the last descriptors are not given to new clients.
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "message.timeout.ms": 5_000})
+        producer.produce(TOPIC, b"connected")
+        assert producer.flush(20) == 0
         limit = len(list(Path(f"/proc/{pid}/fd").iterdir())) + 10
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
         for number in range(limit):
             if broker.process.poll() is not None:
                 break
-            produce(broker.bootstrap, f"{TOPIC}-{number}", [b"one more log"])
+            producer.produce(f"{TOPIC}-{number}", b"one more log")
+            producer.flush(6)
         wait_until(lambda: broker.process.poll() is not None, 20, "the broker goes on")
         told = broker.log.read_text()
     assert "Too many open files: let this process have more files open (ulimit -n)" in told
