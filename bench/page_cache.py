@@ -7,6 +7,7 @@ else. What a process has mapped at that moment stays, and so would what has not 
 it is written first. `disk_read_mb` of a run says how much came from the disk indeed.
 """
 
+import glob
 import os
 import re
 from pathlib import Path
@@ -39,11 +40,15 @@ def drop_page_cache(directory: Path) -> None:
 
 
 def fill_page_cache(directory: Path, topic: str) -> int:
-    """Let all segments of the topic under `directory` be in memory; how many bytes they have."""
+    """Let all segments of the topic be in memory; how many bytes they have.
+
+    `directory` holds the folders of logs. Only the topic's own are looked into: others may be
+    deleted at this moment.
+    """
     folder = re.compile(rf"{re.escape(topic)}-\d+")
     piece = bytearray(_PIECE_BYTES)
     total = 0
-    for path in directory.rglob("*.log"):
+    for path in directory.glob(f"*/{glob.escape(topic)}-*/*.log"):
         if folder.fullmatch(path.parent.name):
             with path.open("rb", buffering=0) as file:
                 while size := file.readinto(piece):
