@@ -24,7 +24,7 @@ def machine_facts(scratch: Path) -> dict[str, object]:
     return {
         "cpu": _first_of(Path("/proc/cpuinfo"), r"model name\s*:\s*(.+)") or platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": round(_memory_kib() / (1 << 20), 1),
+        "memory_gib": round(memory_bytes("MemTotal") / (1 << 30), 1),
         "kernel": platform.release(),
         "system": _first_of(Path("/etc/os-release"), r'PRETTY_NAME="?([^"\n]+)') or "Linux",
         "scratch_filesystem": file_system(scratch),
@@ -80,8 +80,9 @@ def _first_of(path: Path, pattern: str) -> str | None:
     return found[1].strip() if found else None
 
 
-def _memory_kib() -> int:
-    return int(_first_of(Path("/proc/meminfo"), r"MemTotal:\s*(\d+)") or 0)
+def memory_bytes(kind: str) -> int:
+    """So much as the line of that name in /proc/meminfo says; 0 where there is none."""
+    return int(_first_of(Path("/proc/meminfo"), rf"{kind}:\s*(\d+)") or 0) * 1024
 
 
 def file_system(path: Path) -> str:

@@ -7,10 +7,8 @@ a produced record, a JVM for its heap, was such memory or was not, as the run be
 """
 
 import mmap
-import re
-from pathlib import Path
 
-_MEMINFO = Path("/proc/meminfo")
+from .machine import memory_bytes
 
 
 def have_memory_at_hand(nbytes: int) -> int:
@@ -18,9 +16,7 @@ def have_memory_at_hand(nbytes: int) -> int:
 
     Answers how much it was. It stays at hand for some seconds at least.
     """
-    found = re.search(r"MemFree:\s*(\d+) kB", _MEMINFO.read_text("ascii"))
-    free_bytes = int(found[1]) * 1024 if found else 0
-    nbytes = min(nbytes, free_bytes // 2)
+    nbytes = min(nbytes, memory_bytes("MemFree") // 2)
     if nbytes:
         with mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
             for page in range(0, nbytes, mmap.PAGESIZE):

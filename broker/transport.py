@@ -230,10 +230,7 @@ class SocketTransport:
         """Have the kernel send a large region; what it was offered and what the peer took."""
         offered = min(head.nbytes, _FLUSH_BYTES)
         sent = head.send_to(self._fd, offered)
-        if sent == head.nbytes:
-            self._queue.popleft()
-        else:
-            self._queue[0] = head.slice(sent, head.nbytes - sent)
+        self._forget(sent)
         return offered, sent
 
     def _send_gathered(self) -> tuple[int, int]:
@@ -253,17 +250,22 @@ class SocketTransport:
                 flags = _MORE_FOLLOWS
                 break
             offered += len(buffers[-1])
-        sent = left = self._socket.sendmsg(buffers, (), flags)
-        while queue and (size := size_of(queue[0])) <= left:
-            left -= size
+        sent = self._socket.sendmsg(buffers, (), flags)
+        self._forget(sent)
+        return offered, sent
+
+    def _forget(self, sent: int) -> None:
+        """Take what the peer has taken from the front of the queue."""
+        queue = self._queue
+        while queue and (size := size_of(queue[0])) <= sent:
+            sent -= size
             queue.popleft()
-        if left:
+        if sent:
             head = queue[0]
             if isinstance(head, FileRegion):
-                queue[0] = head.slice(left, head.nbytes - left)
+                queue[0] = head.slice(sent, head.nbytes - sent)
             else:
-                queue[0] = memoryview(head)[left:]
-        return offered, sent
+                queue[0] = memoryview(head)[sent:]
 
     def close(self) -> None:
         receiver, self._receiver = self._receiver, None

@@ -96,8 +96,7 @@ def handle(
     appending = AppendRequest(entries, request.acks, request.timeout_ms)
     outcome = broker.replica_manager.append_records(appending) if entries else []
     if isinstance(outcome, list):
-        results = _in_order(refused, outcome) if refused else outcome
-        return _answer(broker, context, request, results)
+        return _answer(broker, context, request, _in_order(refused, outcome))
 
     def respond(results: _Results) -> ProduceResponse:
         return _answered(broker, context, request, _in_order(refused, results))
