@@ -5,6 +5,9 @@ once with a response, with None where nothing is sent (Produce with acks=0), wit
 future must come first, or is a coroutine. Handlers, messages and codecs are loaded when an API is
 first used, because a broker's start must not pay for what nobody asks.
 
+A client's requests begin alike, but for the correlation id: as long as they do, their headers are
+compared with the last one's and not read.
+
 What goes wrong here ends the connection and never another one: a key or version that is not served
 (except ApiVersions, which is answered in version 0 with error 35, KIP-511), a body that is not what
 its header says, a fault of our own. Only the last leaves a traceback in the log.
@@ -18,10 +21,9 @@ from struct import Struct as Format
 from typing import NamedTuple, cast
 
 from ..clients.errors import ErrorCode, KafkaError, ProtocolError
-from ..clients.protocol.api import SERVED, ApiKey, request_class
-from ..clients.protocol.codec import decode, encode
+from ..clients.protocol.api import SERVED, Api, ApiKey, request_class
+from ..clients.protocol.codec import Decoder, decoder_of, encode
 from ..clients.protocol.header import (
-    RequestHeader,
     UnsupportedApiError,
     decode_request_header,
     response_header,
@@ -33,8 +35,15 @@ from .connection import Answer, Client, Deferred, Refused
 from .context import BrokerContext, Later, NoAnswer, RequestContext
 from .metrics import Counter
 
+_API = slice(0, 4)
+_CORRELATION_ID = Format(">4xi")
 _CORRELATION_ID_BYTES = 4
-_SIZE_AND_CORRELATION_ID = Format(">ii")
+_BEHIND_CORRELATION_ID = 8
+_SIZE_BYTES = 4
+_HEAD = Format(">ii")
+"""Size and correlation id: what stands before a response."""
+_TAGGED_HEAD = Format(">iix")
+"""With a byte that says that there are no tagged fields."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,11 +54,28 @@ Handler = Callable[[BrokerContext, RequestContext, Message], HandlerResult]
 class _Route(NamedTuple):
     """How one version of one API is served."""
 
+    name: str
+    version: int
+    decode: Decoder
     handle: Handler
-    request_class: type[Message]
     has_tagged_header: bool
     requests: Counter
     errors: Counter
+
+
+class _Asked:
+    """A header as a client has sent it, and what follows from it for every request that has it."""
+
+    __slots__ = ("api", "body", "context", "rest", "route")
+
+    def __init__(
+        self, frame: memoryview, body: int, route: _Route, context: RequestContext
+    ) -> None:
+        self.api = memoryview(bytes(frame[_API]))
+        self.rest = memoryview(bytes(frame[_BEHIND_CORRELATION_ID:body]))
+        self.body = body
+        self.route = route
+        self.context = context
 
 
 class Apis:
@@ -61,58 +87,74 @@ class Apis:
 
     def answer(self, client: Client, frame: memoryview) -> Answer:
         """Answer one request. Raises Refused or ProtocolError to have the connection closed."""
+        asked = client.last_request
+        if not (
+            isinstance(asked, _Asked)
+            and frame[_BEHIND_CORRELATION_ID : asked.body] == asked.rest
+            and frame[_API] == asked.api
+        ):
+            try:
+                asked = client.last_request = self._asked(client, frame)
+            except UnsupportedApiError as error:
+                return self._unsupported(error)
+        route = asked.route
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         try:
-            header, position = decode_request_header(frame)
-        except UnsupportedApiError as error:
-            return self._unsupported(error)
-        key = header.api_key << 16 | header.api_version
-        route = self._routes.get(key) or self._route(key, header)
-        try:
-            request, _ = decode(route.request_class, header.api_version, frame, position)
+            request, _ = route.decode(frame, asked.body)
         except ProtocolError as error:
             route.errors.add()
-            raise Refused(
-                f"a {_name(header)} request that cannot be read: {error.message}"
-            ) from error
-        except KafkaError as error:
-            # A version that is announced and yet has no class: Produce 0 to 2.
-            raise Refused(error.message) from error
+            raise Refused(f"a {route.name} request that cannot be read: {error.message}") from error
         route.requests.value += 1
-        context = RequestContext(*header, *client)
         try:
-            result = route.handle(self._broker, context, request)
+            result = route.handle(self._broker, asked.context, request)
             if result is None:
                 return ()
             if isinstance(result, Message):
-                return _respond(route.has_tagged_header, header, result)
+                return _respond(route, correlation_id, result)
         except Exception as error:
-            raise self._failure(route, header, error) from error
+            raise self._failure(route, error) from error
         if isinstance(result, Later):
-            return Deferred(result.work, self._responder(route, header, result.then))
-        return Deferred(result, self._responder(route, header, _identity))
+            return Deferred(result.work, self._responder(route, correlation_id, result.then))
+        return Deferred(result, self._responder(route, correlation_id, _identity))
+
+    def _asked(self, client: Client, frame: memoryview) -> _Asked:
+        """Read a header. Raises as `decode_request_header`, and Refused."""
+        header, body = decode_request_header(frame)
+        version = header.api_version
+        key = header.api_key << 16 | version
+        try:
+            route = self._routes.get(key) or self._route(key, SERVED[header.api_key], version)
+        except KafkaError as error:
+            # A version that is announced and yet has no class: Produce 0 to 2.
+            raise Refused(error.message) from error
+        context = RequestContext(
+            header.api_key, version, header.client_id, client.host, client.listener
+        )
+        return _Asked(frame, body, route, context)
 
     def _responder(
-        self, route: _Route, header: RequestHeader, then: Callable[[object], object]
+        self, route: _Route, correlation_id: int, then: Callable[[object], object]
     ) -> Callable[[asyncio.Future[object]], Sequence[Chunk]]:
         def respond(done: asyncio.Future[object]) -> Sequence[Chunk]:
             try:
                 response = then(done.result())
-                tagged = route.has_tagged_header
-                return _respond(tagged, header, response) if isinstance(response, Message) else ()
+                if not isinstance(response, Message):
+                    return ()
+                return _respond(route, correlation_id, response)
             except Exception as error:
-                raise self._failure(route, header, error) from error
+                raise self._failure(route, error) from error
 
         return respond
 
-    def _failure(self, route: _Route, header: RequestHeader, error: Exception) -> Refused:
+    def _failure(self, route: _Route, error: Exception) -> Refused:
         """What the connection is closed with when a handler did not answer."""
         route.errors.add()
         if isinstance(error, NoAnswer):
             return Refused(str(error))
         if isinstance(error, KafkaError):
-            return Refused(f"{_name(header)} failed: {error}")
-        _LOG.error("%s failed for a reason of our own", _name(header), exc_info=error)
-        return Refused(f"{_name(header)} failed for a reason of our own; see above")
+            return Refused(f"{route.name} failed: {error}")
+        _LOG.error("%s failed for a reason of our own", route.name, exc_info=error)
+        return Refused(f"{route.name} failed for a reason of our own; see above")
 
     def _unsupported(self, error: UnsupportedApiError) -> Answer:
         header = error.header
@@ -129,21 +171,23 @@ class Apis:
                 )
             ],
         )
-        return _respond(False, header._replace(api_version=0), response)
+        return _framed(encode(response, 0), _HEAD, header.correlation_id)
 
     def _handler(self, key: ApiKey, handle: Handler) -> Handler:
         """What serves an API; `ThrottlingApis` measures around it."""
         return handle
 
-    def _route(self, key: int, header: RequestHeader) -> _Route:
-        api = SERVED[header.api_key]
+    def _route(self, key: int, api: Api, version: int) -> _Route:
+        decoder = decoder_of(request_class(api.key), version)
         module = import_module(f".handlers.{api.key.name.lower()}", __package__)
         metrics = self._broker.metrics
         request = f"request={api.name}"
         route = _Route(
+            f"{api.name} v{version}",
+            version,
+            decoder,
             self._handler(api.key, cast("Handler", module.handle)),
-            request_class(header.api_key),
-            len(response_header(header.api_key, header.api_version, 0)) > _CORRELATION_ID_BYTES,
+            len(response_header(api.key, version, 0)) > _CORRELATION_ID_BYTES,
             metrics.counter(f"kafka.network:type=RequestMetrics,name=RequestsPerSec,{request}"),
             metrics.counter(f"kafka.network:type=RequestMetrics,name=ErrorsPerSec,{request}"),
         )
@@ -155,16 +199,17 @@ def _identity(response: object) -> object:
     return response
 
 
-def _name(header: RequestHeader) -> str:
-    return f"{SERVED[header.api_key].name} v{header.api_version}"
+def _respond(route: _Route, correlation_id: int, response: Message) -> Sequence[Chunk]:
+    head = _TAGGED_HEAD if route.has_tagged_header else _HEAD
+    return _framed(encode(response, route.version), head, correlation_id)
 
 
-def _respond(tagged: bool, header: RequestHeader, response: Message) -> Sequence[Chunk]:
-    """The response as a frame: what stands before its first chunk is joined to it."""
-    first, *rest = encode(response, header.api_version)
+def _framed(chunks: list[Chunk], head: Format, correlation_id: int) -> Sequence[Chunk]:
+    """A response as a frame: what stands before its first chunk is joined to it."""
+    first = chunks[0]
     assert isinstance(first, bytes), "No response begins with records."
-    size = _CORRELATION_ID_BYTES + tagged + len(first)
-    for chunk in rest:
-        size += size_of(chunk)
-    head = _SIZE_AND_CORRELATION_ID.pack(size, header.correlation_id)
-    return [head + b"\0" + first if tagged else head + first, *rest]
+    size = head.size - _SIZE_BYTES + len(first)
+    if len(chunks) > 1:
+        size += sum(map(size_of, chunks[1:]))
+    chunks[0] = head.pack(size, correlation_id) + first
+    return chunks

@@ -89,11 +89,16 @@ Answer = Sequence[Chunk] | Deferred
 """A framed response (empty where none is sent), or the promise of one."""
 
 
-class Client(NamedTuple):
+class Client:
     """Who is at the other end."""
 
-    host: str
-    listener: str
+    __slots__ = ("host", "last_request", "listener")
+
+    def __init__(self, host: str, listener: str) -> None:
+        self.host = host
+        self.listener = listener
+        self.last_request: object = None
+        """What the one who answers wants to know of it when the next one comes."""
 
 
 class ConnectionOwner(Protocol):
@@ -208,8 +213,10 @@ class Connection:
         if not isinstance(answer, Deferred):
             if answer:
                 self._transport.send(answer)
-                for chunk in answer:
-                    self._corked += len(chunk) if type(chunk) is bytes else size_of(chunk)
+                if len(answer) == 1 and type(only := answer[0]) is bytes:
+                    self._corked += len(only)
+                else:
+                    self._corked += sum(map(size_of, answer))
                 if self._corked > _CORK_BYTES:
                     self._flush()
             return

@@ -48,7 +48,6 @@ class RequestContext(NamedTuple):
 
     api_key: int
     api_version: int
-    correlation_id: int
     client_id: str | None
     client_host: str
     listener: str

@@ -251,7 +251,10 @@ class SocketTransport:
                 break
             offered += len(buffers[-1])
         sent = self._socket.sendmsg(buffers, (), flags)
-        self._forget(sent)
+        if sent == offered and len(buffers) == len(queue):
+            queue.clear()
+        else:
+            self._forget(sent)
         return offered, sent
 
     def _forget(self, sent: int) -> None:

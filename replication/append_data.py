@@ -1,8 +1,7 @@
-"""What a produce asks of the replica manager, and what it is answered, partition by partition."""
+"""What an append asks of the replica manager, and what it is answered, partition by partition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..clients.errors import ErrorCode
 from ..clients.topic_partition import TopicPartition
@@ -14,28 +13,15 @@ ACKS_ALL = -1
 """Answer when every in-sync replica has the records."""
 
 
-class AppendEntry(NamedTuple):
-    """The records for one partition. They are stamped in place: the buffer must be ours."""
+@dataclass(slots=True)
+class AppendEntry:
+    """The records for one partition, and what became of them.
+
+    They are stamped in place: the buffer must be ours.
+    """
 
     topic_partition: TopicPartition
     records: memoryview
-
-
-@dataclass(slots=True)
-class AppendRequest:
-    """Records for several partitions, with what their sender waits for."""
-
-    entries: Sequence[AppendEntry]
-    acks: int = ACKS_ALL
-    timeout_ms: int = 30_000
-    origin: AppendOrigin = AppendOrigin.CLIENT
-
-
-@dataclass(slots=True)
-class PartitionAppendResult:
-    """The answer for one partition, in the order asked."""
-
-    topic_partition: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = -1
     last_offset: int = -1
@@ -46,3 +32,18 @@ class PartitionAppendResult:
     error_message: str | None = None
     # With NOT_LEADER_OR_FOLLOWER only.
     current_leader: CurrentLeader | None = None
+
+    def refuse(self, code: ErrorCode, message: str | None = None) -> None:
+        """Say that nothing was appended, and why."""
+        self.error = code
+        self.error_message = message
+
+
+@dataclass(slots=True)
+class AppendRequest:
+    """Records for several partitions, with what their sender waits for."""
+
+    entries: list[AppendEntry]
+    acks: int = ACKS_ALL
+    timeout_ms: int = 30_000
+    origin: AppendOrigin = AppendOrigin.CLIENT

@@ -9,11 +9,11 @@ With one replica nothing ever waits here: the high watermark has moved before th
 
 from dataclasses import dataclass
 
-from .append_data import PartitionAppendResult
+from .append_data import AppendEntry
 from .delayed_replication import DelayedReplication
 from .partition import Partition
 
-DelayedProduce = DelayedReplication[PartitionAppendResult]
+DelayedProduce = DelayedReplication[AppendEntry]
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class UnsettledAppend:
 
     partition: Partition
     required_offset: int
-    result: PartitionAppendResult
+    result: AppendEntry
 
     def settle(self) -> bool:
         """Whether the high watermark has passed the records, or never will."""

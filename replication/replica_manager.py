@@ -28,7 +28,7 @@ from ..storage.fetch_data import FetchIsolation
 from ..storage.log_dir import LogDir
 from ..storage.log_manager import LogManager
 from ..storage.producer_entry import AppendOrigin
-from .append_data import ACKS_ALL, AppendEntry, AppendRequest, PartitionAppendResult
+from .append_data import ACKS_ALL, AppendEntry, AppendRequest
 from .cluster_image import ClusterDelta, ClusterImage
 from .delayed_list_offsets import OffsetListing, OffsetResults
 from .delayed_produce import DelayedProduce, UnsettledAppend
@@ -58,7 +58,7 @@ from .replica_movement import ReplicaMovement
 
 _log = logging.getLogger(__name__)
 
-AppendResults = list[PartitionAppendResult]
+AppendResults = list[AppendEntry]
 FetchResults = list[FetchPartitionResult]
 DeletionResults = list[DeleteRecordsResult]
 
@@ -223,23 +223,23 @@ class ReplicaManager:
     def append_records(
         self, request: AppendRequest
     ) -> "AppendResults | asyncio.Future[AppendResults]":
-        """Append to each partition, in the call; only waiting for followers takes a future."""
-        acks = request.acks
-        if acks not in (-1, 0, 1):
-            return [
-                PartitionAppendResult(entry.topic_partition, ErrorCode.INVALID_REQUIRED_ACKS)
-                for entry in request.entries
-            ]
+        """Append to each partition, in the call; only waiting for followers takes a future.
+
+        The results are the request's own entries.
+        """
+        entries = request.entries
+        if request.acks not in (-1, 0, 1):
+            for entry in entries:
+                entry.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
+            return entries
         now_ms = self._environment.wall_clock_ms()
-        results: AppendResults = []
         unsettled: list[UnsettledAppend] = []
-        for entry in request.entries:
-            result = self._append(entry, request, now_ms, unsettled)
-            results.append(result)
+        for entry in entries:
+            self._append(entry, request, now_ms, unsettled)
         if unsettled:
             waiting = self._produce_purgatory
-            return self._wait_for_followers(waiting, request.timeout_ms, results, unsettled)
-        return results
+            return self._wait_for_followers(waiting, request.timeout_ms, entries, unsettled)
+        return entries
 
     def _append(
         self,
@@ -247,40 +247,34 @@ class ReplicaManager:
         request: AppendRequest,
         now_ms: int,
         unsettled: list[UnsettledAppend],
-    ) -> PartitionAppendResult:
-        topic_partition = entry.topic_partition
+    ) -> None:
+        topic_partition, acks = entry.topic_partition, request.acks
         try:
             partition = self._partitions.get(topic_partition) or self.partition(topic_partition)
             if partition.is_internal:
                 _check_may_write(partition, request.origin)
-            info = partition.append_as_leader(entry.records, request.acks, request.origin, now_ms)
+            info = partition.append_as_leader(entry.records, acks, request.origin, now_ms)
         except KafkaError as error:
-            return self._refused(topic_partition, error)
-        result = PartitionAppendResult(
-            topic_partition,
-            _NONE,
-            info.first_offset,
-            info.last_offset,
-            info.log_append_time_ms,
-            info.log_start_offset,
-        )
+            self._refuse(entry, error)
+            return
+        entry.error = _NONE
+        entry.base_offset = info.first_offset
+        entry.last_offset = last_offset = info.last_offset
+        entry.log_append_time_ms = info.log_append_time_ms
+        entry.log_start_offset = info.log_start_offset
         self._complete_waiting(partition)
-        if request.acks == ACKS_ALL and partition.log.high_watermark <= info.last_offset:
-            unsettled.append(UnsettledAppend(partition, info.last_offset + 1, result))
-        return result
+        if acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
+            unsettled.append(UnsettledAppend(partition, last_offset + 1, entry))
 
-    def _refused(self, topic_partition: TopicPartition, error: KafkaError) -> PartitionAppendResult:
-        result = PartitionAppendResult(
-            topic_partition, error.code, error_message=error.message or None
-        )
-        partition = self._partitions.get(topic_partition)
+    def _refuse(self, entry: AppendEntry, error: KafkaError) -> None:
+        entry.refuse(error.code, error.message or None)
+        partition = self._partitions.get(entry.topic_partition)
         if partition is not None and error.code not in _WITHOUT_LOG_START:
-            result.log_start_offset = partition.log.log_start_offset
+            entry.log_start_offset = partition.log.log_start_offset
         if isinstance(error, RecordValidationError):
-            result.record_errors = error.record_errors
+            entry.record_errors = error.record_errors
         if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            result.current_leader = self._current_leader(topic_partition)
-        return result
+            entry.current_leader = self._current_leader(entry.topic_partition)
 
     def _wait_for_followers(
         self,

@@ -217,28 +217,28 @@ class Files(Protocol):
 class _Descriptor:
     """A file descriptor that closes when nothing refers to it any more."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("fd",)
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self.fd = fd
 
     def fileno(self) -> int:
-        return self._fd
+        return self.fd
 
     def pread(self, position: int, size: int) -> bytes:
-        chunk = os.pread(self._fd, size, position)
+        chunk = os.pread(self.fd, size, position)
         if len(chunk) == size or not chunk:
             return chunk
         # A signal, or the kernel's 2 GiB limit, may cut a read short of the end of the file.
         chunks = [chunk]
         missing = size - len(chunk)
-        while missing and (chunk := os.pread(self._fd, missing, position + size - missing)):
+        while missing and (chunk := os.pread(self.fd, missing, position + size - missing)):
             chunks.append(chunk)
             missing -= len(chunk)
         return b"".join(chunks)
 
     def __del__(self) -> None:
-        os.close(self._fd)
+        os.close(self.fd)
 
 
 class OsFileHandle:
@@ -262,7 +262,8 @@ class OsFileHandle:
         return self._open_descriptor().pread(position, size)
 
     def write_at(self, position: int, buffer: ReadableBuffer) -> None:
-        fd = self._open_descriptor().fileno()
+        descriptor = self._descriptor or self._open_descriptor()
+        fd = descriptor.fd
         written = os.pwrite(fd, buffer, position)
         size = len(buffer)
         if written == size:

@@ -86,11 +86,15 @@ class Index:
         return self.max_entries * self.entry.size
 
     @property
+    def room(self) -> int:
+        """How many entries the index still takes before its segment must be closed."""
+        self._load()
+        return self.max_entries - self.entries
+
+    @property
     def is_full(self) -> bool:
         """Whether the segment must be closed because no entry fits any more."""
-        if not self._is_loaded:
-            self._load()
-        return self.entries >= self.max_entries
+        return self.room <= 0
 
     @property
     def size_in_bytes(self) -> int:

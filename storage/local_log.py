@@ -118,7 +118,7 @@ class LocalLog:
     def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
         """Append batches that have their offsets; the end offset moves when they are written."""
         self.segments.last.append(buffer, batches)
-        self.log_end_offset = batches[-1].next_offset
+        self.log_end_offset = batches[-1].last_offset + 1
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether `size` bytes up to `last_offset` belong into a new segment (L1)."""
@@ -128,18 +128,17 @@ class LocalLog:
         first = segment.first_batch_timestamp()
         # Age counts in the records' own time where they have one, else from the file's making.
         age_ms = now_ms - segment.created_ms if first is None else max_timestamp - first
+        if config.segment_jitter_ms:
+            age_ms += self._jitter_ms(segment)
         return (
             segment.size > config.segment_bytes - size
-            or age_ms > config.max_segment_ms - self._jitter_ms(segment)
-            or segment.offset_index.is_full
-            or segment.time_index.is_full
+            or age_ms > config.max_segment_ms
+            or (segment.index_room <= 0 and segment.has_full_index())
             or last_offset - segment.base_offset > INT32_MAX
         )
 
     def _jitter_ms(self, segment: LogSegment) -> int:
         """Up to segment.jitter.ms, chosen by the segment's path: spread, and yet repeatable."""
-        if self.config.segment_jitter_ms == 0:
-            return 0
         bound = min(self.config.segment_jitter_ms, self.config.max_segment_ms)
         return crc32c(segment.path.encode()) % bound
 

@@ -93,6 +93,8 @@ class LogSegment:
         self._max_timestamp: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._positions: dict[int, int] = {}
+        self.index_room = 0
+        """So many entries fit into both indexes in any case; with 0 `has_full_index` must look."""
 
     def __repr__(self) -> str:
         return f"LogSegment({self.path}, size={self.size})"
@@ -107,10 +109,10 @@ class LogSegment:
             self._index(batch, position)
             position += batch.size_in_bytes
         assert position == self.size + len(buffer)
-        if self._first_timestamp is None and self.size == 0:
+        if self.size == 0 and self._first_timestamp is None:
             self._first_timestamp = batches[0].max_timestamp
         self.size = position
-        self._remember(batches[-1].next_offset, position)
+        self._remember(batches[-1].last_offset + 1, position)
 
     def _index(self, batch: RecordBatch, position: int) -> None:
         known = self._max_timestamp or self.max_timestamp_so_far
@@ -119,15 +121,22 @@ class LogSegment:
             self._max_timestamp = known
         if self._bytes_since_index_entry > self._index_interval_bytes:
             self._add_index_entries(batch.last_offset, position, known)
+            self._bytes_since_index_entry = 0
         self._bytes_since_index_entry += batch.size_in_bytes
 
     def _add_index_entries(self, offset: int, position: int, youngest: TimestampOffset) -> None:
         # One append may hold more batches than the index has room for, and an index that is rebuilt
         # may have been given less room: it then ends early, which costs a longer walk.
-        if not (self.offset_index.is_full or self.time_index.is_full):
+        if not self.has_full_index():
+            self.index_room -= 1
             self.offset_index.append(offset, position)
             self.time_index.maybe_append(youngest.timestamp, youngest.offset)
-        self._bytes_since_index_entry = 0
+
+    def has_full_index(self) -> bool:
+        """Whether the segment must be closed because one of its indexes takes no entry more."""
+        if self.index_room <= 0:
+            self.index_room = min(self.offset_index.room, self.time_index.room)
+        return self.index_room <= 0
 
     def _remember(self, offset: int, position: int) -> None:
         positions = self._positions
@@ -345,6 +354,7 @@ class LogSegment:
         self._first_timestamp = None
         self._bytes_since_index_entry = 0
         self._positions.clear()
+        self.index_room = 0
 
     def rebuild_with(self, batch: RecordBatch, position: int) -> None:
         """Index a batch that was found at `position`."""
@@ -420,6 +430,7 @@ class LogSegment:
         self._index_interval_bytes = config.index_interval_bytes
         self.offset_index.resize(config.segment_index_bytes)
         self.time_index.resize(config.segment_index_bytes)
+        self.index_room = 0
 
     def flush_log(self) -> None:
         """fsync the batches, and the aborted transactions that only they could tell again."""

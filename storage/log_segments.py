@@ -12,6 +12,8 @@ class LogSegments:
     def __init__(self) -> None:
         self._bases: list[int] = []
         self._by_base: dict[int, LogSegment] = {}
+        self.last: LogSegment
+        """The active segment: the only one that takes appends. There is none in an empty log."""
 
     def __len__(self) -> int:
         return len(self._bases)
@@ -33,19 +35,17 @@ class LogSegments:
         assert base not in self._by_base, f"Two segments at {base}."
         self._by_base[base] = segment
         self._bases.insert(bisect_left(self._bases, base), base)
+        self.last = self._by_base[self._bases[-1]]
 
     def remove(self, segment: LogSegment) -> None:
         del self._by_base[segment.base_offset]
         del self._bases[bisect_left(self._bases, segment.base_offset)]
+        if self._bases:
+            self.last = self._by_base[self._bases[-1]]
 
     @property
     def first(self) -> LogSegment:
         return self._by_base[self._bases[0]]
-
-    @property
-    def last(self) -> LogSegment:
-        """The active segment: the only one that takes appends."""
-        return self._by_base[self._bases[-1]]
 
     def floor(self, offset: int) -> LogSegment | None:
         """The segment with the largest base at or below `offset`."""

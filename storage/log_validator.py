@@ -11,18 +11,19 @@ re-compresses batches that came with another codec, and LogAppendTime replaces t
 change bytes under the CRC. The largest timestamp of a header is believed, since its CRC held.
 """
 
+from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.record.batch import (
     BATCH_OVERHEAD,
+    COMPRESSION_CODEC_MASK,
+    CONTROL_BIT,
     LOG_OVERHEAD,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     RecordBatch,
     batches,
-    stamp,
     stamp_crc,
     stamp_log_append_time,
 )
@@ -37,10 +38,13 @@ _CLIENT = AppendOrigin.CLIENT
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _ATTRIBUTES_POSITION = 21
+_CONTROL_OR_COMPRESSED = CONTROL_BIT | COMPRESSION_CODEC_MASK
+"""Attributes of batches that clients may not send, or that may have a codec that nobody knows."""
 _NO_CODEC_OF_ITS_OWN = "producer"
 
 
-class AppendContext(NamedTuple):
+@dataclass(slots=True)
+class AppendContext:
     """What the leader knows and the batch does not."""
 
     config: LogConfig
@@ -49,7 +53,8 @@ class AppendContext(NamedTuple):
     now_ms: int
 
 
-class Appendable(NamedTuple):
+@dataclass(slots=True)
+class Appendable:
     """Batches with their final bytes, one after the other in `buffer`."""
 
     buffer: memoryview
@@ -63,34 +68,58 @@ def validate(records: memoryview, context: AppendContext) -> list[RecordBatch]:
     Raises KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, or for what single
     records hold RecordValidationError.
     """
-    found = _split(records)
-    is_client = context.origin is _CLIENT
-    if is_client:
-        if len(found) > 1:
-            raise _invalid("A partition takes exactly one record batch in a Produce request.")
-        if found and found[0].base_offset != 0:
-            raise _invalid(
-                f"A produced batch must start at offset 0, not {found[0].base_offset}: "
-                "offsets are given by the leader."
-            )
+    if context.origin is _CLIENT:
+        return [_client_batch(records, context)]
+    found = list(batches(records))
     if not found:
-        raise _invalid("An append must hold at least one record batch.")
+        raise _no_batch()
     for batch in found:
-        if batch.size_in_bytes > context.config.max_message_bytes:
-            check_size(batch.size_in_bytes, context)
+        check_size(batch.size_in_bytes, context)
         batch.ensure_valid()
-        if is_client:
-            _check_client_batch(batch)
-            _check_records(batch, context)
     return found
 
 
-def _split(records: memoryview) -> list[RecordBatch]:
-    """The whole batches in `records`; nearly always it is exactly one."""
+def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
+    """The one batch of a client's append; for nearly every one a look at its header will do."""
+    config = context.config
     size = len(records)
     if size >= BATCH_OVERHEAD and _INT32.unpack_from(records, 8)[0] + LOG_OVERHEAD == size:
-        return [RecordBatch(records)]
-    return list(batches(records))
+        batch = RecordBatch(records)
+    else:
+        batch = _only_batch(records)
+    if batch.base_offset != 0:
+        raise _invalid(
+            f"A produced batch must start at offset 0, not {batch.base_offset}: "
+            "offsets are given by the leader."
+        )
+    if batch.size_in_bytes > config.max_message_bytes:
+        check_size(batch.size_in_bytes, context)
+    batch.ensure_valid()
+    count = batch.record_count
+    if (
+        count <= 0
+        or batch.last_offset_delta + 1 != count
+        or (batch.base_sequence < 0 and batch.producer_id >= 0)
+        or batch.attributes & _CONTROL_OR_COMPRESSED
+    ):
+        _check_client_batch(batch)
+    if (
+        batch.max_timestamp > context.now_ms + config.message_timestamp_after_max_ms
+        or config.message_timestamp_before_max_ms < INT64_MAX
+        or "compact" in config.cleanup_policy
+    ):
+        _check_records(batch, context)
+    return batch
+
+
+def _only_batch(records: memoryview) -> RecordBatch:
+    """The batch in front of some bytes that are not one."""
+    found = list(batches(records))
+    if not found:
+        raise _no_batch()
+    if len(found) > 1:
+        raise _invalid("A partition takes exactly one record batch in a Produce request.")
+    return found[0]
 
 
 def check_size(size: int, context: AppendContext) -> None:
@@ -189,9 +218,8 @@ def assign_offsets(
     for batch in found:
         if uses_append_time or batch.attributes & TIMESTAMP_TYPE_BIT:
             _stamp_time(batch, context.now_ms if uses_append_time else None)
-        stamp(batch.view, 0, offset, context.leader_epoch)
-        batch.base_offset, batch.partition_leader_epoch = offset, context.leader_epoch
-        offset += batch.last_offset_delta + 1
+        batch.assign(offset, context.leader_epoch)
+        offset = batch.last_offset + 1
     return Appendable(buffer, found, context.now_ms if uses_append_time else NO_TIMESTAMP)
 
 
@@ -218,6 +246,10 @@ def _recompressed(batch: RecordBatch, context: AppendContext) -> RecordBatch:
     rebuilt = RecordBatch(memoryview(rebuild_batch(batch, batch.records(), compression=target)))
     check_size(rebuilt.size_in_bytes, context)
     return rebuilt
+
+
+def _no_batch() -> KafkaError:
+    return _invalid("An append must hold at least one record batch.")
 
 
 def _invalid(message: str) -> KafkaError:

@@ -29,10 +29,8 @@ class TimeIndex(Index):
     entry: ClassVar[Struct] = Struct(">qi")
 
     @property
-    def is_full(self) -> bool:
-        if not self._is_loaded:
-            self._load()
-        return self.entries >= self.max_entries - 1
+    def room(self) -> int:
+        return super().room - 1
 
     def _entries_changed(self) -> None:
         self._last = (

@@ -165,19 +165,20 @@ class UnifiedLog:
         self._now_ms = now_ms
         if self.read_only_reason:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, self.read_only_reason)
-        context = AppendContext(self.local.config, origin, leader_epoch, now_ms)
+        config = self.local.config
+        context = AppendContext(config, origin, leader_epoch, now_ms)
         found = validate(records, context)
         for batch in found:
             if batch.producer_id >= 0:
                 duplicate = self.producers.check(batch, origin)
                 if duplicate is not None:
                     return duplicate_info(duplicate, self.log_start_offset)
-        if found[0].size_in_bytes > context.config.segment_bytes:
-            raise too_large_for_segment(found[0].size_in_bytes, context.config)
+        if found[0].size_in_bytes > config.segment_bytes:
+            raise too_large_for_segment(found[0].size_in_bytes, config)
         appendable = assign_offsets(records, found, self.local.log_end_offset, context)
-        self._append(appendable.buffer, appendable.batches, now_ms)
-        append_time_ms = appendable.log_append_time_ms
-        return appended_info(appendable.batches, append_time_ms, self.log_start_offset)
+        found = appendable.batches
+        self._append(appendable.buffer, found, now_ms)
+        return appended_info(found, appendable.log_append_time_ms, self.log_start_offset)
 
     @on_disk
     def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
@@ -208,21 +209,20 @@ class UnifiedLog:
         return appended_info(found, NO_TIMESTAMP, self.log_start_offset)
 
     def _append(self, buffer: ReadableBuffer, found: list[RecordBatch], now_ms: int) -> None:
-        local, epochs = self.local, self.leader_epochs
-        last_offset = found[-1].last_offset
-        if len(found) == 1:
-            youngest = found[0].max_timestamp
-        else:
-            youngest = max(batch.max_timestamp for batch in found)
-        if local.should_roll(len(buffer), last_offset, youngest, now_ms):
+        local, producers = self.local, self.producers
+        last = found[-1]
+        is_one = len(found) == 1
+        youngest = last.max_timestamp if is_one else max(each.max_timestamp for each in found)
+        if local.should_roll(len(buffer), last.last_offset, youngest, now_ms):
             self._roll(now_ms, found[0].base_offset)
+        latest_epoch = self.leader_epochs.latest_epoch
         for batch in found:
             epoch = batch.partition_leader_epoch
-            if epoch >= 0 and epoch != epochs.latest_epoch:
-                epochs.assign(epoch, batch.base_offset)
+            if epoch != latest_epoch and epoch >= 0:
+                self.leader_epochs.assign(epoch, batch.base_offset)
         local.append(buffer, found)
         for batch in found:
-            completed = self.producers.apply(batch)
+            completed = producers.apply(batch)
             if completed is not None and completed.is_aborted:
                 local.active_segment.txn_index.append(self._aborted(completed))
         if local.log_end_offset - local.recovery_point >= local.config.flush_messages:

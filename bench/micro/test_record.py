@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from tierlog.bench.micro.benchmark import CPU_TIME, Benchmark
-from tierlog.clients.record.batch import Record, RecordBatch, batches, stamp
+from tierlog.clients.record.batch import Record, RecordBatch, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.compression import CompressionType
 
@@ -49,9 +49,9 @@ def test_find_the_batches(benchmark: Benchmark) -> None:
 
 
 @pytest.mark.benchmark(group="a batch of 1 KiB without its records")
-def test_stamp(benchmark: Benchmark) -> None:
+def test_assign(benchmark: Benchmark) -> None:
     view = batch_of(1)
-    benchmark(partial(stamp, view, 0, 7, 1))
+    benchmark(partial(RecordBatch(view).assign, 7, 1))
     assert RecordBatch(view).base_offset == 7
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicPartition
-from ...replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
+from ...replication.append_data import AppendEntry, AppendRequest
 from ...replication.replica_manager import ReplicaManager
 from ...storage.fetch_data import FetchDataInfo, FetchIsolation
 from ...storage.files import FileRegion
@@ -38,7 +38,7 @@ class ReplicatedOffsetsLog:
             return _appended(answer[0])
         later: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
 
-        def done(results: asyncio.Future[list[PartitionAppendResult]]) -> None:
+        def done(results: asyncio.Future[list[AppendEntry]]) -> None:
             later.set_result(
                 Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 if results.cancelled()
@@ -71,5 +71,5 @@ class ReplicatedOffsetsLog:
         return log
 
 
-def _appended(result: PartitionAppendResult) -> Appended:
+def _appended(result: AppendEntry) -> Appended:
     return Appended(result.error, result.base_offset)

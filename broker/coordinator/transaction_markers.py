@@ -13,7 +13,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.builder import build_control_batch
 from ...clients.record.control import ControlRecordType, EndTransactionMarker
 from ...clients.topic_partition import TopicPartition
-from ...replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
+from ...replication.append_data import AppendEntry, AppendRequest
 from ...replication.replica_manager import ReplicaManager
 from ...replication.topic_names import GROUP_METADATA_TOPIC
 from ...storage.producer_entry import AppendOrigin
@@ -88,7 +88,7 @@ class LocalMarkers:
             return self._written(marker, errors, outcome)
         later: asyncio.Future[MarkerErrors] = asyncio.get_running_loop().create_future()
 
-        def done(results: asyncio.Future[list[PartitionAppendResult]]) -> None:
+        def done(results: asyncio.Future[list[AppendEntry]]) -> None:
             if not later.done() and not results.cancelled():
                 later.set_result(self._written(marker, errors, results.result()))
 
@@ -96,7 +96,7 @@ class LocalMarkers:
         return later
 
     def _written(
-        self, marker: Marker, errors: MarkerErrors, results: list[PartitionAppendResult]
+        self, marker: Marker, errors: MarkerErrors, results: list[AppendEntry]
     ) -> MarkerErrors:
         for result in results:
             topic, partition = result.topic_partition

@@ -28,7 +28,7 @@ from ...clients.protocol.messages.produce import (
 )
 from ...clients.protocol.schema import Chunk
 from ...clients.topic_partition import TopicPartition
-from ...replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
+from ...replication.append_data import AppendEntry, AppendRequest
 from ..context import BrokerContext, Later, NoAnswer, RequestContext
 
 _BATCH_HEADER = Struct(">8xi4xb5xB38x")
@@ -53,53 +53,53 @@ _NOT_ONE_BATCH = "must have exactly one record batch per partition"
 _FIRST_KNOWING_ABORTABLE = 11
 _FIRST_ADDING_PARTITIONS = 12
 
-_Results: TypeAlias = list[PartitionAppendResult]
-"""One for each partition, in the request's order."""
+_Entries: TypeAlias = list[AppendEntry]
+"""In the request's order; where all partitions are answered, one for each."""
+_NOTHING = memoryview(b"")
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Later[_Results] | Coroutine[object, object, ProduceResponse | None] | None:
+) -> ProduceResponse | Later[_Entries] | Coroutine[object, object, ProduceResponse | None] | None:
     """Append what can be appended; each partition is answered by itself."""
     version = context.api_version
-    entries: list[AppendEntry] = []
-    refused: dict[int, PartitionAppendResult] = {}
-    index = nbytes = 0
+    entries: _Entries = []
+    nbytes = 0
+    is_refused = False
     for topic in request.topic_data:
-        name = _topic_name(broker, version, topic)
+        name = topic.name if version < 13 else _topic_name(broker, topic)
         for data in topic.partition_data:
-            partition = TopicPartition(name, data.index)
-            records = data.records
-            objection = _objection(version, name, records)
+            records = data.records if data.records is not None else _NOTHING
+            assert isinstance(records, memoryview), "Nothing else is decoded."
+            entry = AppendEntry(TopicPartition(name, data.index), records)
+            entries.append(entry)
+            objection = _objection(version, name, data.records)
             if objection is _TRANSACTIONAL_BATCH and request.transactional_id is not None:
                 objection = None
-            if objection is not None:
-                code, message = objection
-                if objection is _NO_BATCHES or objection is _TRANSACTIONAL_BATCH:
-                    # Kafka looks through all of them for transactions before it does anything.
-                    return _answer(broker, context, request, _all_refused(request, code))
-                if name and broker.controller.image.partition(name, data.index) is None:
-                    # Kafka asks that first; here it is soon enough for what is refused anyway.
-                    code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
-                refused[index] = PartitionAppendResult(partition, code, error_message=message)
-            else:
-                assert isinstance(records, memoryview), "Nothing else is decoded."
-                entries.append(AppendEntry(partition, records))
+            if objection is None:
                 nbytes += len(records)
-            index += 1
+                continue
+            if objection is _NO_BATCHES or objection is _TRANSACTIONAL_BATCH:
+                # Kafka looks through all of them for transactions before it does anything.
+                return _answer(broker, context, request, _all_refused(request, objection[0]))
+            _refuse(broker, entry, objection)
+            is_refused = True
+    allowed = [each for each in entries if not each.error] if is_refused else entries
     if request.acks not in (-1, 0, 1):
-        results = _in_order(refused, _wrong_acks(broker, entries))
-        return _answer(broker, context, request, results)
+        _refuse_wrong_acks(broker, allowed)
+        return _answer(broker, context, request, entries)
     broker.bytes_in.value += nbytes
-    if request.transactional_id is not None and entries:
-        return _in_transaction(broker, context, request, (refused, entries))
-    appending = AppendRequest(entries, request.acks, request.timeout_ms)
-    outcome = broker.replica_manager.append_records(appending) if entries else []
+    if not allowed:
+        return _answer(broker, context, request, entries)
+    if request.transactional_id is not None:
+        return _in_transaction(broker, context, request, (entries, allowed))
+    appending = AppendRequest(allowed, request.acks, request.timeout_ms)
+    outcome = broker.replica_manager.append_records(appending)
     if isinstance(outcome, list):
-        return _answer(broker, context, request, _in_order(refused, outcome))
+        return _answer(broker, context, request, entries)
 
-    def respond(results: _Results) -> ProduceResponse:
-        return _answered(broker, context, request, _in_order(refused, results))
+    def respond(_: _Entries) -> ProduceResponse:
+        return _answered(broker, context, request, entries)
 
     return Later(outcome, respond)
 
@@ -108,49 +108,47 @@ def _in_transaction(
     broker: BrokerContext,
     context: RequestContext,
     request: ProduceRequest,
-    parts: tuple[dict[int, PartitionAppendResult], list[AppendEntry]],
+    parts: tuple[_Entries, _Entries],
 ) -> ProduceResponse | Coroutine[object, object, ProduceResponse | None] | None:
     """Append what its transaction may write; non-transactional batches go with the others."""
     from ..transaction_membership import Support
     from ..transactional_append import append_in_transaction
 
+    entries, allowed = parts
     version = context.api_version
     support = Support(version >= _FIRST_ADDING_PARTITIONS, version >= _FIRST_KNOWING_ABORTABLE)
-    outcome = append_in_transaction(broker, request, parts, support)
-    if isinstance(outcome, list):
-        return _answer(broker, context, request, outcome)
+    work = append_in_transaction(broker, request, allowed, support)
+    if work is None:
+        return _answer(broker, context, request, entries)
 
     async def later() -> ProduceResponse | None:
-        return _answer(broker, context, request, await outcome)
+        await work
+        return _answer(broker, context, request, entries)
 
     return later()
 
 
-def _in_order(refused: dict[int, PartitionAppendResult], results: _Results) -> _Results:
-    """What was refused before the log was asked, put where it stood among the rest."""
-    for index, result in refused.items():
-        results.insert(index, result)
-    return results
+def _refuse(broker: BrokerContext, entry: AppendEntry, objection: _Objection) -> None:
+    topic, partition = entry.topic_partition
+    if topic and broker.controller.image.partition(topic, partition) is None:
+        # Kafka asks that first; here it is soon enough for what is refused anyway.
+        entry.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    else:
+        entry.refuse(*objection)
 
 
-def _wrong_acks(broker: BrokerContext, entries: list[AppendEntry]) -> _Results:
+def _refuse_wrong_acks(broker: BrokerContext, entries: _Entries) -> None:
     """Kafka asks for the acks last, of what it would append otherwise."""
     image = broker.controller.image
-    return [
-        PartitionAppendResult(
-            partition,
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if image.partition(*partition) is None
-            else ErrorCode.INVALID_REQUIRED_ACKS,
+    for entry in entries:
+        is_unknown = image.partition(*entry.topic_partition) is None
+        entry.refuse(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_unknown else ErrorCode.INVALID_REQUIRED_ACKS
         )
-        for partition, _ in entries
-    ]
 
 
-def _topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> str:
-    """The topic's name; '' for an id that nobody knows."""
-    if version < 13:
-        return topic.name
+def _topic_name(broker: BrokerContext, topic: TopicProduceData) -> str:
+    """The name behind a topic's id; '' for one that nobody knows."""
     known = broker.controller.image.topics_by_id.get(topic.topic_id)
     return "" if known is None else known.name
 
@@ -206,44 +204,44 @@ def _refused(version: int, rule: str) -> tuple[ErrorCode, str]:
     return ErrorCode.INVALID_RECORD, f"Produce requests with version {version} {rule}"
 
 
-def _all_refused(request: ProduceRequest, code: ErrorCode) -> _Results:
+def _all_refused(request: ProduceRequest, code: ErrorCode) -> _Entries:
     return [
-        PartitionAppendResult(TopicPartition(topic.name, data.index), code)
+        AppendEntry(TopicPartition(topic.name, data.index), _NOTHING, code)
         for topic in request.topic_data
         for data in topic.partition_data
     ]
 
 
-def _partition(result: PartitionAppendResult) -> PartitionProduceResponse:
+def _partition(entry: AppendEntry) -> PartitionProduceResponse:
     answer = PartitionProduceResponse(
-        index=result.topic_partition.partition,
-        base_offset=result.base_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=result.log_start_offset,
+        index=entry.topic_partition.partition,
+        base_offset=entry.base_offset,
+        log_append_time_ms=entry.log_append_time_ms,
+        log_start_offset=entry.log_start_offset,
     )
-    if not result.error:
+    if not entry.error:
         return answer
-    answer.error_code = result.error
-    answer.error_message = result.error_message
-    if result.record_errors:
+    answer.error_code = entry.error
+    answer.error_message = entry.error_message
+    if entry.record_errors:
         answer.record_errors = [
             BatchIndexAndErrorMessage(
                 batch_index=each.batch_index, batch_index_error_message=each.message
             )
-            for each in result.record_errors
+            for each in entry.record_errors
         ]
-    if result.current_leader is not None:
-        leader_id, leader_epoch = result.current_leader
+    if entry.current_leader is not None:
+        leader_id, leader_epoch = entry.current_leader
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
     return answer
 
 
 def _answer(
-    broker: BrokerContext, context: RequestContext, request: ProduceRequest, results: _Results
+    broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
 ) -> ProduceResponse | None:
     if request.acks != 0:
-        return _answered(broker, context, request, results)
-    failed = next((result.error for result in results if result.error), None)
+        return _answered(broker, context, request, entries)
+    failed = next((entry.error for entry in entries if entry.error), None)
     if failed is not None:
         name = ErrorCode(failed).name
         raise NoAnswer(f"a Produce with acks=0 failed with {name}, which nothing else can tell")
@@ -251,19 +249,19 @@ def _answer(
 
 
 def _answered(
-    broker: BrokerContext, context: RequestContext, request: ProduceRequest, results: _Results
+    broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
 ) -> ProduceResponse:
     """One answer for each partition, in the request's order."""
-    following = iter(results)
+    following = iter(entries)
     responses: list[TopicProduceResponse] = []
     leaders: set[int] = set()
     for topic in request.topic_data:
         partitions: list[PartitionProduceResponse] = []
         for _ in topic.partition_data:
-            result = next(following)
-            partitions.append(_partition(result))
-            if result.current_leader is not None:
-                leaders.add(result.current_leader.leader_id)
+            entry = next(following)
+            partitions.append(_partition(entry))
+            if entry.current_leader is not None:
+                leaders.add(entry.current_leader.leader_id)
         responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=partitions

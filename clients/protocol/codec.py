@@ -5,17 +5,17 @@ them at the start would cost more than the start itself.
 """
 
 from collections.abc import Callable
-from struct import error as StructError
 from typing import TypeVar, cast
 
-from ..errors import ErrorCode, KafkaError, ProtocolError
+from ..errors import ErrorCode, KafkaError
 from .decoder import decoder_source
 from .encoder import encoder_source
 from .schema import Chunk, Message, version_range
 
 M = TypeVar("M", bound=Message)
 
-Decoder = Callable[[memoryview, int, int], tuple[Message, int]]
+Decoder = Callable[[memoryview, int], tuple[Message, int]]
+"""What `decode` does, for one class and version."""
 Encoder = Callable[[Message], list[Chunk]]
 
 
@@ -27,13 +27,17 @@ def decode(
     Records in it are views of `buffer`. Raises ProtocolError for anything that is not such a
     message, and KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have.
     """
-    decoder = cls.__decoders__.get(version) or _compile_decoder(cls, version)
     view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
-    try:
-        message, end = decoder(view, position, len(view))
-    except (StructError, IndexError) as error:
-        raise ProtocolError(f"{cls.__name__} version {version} is cut short") from error
+    message, end = decoder_of(cls, version)(view, position)
     return cast("M", message), end
+
+
+def decoder_of(cls: type[Message], version: int) -> Decoder:
+    """`decode` for who reads many messages of one version.
+
+    Raises KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have.
+    """
+    return cls.__decoders__.get(version) or _compile_decoder(cls, version)
 
 
 def encode(message: Message, version: int) -> list[Chunk]:
@@ -44,10 +48,7 @@ def encode(message: Message, version: int) -> list[Chunk]:
     """
     cls = type(message)
     encoder = cls.__encoders__.get(version) or _compile_encoder(cls, version)
-    try:
-        return encoder(message)
-    except (StructError, AttributeError, TypeError) as error:
-        raise ValueError(f"{cls.__name__} version {version}: {error}") from error
+    return encoder(message)
 
 
 def encode_bytes(message: Message, version: int) -> bytes:

@@ -92,6 +92,14 @@ class FrameReader:
         """All frames that `view` completes. To stop between two frames use `next_frame`."""
         position, end = 0, len(view)
         while position < end:
+            if self._buffer is None and not self._size_bytes and end - position >= _SIZE_BYTES:
+                # The usual case without a call: the frame lies in `view`.
+                start = position + _SIZE_BYTES
+                stop = start + _SIZE.unpack_from(view, position)[0]
+                if start <= stop <= end and stop - start <= self._max_bytes:
+                    yield view[start:stop]
+                    position = stop
+                    continue
             frame, position = self.next_frame(view, position)
             if frame is None:
                 return

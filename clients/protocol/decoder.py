@@ -3,25 +3,29 @@
 What it reads comes from anyone, so nothing in it is believed: every length and count is compared
 with the bytes that are there before anything is allocated for it, and a count of array elements
 with the room that so many of the smallest elements need. The struct module and indexing refuse to
-read past the end by themselves; `codec.py` turns their complaints into `ProtocolError`.
+read past the end by themselves; their complaints become `ProtocolError` too.
 
 For the second version of some message the source reads like this:
 
-    def decode(buf, p, end):
-     o1 = new(ExampleRequest)
-     o1.session_id, n2 = unpack3(buf, p)
-     p += 6
-     if n2 < 0:
-      raise null('topic')
-     q = p + n2
-     if q > end:
-      raise short('topic')
-     o1.topic = str(buf[p:q], 'utf-8', 'replace')
-     p = q
-     return o1, p
+    def decode(buf, p):
+     end = len(buf)
+     try:
+      o1 = new(ExampleRequest)
+      o1.session_id, n2 = unpack3(buf, p)
+      p += 6
+      if n2 < 0:
+       raise null('topic')
+      q = p + n2
+      if q > end:
+       raise short('topic')
+      o1.topic = str(buf[p:q], 'utf-8', 'replace')
+      p = q
+      return o1, p
+     except PastTheEnd as error:
+      raise cut('ExampleRequest version 2') from error
 """
 
-from struct import unpack_from
+from struct import error as StructError, unpack_from
 
 from ..errors import ProtocolError
 from .primitives import (
@@ -47,7 +51,13 @@ def _misfit(name: str) -> ProtocolError:
     return ProtocolError(f"The tagged field {name} does not fill the size it announces")
 
 
+def _cut(message: str) -> ProtocolError:
+    return ProtocolError(f"{message} is cut short")
+
+
 _NAMESPACE: dict[str, object] = {
+    "PastTheEnd": (StructError, IndexError),
+    "cut": _cut,
     "new": object.__new__,
     "null": _null,
     "short": _short,
@@ -60,7 +70,7 @@ _NAMESPACE: dict[str, object] = {
 
 
 class DecoderWriter(SourceWriter):
-    """Writes the decoder of one version; `decode(buf, p, end)` is in its namespace at last."""
+    """Writes the decoder of one version; `decode(buf, p)` is in its namespace at last."""
 
     def __init__(self, version: int, *, flexible: bool) -> None:
         super().__init__(version, flexible=flexible)
@@ -68,11 +78,16 @@ class DecoderWriter(SourceWriter):
         self._tag_readers: list[tuple[str, type[Struct]]] = []
 
     def message(self, cls: type[Struct]) -> None:
-        with self.block("def decode(buf, p, end):"):
-            target = self.variable("o")
-            self._struct(cls, target)
-            self._flush()
-            self.line(f"return {target}, p")
+        with self.block("def decode(buf, p):"):
+            self.line("end = len(buf)")
+            with self.block("try:"):
+                target = self.variable("o")
+                self._struct(cls, target)
+                self._flush()
+                self.line(f"return {target}, p")
+            with self.block("except PastTheEnd as error:"):
+                title = f"{cls.__name__} version {self.version}"
+                self.line(f"raise cut({title!r}) from error")
         while self._tag_readers:
             self._tag_reader(*self._tag_readers.pop())
 

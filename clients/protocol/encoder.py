@@ -8,7 +8,7 @@ A field that a version does not know must have its default, unless it is declare
 otherwise the receiver would act on something else than was said (Kafka's UnsupportedVersion rule).
 """
 
-from struct import pack
+from struct import error as StructError, pack
 
 from ..errors import ErrorCode, KafkaError
 from .primitives import STRING_SIZE_MAX, big_endian, unsigned_varint
@@ -30,7 +30,13 @@ def _unknown(name: str, version: int) -> KafkaError:
     )
 
 
+def _unfit(message: str, error: Exception) -> ValueError:
+    return ValueError(f"{message}: {error}")
+
+
 _NAMESPACE: dict[str, object] = {
+    "Misfit": (StructError, AttributeError, TypeError),
+    "unfit": _unfit,
     "join": b"".join,
     "unknown": _unknown,
     "one_byte": tuple(map(unsigned_varint, range(128))),
@@ -53,11 +59,15 @@ class EncoderWriter(SourceWriter):
             self.line("chunks = []")
             self.line("parts = []")
             self.line("put = parts.append")
-            self._struct(cls, "o")
-            self._flush()
-            with self.block("if parts:"):
-                self.line("chunks.append(join(parts))")
-            self.line("return chunks")
+            with self.block("try:"):
+                self._struct(cls, "o")
+                self._flush()
+                with self.block("if parts:"):
+                    self.line("chunks.append(join(parts))")
+                self.line("return chunks")
+            with self.block("except Misfit as error:"):
+                title = f"{cls.__name__} version {self.version}"
+                self.line(f"raise unfit({title!r}, error) from error")
         while self._tag_writers:
             self._tag_writer(*self._tag_writers.pop())
 

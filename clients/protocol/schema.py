@@ -150,7 +150,7 @@ class Message(Struct):
     versions: ClassVar[str] = ""
     flexible_versions: ClassVar[str | None] = None
     __encoders__: ClassVar[dict[int, Callable[["Message"], list[Chunk]]]] = {}
-    __decoders__: ClassVar[dict[int, Callable[[memoryview, int, int], tuple["Message", int]]]] = {}
+    __decoders__: ClassVar[dict[int, Callable[[memoryview, int], tuple["Message", int]]]] = {}
 
     def __init_subclass__(
         cls, *, versions: str, flexible: str | None = None, key: int = -1

@@ -57,12 +57,13 @@ DELETE_HORIZON_BIT = 0x40
 
 HEADER = Struct(">qiibIhiqqqhii")
 _SIZE_AND_MAGIC = Struct(">iib")
+_LEADERS_OWN = Struct(">qii")
+"""Base offset, batch length (which stays) and leader epoch: how a batch begins."""
 _OFFSET = Struct(">q")
 _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
 _INT16 = Struct(">h")
 _LENGTH_POSITION = 8
-_LEADER_EPOCH_POSITION = 12
 _CRC_POSITION = 17
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
@@ -107,6 +108,7 @@ class RecordBatch:
         "base_timestamp",
         "batch_length",
         "crc",
+        "last_offset",
         "last_offset_delta",
         "magic",
         "max_timestamp",
@@ -158,14 +160,18 @@ class RecordBatch:
             raise _corrupt(f"A record batch of {size} bytes cannot lie in {available} bytes.")
         self.size_in_bytes = size
         self.view = view if size == len(view) else view[position : position + size]
-
-    @property
-    def last_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta
+        self.last_offset = self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta + 1
+        return self.last_offset + 1
+
+    def assign(self, base_offset: int, leader_epoch: int) -> None:
+        """Write what the leader decides, in place; both fields lie outside the CRC."""
+        _LEADERS_OWN.pack_into(self.view, 0, base_offset, self.batch_length, leader_epoch)
+        self.base_offset = base_offset
+        self.last_offset = base_offset + self.last_offset_delta
+        self.partition_leader_epoch = leader_epoch
 
     @property
     def last_sequence(self) -> int:
@@ -297,12 +303,6 @@ def batches(buffer: bytes | bytearray | memoryview) -> Iterator[RecordBatch]:
             return
         yield RecordBatch(view, position)
         position += LOG_OVERHEAD + length
-
-
-def stamp(view: memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Write what the leader decides, in place; both fields lie outside the CRC."""
-    _OFFSET.pack_into(view, position, base_offset)
-    _INT32.pack_into(view, position + _LEADER_EPOCH_POSITION, leader_epoch)
 
 
 def stamp_log_append_time(view: memoryview, position: int, timestamp_ms: int) -> None:

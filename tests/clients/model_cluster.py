@@ -53,7 +53,7 @@ from tierlog.clients.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from tierlog.clients.protocol.schema import Message
-from tierlog.clients.record.batch import Record, RecordBatch, batches, stamp
+from tierlog.clients.record.batch import Record, RecordBatch, batches
 from tierlog.tests.simulation.network import SimulatedNetwork, on_host
 
 PORT = 9092
@@ -103,7 +103,7 @@ class ModelPartition:
             if mine and batch.base_sequence != mine[-1].last_sequence + 1:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
         offset = self.end_offset
-        stamp(batch.view, 0, offset, self.epoch)
+        batch.assign(offset, self.epoch)
         self.stored.append(RecordBatch(batch.view))
         self.sequences[batch.producer_id, batch.base_sequence] = offset
         return ErrorCode.NONE, offset

@@ -8,7 +8,7 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
+from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.controller import Controller
 from tierlog.replication.controller_config import ControllerConfig
 from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
@@ -74,7 +74,7 @@ class BrokerNode:
         await self.controller.stop()
         self.log_manager.shutdown(self.environment.wall_clock_ms())
 
-    def append(self, topic: str, *values: bytes, partition: int = 0) -> PartitionAppendResult:
+    def append(self, topic: str, *values: bytes, partition: int = 0) -> AppendEntry:
         """Append one batch with acks=all; nothing may have to wait."""
         outcome = self.replicas.append_records(
             AppendRequest([AppendEntry(TopicPartition(topic, partition), batch_of(*values))])

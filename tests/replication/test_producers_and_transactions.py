@@ -5,7 +5,7 @@ import asyncio
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
+from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.fetch_data import FetchParams
 from tierlog.replication.offset_lookup import OffsetQuery
 from tierlog.storage.fetch_data import FetchIsolation
@@ -24,7 +24,7 @@ COMMITTED = FetchIsolation.TXN_COMMITTED
 
 def append(
     node: BrokerNode, batch: memoryview, origin: AppendOrigin = AppendOrigin.CLIENT
-) -> PartitionAppendResult:
+) -> AppendEntry:
     outcome = node.replicas.append_records(AppendRequest([AppendEntry(T0, batch)], origin=origin))
     assert isinstance(outcome, list)
     return outcome[0]

@@ -10,7 +10,7 @@ from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.append_data import AppendEntry, AppendRequest, PartitionAppendResult
+from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
 from tierlog.replication.metadata_records import (
@@ -77,7 +77,7 @@ class Leader:
 
     def append(
         self, *values: bytes, acks: int = -1, timeout_ms: int = 30_000
-    ) -> "list[PartitionAppendResult] | asyncio.Future[list[PartitionAppendResult]]":
+    ) -> "list[AppendEntry] | asyncio.Future[list[AppendEntry]]":
         entries = [AppendEntry(T0, batch_of(*values))]
         return self.replicas.append_records(AppendRequest(entries, acks, timeout_ms))
 
@@ -103,7 +103,7 @@ def with_leader(story: Callable[[Leader], Coroutine[object, object, None]]) -> N
 
 
 async def settled(
-    outcome: "list[PartitionAppendResult] | asyncio.Future[list[PartitionAppendResult]]",
+    outcome: "list[AppendEntry] | asyncio.Future[list[AppendEntry]]",
 ) -> ErrorCode:
     assert isinstance(outcome, asyncio.Future)
     (result,) = await outcome

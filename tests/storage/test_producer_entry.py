@@ -13,7 +13,7 @@ def batch(
     sequence: int, count: int = 1, *, epoch: int = 0, offset: int = 0, txn: bool = False
 ) -> RecordBatch:
     made = RecordBatch(idempotent(sequence, count, epoch=epoch, txn=txn))
-    made.base_offset = offset
+    made.assign(offset, 0)
     return made
 
 
@@ -108,7 +108,7 @@ def test_within_a_transaction_all_batches_are_transactional() -> None:
 
 def end(entry: ProducerEntry, kind: ControlRecordType, **fields: int) -> CompletedTxn | None:
     sent = RecordBatch(marker(kind, **fields))
-    sent.base_offset = 99
+    sent.assign(99, 0)
     coordinator_epoch = fields.get("coordinator_epoch", 0)
     return entry.append_marker(sent, EndTransactionMarker(kind, coordinator_epoch))
 

@@ -34,7 +34,7 @@ def manager(files: SimulatedFiles | None = None) -> ProducerStateManager:
 
 def numbered(view: memoryview, offset: int) -> RecordBatch:
     batch = RecordBatch(view)
-    batch.base_offset = offset
+    batch.assign(offset, 0)
     return batch
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from tierlog.broker.coordinator.offsets_log import Appended
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.record.batch import batches, stamp
+from tierlog.clients.record.batch import RecordBatch, batches
 
 
 class MemoryOffsetsLog:
@@ -28,7 +28,7 @@ class MemoryOffsetsLog:
 
     def _append(self, partition: int, batch: bytearray) -> Appended:
         _, end = self.offsets(partition)
-        stamp(memoryview(batch), 0, end, 0)
+        RecordBatch(memoryview(batch)).assign(end, 0)
         self.partitions.setdefault(partition, bytearray()).extend(batch)
         return Appended(ErrorCode.NONE, end)
 

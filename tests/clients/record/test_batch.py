@@ -13,7 +13,6 @@ from tierlog.clients.record.batch import (
     TimestampType,
     batches,
     increment_sequence,
-    stamp,
     stamp_crc,
     stamp_log_append_time,
 )
@@ -112,8 +111,12 @@ def test_the_batch_we_build_for_a_marker_is_the_one_kafka_built() -> None:
 
 def test_stamping_offset_and_epoch_leaves_the_crc_valid() -> None:
     data = bytearray(b"head") + build_batch(RECORDS)
-    stamp(memoryview(data), 4, 1 << 40, 7)
+    assigned = RecordBatch(memoryview(data), 4)
+    assigned.assign(1 << 40, 7)
+    assert (assigned.base_offset, assigned.partition_leader_epoch) == (1 << 40, 7)
+    assert (assigned.last_offset, assigned.next_offset) == ((1 << 40) + 4, (1 << 40) + 5)
     batch = RecordBatch(memoryview(data), 4)
+    assert data[:4] == b"head"
     assert (batch.base_offset, batch.partition_leader_epoch) == (1 << 40, 7)
     assert (batch.last_offset, batch.next_offset) == ((1 << 40) + 4, (1 << 40) + 5)
     assert batch.crc_is_valid()
