@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
 from struct import Struct as Format
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..clients.errors import ErrorCode, KafkaError, ProtocolError
 from ..clients.protocol.api import SERVED, Api, ApiKey, request_class
@@ -35,15 +35,17 @@ from .connection import Answer, Client, Deferred, Refused
 from .context import BrokerContext, Later, NoAnswer, RequestContext
 from .metrics import Counter
 
+if TYPE_CHECKING:
+    from .produce_memory import ProduceMemory
+
 _API = slice(0, 4)
 _CORRELATION_ID = Format(">4xi")
-_CORRELATION_ID_BYTES = 4
 _BEHIND_CORRELATION_ID = 8
 _SIZE_BYTES = 4
 _HEAD = Format(">ii")
 """Size and correlation id: what stands before a response."""
-_TAGGED_HEAD = Format(">iix")
-"""With a byte that says that there are no tagged fields."""
+_HEADS = {4: _HEAD, 5: Format(">iix")}
+"""By the length of the response header: with tagged fields, of which there are none, or without."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ class _Route(NamedTuple):
     version: int
     decode: Decoder
     handle: Handler
-    has_tagged_header: bool
+    head: Format
     requests: Counter
     errors: Counter
 
@@ -66,20 +68,31 @@ class _Route(NamedTuple):
 class _Asked:
     """A header as a client has sent it, and what follows from it for every request that has it."""
 
-    __slots__ = ("api", "body", "context", "rest", "route")
+    __slots__ = ("api", "body", "context", "memory", "owner", "rest", "route")
 
     def __init__(
-        self, frame: memoryview, body: int, route: _Route, context: RequestContext
+        self,
+        owner: "Apis",
+        frame: memoryview,
+        body: int,
+        route: _Route,
+        context: RequestContext,
     ) -> None:
+        # Quotas put another in its place, for clients that are there already as well.
+        self.owner = owner
         self.api = memoryview(bytes(frame[_API]))
         self.rest = memoryview(bytes(frame[_BEHIND_CORRELATION_ID:body]))
         self.body = body
         self.route = route
         self.context = context
+        self.memory: ProduceMemory | None = None
 
 
 class Apis:
     """The dispatch table of one broker, filled as it is used."""
+
+    _remembers = True
+    """Whether requests that repeat need not be decoded: nobody has to look at each of them."""
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
@@ -90,6 +103,7 @@ class Apis:
         asked = client.last_request
         if not (
             isinstance(asked, _Asked)
+            and asked.owner is self
             and frame[_BEHIND_CORRELATION_ID : asked.body] == asked.rest
             and frame[_API] == asked.api
         ):
@@ -97,20 +111,41 @@ class Apis:
                 asked = client.last_request = self._asked(client, frame)
             except UnsupportedApiError as error:
                 return self._unsupported(error)
-        route = asked.route
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+        asked.route.requests.value += 1
+        memory = asked.memory
+        if memory is None:
+            return self._handle(asked, frame, correlation_id)
         try:
-            request, _ = route.decode(frame, asked.body)
-        except ProtocolError as error:
-            route.errors.add()
-            raise Refused(f"a {route.name} request that cannot be read: {error.message}") from error
-        route.requests.value += 1
+            known = memory.answer(frame, correlation_id)
+        except Exception as error:
+            raise self._failure(asked.route, error) from error
+        if isinstance(known, bytes):
+            return (known,)
+        return self._handle(asked, frame, correlation_id, known)
+
+    def _handle(
+        self,
+        asked: _Asked,
+        frame: memoryview,
+        correlation_id: int,
+        result: HandlerResult = None,
+    ) -> Answer:
+        """Decode the request and have its handler answer, unless there is a `result` already."""
+        route, memory = asked.route, asked.memory
         try:
-            result = route.handle(self._broker, asked.context, request)
             if result is None:
-                return ()
+                request = _decoded(asked, frame)
+                result = route.handle(self._broker, asked.context, request)
+                if result is None:
+                    return ()
+                if memory is not None and isinstance(result, Message):
+                    memory.learn(frame, request, result)
             if isinstance(result, Message):
-                return _respond(route, correlation_id, result)
+                return _framed(encode(result, route.version), route.head, correlation_id)
+        except Refused:
+            route.errors.add()
+            raise
         except Exception as error:
             raise self._failure(route, error) from error
         if isinstance(result, Later):
@@ -130,7 +165,13 @@ class Apis:
         context = RequestContext(
             header.api_key, version, header.client_id, client.host, client.listener
         )
-        return _Asked(frame, body, route, context)
+        asked = _Asked(self, frame, body, route, context)
+        if self._remembers and header.api_key == ApiKey.PRODUCE:
+            from .produce_memory import FIRST_REMEMBERED_VERSION, ProduceMemory
+
+            if version >= FIRST_REMEMBERED_VERSION:
+                asked.memory = ProduceMemory(self._broker, context, body)
+        return asked
 
     def _responder(
         self, route: _Route, correlation_id: int, then: Callable[[object], object]
@@ -140,7 +181,7 @@ class Apis:
                 response = then(done.result())
                 if not isinstance(response, Message):
                     return ()
-                return _respond(route, correlation_id, response)
+                return _framed(encode(response, route.version), route.head, correlation_id)
             except Exception as error:
                 raise self._failure(route, error) from error
 
@@ -187,7 +228,7 @@ class Apis:
             version,
             decoder,
             self._handler(api.key, cast("Handler", module.handle)),
-            len(response_header(api.key, version, 0)) > _CORRELATION_ID_BYTES,
+            _HEADS[len(response_header(api.key, version, 0))],
             metrics.counter(f"kafka.network:type=RequestMetrics,name=RequestsPerSec,{request}"),
             metrics.counter(f"kafka.network:type=RequestMetrics,name=ErrorsPerSec,{request}"),
         )
@@ -199,9 +240,12 @@ def _identity(response: object) -> object:
     return response
 
 
-def _respond(route: _Route, correlation_id: int, response: Message) -> Sequence[Chunk]:
-    head = _TAGGED_HEAD if route.has_tagged_header else _HEAD
-    return _framed(encode(response, route.version), head, correlation_id)
+def _decoded(asked: _Asked, frame: memoryview) -> Message:
+    try:
+        return asked.route.decode(frame, asked.body)[0]
+    except ProtocolError as error:
+        name = asked.route.name
+        raise Refused(f"a {name} request that cannot be read: {error.message}") from error
 
 
 def _framed(chunks: list[Chunk], head: Format, correlation_id: int) -> Sequence[Chunk]:

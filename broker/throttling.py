@@ -48,6 +48,8 @@ class _Used(NamedTuple):
 class ThrottlingApis(Apis):
     """`Apis` that holds clients back."""
 
+    _remembers = False
+
     def __init__(self, broker: BrokerContext, quotas: ClientQuotas) -> None:
         super().__init__(broker)
         self.quotas = quotas

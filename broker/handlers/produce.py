@@ -67,22 +67,22 @@ def handle(
     nbytes = 0
     is_refused = False
     for topic in request.topic_data:
-        name = topic.name if version < 13 else _topic_name(broker, topic)
+        name = topic.name if version < 13 else topic_name(broker, topic)
         for data in topic.partition_data:
             records = data.records if data.records is not None else _NOTHING
             assert isinstance(records, memoryview), "Nothing else is decoded."
             entry = AppendEntry(TopicPartition(name, data.index), records)
             entries.append(entry)
-            objection = _objection(version, name, data.records)
-            if objection is _TRANSACTIONAL_BATCH and request.transactional_id is not None:
-                objection = None
-            if objection is None:
+            found = objection(version, name, data.records)
+            if found is _TRANSACTIONAL_BATCH and request.transactional_id is not None:
+                found = None
+            if found is None:
                 nbytes += len(records)
                 continue
-            if objection is _NO_BATCHES or objection is _TRANSACTIONAL_BATCH:
+            if found is _NO_BATCHES or found is _TRANSACTIONAL_BATCH:
                 # Kafka looks through all of them for transactions before it does anything.
-                return _answer(broker, context, request, _all_refused(request, objection[0]))
-            _refuse(broker, entry, objection)
+                return _answer(broker, context, request, _all_refused(request, found[0]))
+            _refuse(broker, entry, found)
             is_refused = True
     allowed = [each for each in entries if not each.error] if is_refused else entries
     if request.acks not in (-1, 0, 1):
@@ -99,7 +99,7 @@ def handle(
         return _answer(broker, context, request, entries)
 
     def respond(_: _Entries) -> ProduceResponse:
-        return _answered(broker, context, request, entries)
+        return answered(broker, context, request, entries)
 
     return Later(outcome, respond)
 
@@ -147,13 +147,13 @@ def _refuse_wrong_acks(broker: BrokerContext, entries: _Entries) -> None:
         )
 
 
-def _topic_name(broker: BrokerContext, topic: TopicProduceData) -> str:
+def topic_name(broker: BrokerContext, topic: TopicProduceData) -> str:
     """The name behind a topic's id; '' for one that nobody knows."""
     known = broker.controller.image.topics_by_id.get(topic.topic_id)
     return "" if known is None else known.name
 
 
-def _objection(version: int, topic: str, records: Chunk | None) -> _Objection | None:
+def objection(version: int, topic: str, records: Chunk | None) -> _Objection | None:
     """What is wrong with one partition's records before the log is asked; nearly always nothing.
 
     One look at the header finds that out. Otherwise the questions are asked one by one in Kafka's
@@ -240,7 +240,7 @@ def _answer(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
 ) -> ProduceResponse | None:
     if request.acks != 0:
-        return _answered(broker, context, request, entries)
+        return answered(broker, context, request, entries)
     failed = next((entry.error for entry in entries if entry.error), None)
     if failed is not None:
         name = ErrorCode(failed).name
@@ -248,7 +248,7 @@ def _answer(
     return None
 
 
-def _answered(
+def answered(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
 ) -> ProduceResponse:
     """One answer for each partition, in the request's order."""

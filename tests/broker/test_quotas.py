@@ -211,3 +211,15 @@ def test_what_is_answered_later_holds_its_client_back_too(tmp_path: Path) -> Non
         assert code == 89
         assert 0 < throttle_ms <= 1_000
         assert create(client, "b", 1) == (0, 0)
+
+
+def test_a_quota_holds_for_connections_that_were_there_before_it(tmp_path: Path) -> None:
+    with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
+        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        client.receive(client.send(CreateTopicsRequest(topics=[topic], timeout_ms=5_000), 7))
+        with RawClient(broker.port) as producer:
+            assert [produce(producer, 1_000) for _ in range(4)] == [0] * 4
+            limit(client, RATE, 10_000.0)
+            assert sum(produce(producer, 60_000) for _ in range(3)) > 0
+            limit(client, RATE, None)
+            assert produce(producer, 60_000) == 0
