@@ -214,6 +214,7 @@ class Connection:
             if answer:
                 self._transport.send(answer)
                 if len(answer) == 1 and type(only := answer[0]) is bytes:
+                    # So it is with nearly every answer that holds no records.
                     self._corked += len(only)
                 else:
                     self._corked += sum(map(size_of, answer))
