@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _API = slice(0, 4)
 _CORRELATION_ID = Format(">4xi")
 _BEHIND_CORRELATION_ID = 8
+_REMEMBERED_BYTES_MAX = 1024
+"""A longer header, whatever it is good for, is read each time: a connection keeps its last one."""
 _SIZE_BYTES = 4
 _HEAD = Format(">ii")
 """Size and correlation id: what stands before a response."""
@@ -108,9 +110,10 @@ class Apis:
             and frame[_API] == asked.api
         ):
             try:
-                asked = client.last_request = self._asked(client, frame)
+                asked = self._asked(client, frame)
             except UnsupportedApiError as error:
                 return self._unsupported(error)
+            client.last_request = asked if asked.body <= _REMEMBERED_BYTES_MAX else None
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         asked.route.requests.value += 1
         memory = asked.memory

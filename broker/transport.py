@@ -230,7 +230,10 @@ class SocketTransport:
         """Have the kernel send a large region; what it was offered and what the peer took."""
         offered = min(head.nbytes, _FLUSH_BYTES)
         sent = head.send_to(self._fd, offered)
-        self._forget(sent)
+        if sent == head.nbytes:
+            self._queue.popleft()
+        else:
+            self._forget(sent)
         return offered, sent
 
     def _send_gathered(self) -> tuple[int, int]:
@@ -251,8 +254,9 @@ class SocketTransport:
                 break
             offered += len(buffers[-1])
         sent = self._socket.sendmsg(buffers, (), flags)
-        if sent == offered and len(buffers) == len(queue):
-            queue.clear()
+        if sent == offered:
+            for _ in buffers:
+                queue.popleft()
         else:
             self._forget(sent)
         return offered, sent

@@ -59,7 +59,9 @@ class TimeIndex(Index):
         assert self.entries == 0 or offset >= self._last.offset, "Index offsets must grow."
         if timestamp <= self._last.timestamp or self.entries >= self.max_entries:
             return
-        assert may_fill or not self.is_full, f"Appended to the full index {self.path}."
+        assert may_fill or self.entries < self.max_entries - 1, (
+            f"Appended to the full index {self.path}."
+        )
         self._append(self.entry.pack(timestamp, offset - self.base_offset))
         self._last = TimestampOffset(timestamp, offset)
 
