@@ -66,10 +66,12 @@ def written(tmp_path_factory: pytest.TempPathFactory, s3: VersityGateway) -> Ite
     with broker_on(tmp_path_factory.mktemp("written"), place) as node:
         tiered_topic(node, "big", partitions=PARTITIONS, config={"segment.bytes": segment_bytes})
         for each in range(PARTITIONS):
-            produce(node, "big", {each: per_partition}, value_of, compression_type="lz4")
+            # Batches of a few hundred records, so that a segment closes when it is nearly full.
+            client = {"compression_type": "lz4", "batch_num_messages": "500"}
+            produce(node, "big", {each: per_partition}, value_of, **client)
         # The last segment of each is open, and stays with the broker.
         most = dict.fromkeys(range(PARTITIONS), per_partition // 2)
-        ends = wait_until_tiered(place, "big", most, 3600)
+        ends = wait_until_tiered(place, "big", most, 300 + RECORDS // 5_000)
         checksum = sum(
             zlib.crc32(value_of(partition, number))
             for partition, end in ends.items()
