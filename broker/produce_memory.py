@@ -77,7 +77,7 @@ class ProduceMemory:
             return None
         request, partition = known.request, known.partition
         version = self._context.api_version
-        if version >= 13 and topic_name(self._broker, request.topic_data[0]) != partition.topic:
+        if topic_name(self._broker, version, request.topic_data[0]) != partition.topic:
             return None
         if objection(version, partition.topic, records) is not None:
             return None
@@ -129,7 +129,7 @@ class ProduceMemory:
             self._known.clear()
             self._records_at = at
             return
-        name = topic_name(self._broker, topic) if self._context.api_version >= 13 else topic.name
+        name = topic_name(self._broker, self._context.api_version, topic)
         data.records = None
         partition = TopicPartition(name, data.index)
         self._known[bytes(frame[self._body : at])] = self._known_as(request, partition)

@@ -1,7 +1,7 @@
 """The appends of a Produce request that names a transactional id."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 
 from ..clients.errors import KafkaError
 from ..clients.protocol.messages.produce import ProduceRequest
@@ -10,12 +10,10 @@ from ..replication.append_data import AppendEntry, AppendRequest
 from .context import BrokerContext
 from .transaction_membership import Refusals, Support, refusals
 
-Outcome = asyncio.Future[list[AppendEntry]] | list[AppendEntry]
-
 
 def append_in_transaction(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
-) -> Coroutine[object, object, None] | None:
+) -> Awaitable[object] | None:
     """Append what may be appended, and refuse the rest; what is to be awaited for that, if any."""
     transactional_id = request.transactional_id
     assert transactional_id is not None, "Others do not come here."
@@ -32,7 +30,7 @@ def append_in_transaction(
             entry.records = memoryview(bytearray(entry.records))
         return _append_later(broker, request, entries, answer)
     outcome = _append(broker, request, entries, answer)
-    return _settled(outcome) if isinstance(outcome, asyncio.Future) else None
+    return outcome if isinstance(outcome, asyncio.Future) else None
 
 
 async def _append_later(
@@ -46,13 +44,9 @@ async def _append_later(
         await outcome
 
 
-async def _settled(outcome: asyncio.Future[list[AppendEntry]]) -> None:
-    await outcome
-
-
 def _append(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], found: Refusals
-) -> Outcome:
+) -> list[AppendEntry] | asyncio.Future[list[AppendEntry]]:
     allowed: list[AppendEntry] = []
     for entry in entries:
         refusal = found.get(entry.topic_partition)

@@ -67,7 +67,7 @@ def handle(
     nbytes = 0
     is_refused = False
     for topic in request.topic_data:
-        name = topic.name if version < 13 else topic_name(broker, topic)
+        name = topic_name(broker, version, topic)
         for data in topic.partition_data:
             records = data.records if data.records is not None else _NOTHING
             assert isinstance(records, memoryview), "Nothing else is decoded."
@@ -147,8 +147,10 @@ def _refuse_wrong_acks(broker: BrokerContext, entries: _Entries) -> None:
         )
 
 
-def topic_name(broker: BrokerContext, topic: TopicProduceData) -> str:
-    """The name behind a topic's id; '' for one that nobody knows."""
+def topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> str:
+    """The topic's name; '' for an id that nobody knows."""
+    if version < 13:
+        return topic.name
     known = broker.controller.image.topics_by_id.get(topic.topic_id)
     return "" if known is None else known.name
 
