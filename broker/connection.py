@@ -213,13 +213,13 @@ class Connection:
         if not isinstance(answer, Deferred):
             if answer:
                 self._transport.send(answer)
-                if len(answer) == 1 and type(only := answer[0]) is bytes:
-                    # So it is with nearly every answer that holds no records.
-                    self._corked += len(only)
-                else:
-                    self._corked += sum(map(size_of, answer))
-                if self._corked > _CORK_BYTES:
+                if len(answer) > 1:
+                    # It holds records, which are worth a call, however few they are.
                     self._flush()
+                else:
+                    self._corked += size_of(answer[0])
+                    if self._corked > _CORK_BYTES:
+                        self._flush()
             return
         self._defer(answer)
 

@@ -20,7 +20,7 @@ The rules:
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -56,13 +56,18 @@ class PartitionKey(NamedTuple):
 class SessionPartition:
     """What a client wants of one partition, and what it was last told."""
 
-    __slots__ = ("high_watermark", "key", "log_start_offset", "wanted")
+    __slots__ = ("high_watermark", "log_start_offset", "topic", "topic_id", "wanted")
 
-    def __init__(self, key: PartitionKey, wanted: FetchPartition) -> None:
-        self.key = key
+    def __init__(self, topic_id: Uuid, topic: str, wanted: FetchPartition) -> None:
+        self.topic_id = topic_id
+        self.topic = topic
         self.wanted = wanted
         self.high_watermark = -1
         self.log_start_offset: int = -1
+
+    @property
+    def key(self) -> PartitionKey:
+        return PartitionKey(self.topic_id, self.topic, self.wanted.partition)
 
     def note(self, answer: PartitionData) -> bool:
         """Remember what is answered. True if the client does not know it yet."""
@@ -108,12 +113,9 @@ class FetchSession:
 
     def update(self, request: FetchRequest) -> None:
         """Take over what an incremental request adds, changes and forgets."""
-        for key, wanted in wanted_partitions(request):
-            known = self.partitions.get(key)
-            if known is None:
-                self.partitions[key] = SessionPartition(key, wanted)
-            else:
-                known.wanted = wanted
+        for each in asked_partitions(request):
+            known = self.partitions.setdefault(each.key, each)
+            known.wanted = each.wanted
         for topic in request.forgotten_topics_data:
             for partition in topic.partitions:
                 self.partitions.pop(PartitionKey(topic.topic_id, topic.topic, partition), None)
@@ -127,17 +129,18 @@ class FetchSession:
             partition, answer = each
             if partition.note(answer):
                 shown.append(each)
-                if _size(answer.records) and partition.key in self.partitions:
-                    self.partitions.move_to_end(partition.key)
+                if _size(answer.records) and (key := partition.key) in self.partitions:
+                    self.partitions.move_to_end(key)
         return shown
 
 
-def wanted_partitions(request: FetchRequest) -> Iterable[tuple[PartitionKey, FetchPartition]]:
+def asked_partitions(request: FetchRequest) -> list[SessionPartition]:
     """What a request asks for, in its order."""
-    for topic in request.topics:
-        topic_id, name = topic.topic_id, topic.topic
-        for wanted in topic.partitions:
-            yield PartitionKey(topic_id, name, wanted.partition), wanted
+    return [
+        SessionPartition(topic.topic_id, topic.topic, wanted)
+        for topic in request.topics
+        for wanted in topic.partitions
+    ]
 
 
 class FetchContext(NamedTuple):
@@ -166,10 +169,10 @@ class FetchSessionCache:
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._resume(request, now_ms)
         self._sessions.pop(request.session_id, None)
-        partitions = [SessionPartition(key, wanted) for key, wanted in wanted_partitions(request)]
+        partitions = asked_partitions(request)
         if epoch == FINAL_EPOCH or not partitions:
             return FetchContext(partitions, None, False)
-        topic_ids = partitions[0].key.topic_id != ZERO_UUID
+        topic_ids = partitions[0].topic_id != ZERO_UUID
         session = self._create(is_follower, topic_ids, len(partitions), now_ms)
         if session is not None:
             session.partitions.update((each.key, each) for each in partitions)

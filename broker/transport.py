@@ -20,7 +20,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import Protocol, TypeGuard, cast
 
 from ..clients.protocol.primitives import size_of
 from ..clients.protocol.schema import Chunk
@@ -91,6 +91,11 @@ class Transport(Protocol):
 
 Piece = bytes | bytearray | memoryview | FileRegion
 """A chunk whose region is what it always is in a broker: a stretch of a segment's file."""
+
+
+def _is_large(piece: Piece) -> TypeGuard[FileRegion]:
+    """Whether the kernel is to send it by a call of its own."""
+    return type(piece) is FileRegion and piece.nbytes > _SMALL_REGION_BYTES
 
 
 class SharedScratch:
@@ -204,62 +209,45 @@ class SocketTransport:
         queue = self._queue
         budget = _FLUSH_BYTES
         try:
-            if len(queue) == 1 and type(answer := queue[0]) is bytes:
-                # So it is with nearly every answer that holds no records.
-                sent = self._socket.send(answer)
-                if sent == len(answer):
+            while queue and budget > 0:
+                head = queue[0]
+                pieces = 1
+                if type(head) is bytes and (len(queue) == 1 or _is_large(queue[1])):
+                    # So it is with nearly every answer: without records, or before and behind them.
+                    size = len(head)
+                    sent = self._socket.send(head, _MORE_FOLLOWS if len(queue) > 1 else 0)
+                elif _is_large(head):
+                    size = head.nbytes
+                    sent = head.send_to(self._fd, min(size, _FLUSH_BYTES))
+                else:
+                    pieces, size, sent = self._send_gathered()
+                if sent < size:
+                    # To ask again what has just taken a part would only cost a call.
+                    self._forget(sent)
+                    return False
+                if pieces == len(queue):
                     queue.clear()
                     return True
-                queue[0] = memoryview(answer)[sent:]
-                return False
-            while queue:
-                head = queue[0]
-                if isinstance(head, FileRegion) and head.nbytes > _SMALL_REGION_BYTES:
-                    offered, sent = self._send_region(head)
-                else:
-                    offered, sent = self._send_gathered()
+                for _ in range(pieces):
+                    queue.popleft()
                 budget -= sent
-                if sent < offered or budget <= 0:
-                    # To ask again what has just taken a part would only cost a call.
-                    break
         except (BlockingIOError, InterruptedError):
             return False
         return not queue
 
-    def _send_region(self, head: FileRegion) -> tuple[int, int]:
-        """Have the kernel send a large region; what it was offered and what the peer took."""
-        offered = min(head.nbytes, _FLUSH_BYTES)
-        sent = head.send_to(self._fd, offered)
-        if sent == head.nbytes:
-            self._queue.popleft()
-        else:
-            self._forget(sent)
-        return offered, sent
-
-    def _send_gathered(self) -> tuple[int, int]:
-        """One call for all that is queued before a large region; as `_send_region`."""
-        queue = self._queue
+    def _send_gathered(self) -> tuple[int, int, int]:
+        """One call for all that is queued before a large region: pieces, bytes, bytes taken."""
         buffers: list[bytes | bytearray | memoryview] = []
-        offered = flags = 0
-        for chunk in queue:
-            if len(buffers) == _MAX_BUFFERS or offered >= _FLUSH_BYTES:
+        size = flags = 0
+        for piece in self._queue:
+            if len(buffers) == _MAX_BUFFERS or size >= _FLUSH_BYTES:
                 break
-            if not isinstance(chunk, FileRegion):
-                buffers.append(chunk)
-            elif chunk.nbytes <= _SMALL_REGION_BYTES:
-                buffers.append(chunk.read_all())
-            else:
-                # Its bytes go into the packet that the header before it begins.
+            if _is_large(piece):
                 flags = _MORE_FOLLOWS
                 break
-            offered += len(buffers[-1])
-        sent = self._socket.sendmsg(buffers, (), flags)
-        if sent == offered:
-            for _ in buffers:
-                queue.popleft()
-        else:
-            self._forget(sent)
-        return offered, sent
+            buffers.append(piece.read_all() if isinstance(piece, FileRegion) else piece)
+            size += len(buffers[-1])
+        return len(buffers), size, self._socket.sendmsg(buffers, (), flags)
 
     def _forget(self, sent: int) -> None:
         """Take what the peer has taken from the front of the queue."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from ..clients.errors import KafkaError
 from .fetch_data import FetchParams, FetchPartition
-from .log_reader import LogReader, visible_end
+from .log_reader import LogReader
 from .purgatory import DelayedOperation
 
 
@@ -58,7 +58,7 @@ class DelayedFetch(DelayedOperation):
         """The bytes that the fetcher could be given now; `min_bytes` for "answer at once"."""
         partition = self._reader.partition_for(asked)
         log = partition.leader_log(asked.current_leader_epoch)
-        end = visible_end(log, self._params.isolation)
+        end = log.visible_end(self._params.isolation)
         if end < asked.fetch_offset:
             return min_bytes
         if end > asked.fetch_offset:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..clients.errors import ErrorCode
 from ..storage.fetch_data import FetchIsolation
-from .fetch_data import FetchPartitionResult
-from .log_reader import PendingRemoteRead
+from .fetch_data import FetchResults, aborted_transactions
+from .log_reader import PendingRemoteRead, tell_leader
 from .purgatory import DelayedOperation
 
 if TYPE_CHECKING:
     from ..tiering.remote_log_reader import RemoteFetchResult
 
-OnComplete = Callable[[list[FetchPartitionResult]], None]
+OnComplete = Callable[[FetchResults], None]
 
 
 class RemoteReadsOfFetch(NamedTuple):
@@ -54,7 +54,7 @@ class DelayedRemoteFetch(DelayedOperation):
     def __init__(
         self,
         max_wait_ms: int,
-        results: list[FetchPartitionResult],
+        results: FetchResults,
         reads: RemoteReadsOfFetch,
         on_complete: OnComplete,
     ) -> None:
@@ -80,8 +80,8 @@ class DelayedRemoteFetch(DelayedOperation):
                 # Unless it was answered before the leadership went.
                 result = self._results[read.index]
                 if not result.records:
-                    result.error = read.partition.not_leader().code
-                    result.current_leader = read.partition.current_leader
+                    result.error_code = read.partition.not_leader().code
+                    tell_leader(result, read.partition.current_leader)
         self._on_complete(self._results)
 
     def fill(self, pending: PendingRemoteRead, found: "RemoteFetchResult") -> None:
@@ -91,7 +91,7 @@ class DelayedRemoteFetch(DelayedOperation):
         result = self._results[pending.index]
         result.records = found.records
         if pending.read.isolation is FetchIsolation.TXN_COMMITTED:
-            result.aborted_transactions = found.aborted_transactions or ()
+            result.aborted_transactions = aborted_transactions(found.aborted_transactions or ())
         if found.first_entry_incomplete:
             self._too_large.append(pending)
         self._one_done()
@@ -101,7 +101,7 @@ class DelayedRemoteFetch(DelayedOperation):
         if self.is_completed:
             return
         result = self._results[pending.index]
-        result.error = error
+        result.error_code = error
         result.high_watermark = result.last_stable_offset = result.log_start_offset = -1
         result.aborted_transactions = None
         self._one_done()

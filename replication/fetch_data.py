@@ -1,15 +1,15 @@
 """What a fetch asks of the replica manager, and what it is answered, partition by partition.
 
-The handlers turn requests into these and these into responses, so that the rules of fetching don't
-depend on the version of a message. Offsets are logical, sizes are bytes, times milliseconds.
+The handlers turn requests into these, so that the rules of fetching don't depend on the version of
+a message. What is answered goes into the response as it is. Offsets are logical, sizes are bytes,
+times milliseconds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from ..clients.errors import ErrorCode
-from ..clients.protocol.schema import Chunk
+from ..clients.protocol.messages.fetch import AbortedTransaction, PartitionData
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.fetch_data import FetchIsolation
 from ..storage.transaction_index import AbortedTxn
@@ -64,21 +64,13 @@ class FetchPartition:
     log_start_offset: int = -1
 
 
-@dataclass(slots=True)
-class FetchPartitionResult:
-    """The answer for one partition, in the order asked. `records` is sent, not read."""
-
-    topic_id_partition: TopicIdPartition
-    error: ErrorCode = ErrorCode.NONE
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    records: Chunk | None = None
-    # None under read_uncommitted.
-    aborted_transactions: Sequence[AbortedTxn] | None = None
-    diverging_epoch: EpochEndOffset | None = None
-    # With NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH only.
-    current_leader: CurrentLeader | None = None
+FetchResults = list[PartitionData]
+"""The answers for the partitions, in the order asked. Their records are sent, not read."""
 
 
-FetchResults: TypeAlias = "list[FetchPartitionResult]"
+def aborted_transactions(found: Iterable[AbortedTxn]) -> list[AbortedTransaction]:
+    """Aborted transactions as a reader is told of them."""
+    return [
+        AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
+        for txn in found
+    ]

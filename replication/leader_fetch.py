@@ -13,14 +13,12 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..clients.task_owner import TaskOwner
 from .delayed_fetch import DelayedFetch
 from .delayed_remote_fetch import DelayedRemoteFetch, RemoteReadsOfFetch
-from .fetch_data import FetchParams, FetchPartition, FetchPartitionResult
+from .fetch_data import FetchParams, FetchPartition, FetchResults
 from .log_reader import LogReader, PendingRemoteRead, ReadOutcome
 from .purgatory import Purgatory
 from .remote_tier import RemoteTier
 
 _log = logging.getLogger(__name__)
-
-FetchResults = list[FetchPartitionResult]
 
 
 class LeaderFetch:

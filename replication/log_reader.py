@@ -12,6 +12,11 @@ from dataclasses import dataclass, field
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID
+from ..clients.protocol.messages.fetch import (
+    EpochEndOffset as DivergingEpoch,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
 from ..clients.topic_partition import TopicPartition
 from ..storage.fetch_data import EMPTY_RECORDS, FetchIsolation, RemoteRead
 from ..storage.unified_log import UnifiedLog
@@ -20,15 +25,14 @@ from .fetch_data import (
     EpochEndOffset,
     FetchParams,
     FetchPartition,
-    FetchPartitionResult,
+    FetchResults,
+    aborted_transactions,
 )
 from .partition import Partition
 
 _NAMES_THE_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 # Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every partition.
-_NONE = ErrorCode.NONE
-_HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
 _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
 
 LeaderOf = Callable[[TopicPartition], "CurrentLeader | None"]
@@ -47,7 +51,7 @@ class PendingRemoteRead:
 class ReadOutcome:
     """What one pass over the partitions has found."""
 
-    results: list[FetchPartitionResult]
+    results: FetchResults
     readable_bytes: int = 0
     # An error or a diverging epoch is to be told at once.
     must_answer: bool = False
@@ -108,7 +112,7 @@ class LogReader:
                 outcome.must_answer = True
                 outcome.results.append(_without_records(asked, log, isolation, diverging))
                 return 0
-        if offset == visible_end(log, isolation) and not params.is_from_follower:
+        if offset == log.visible_end(isolation) and not params.is_from_follower:
             # Caught up, as most partitions of most fetches are: no need to ask the segments.
             outcome.results.append(_without_records(asked, log, isolation, None))
             return 0
@@ -131,17 +135,16 @@ class LogReader:
                 return 0
             outcome.remote.append(pending)
             return max(found.max_bytes, 1)
-        nbytes = found.nbytes
+        nbytes, aborted = found.nbytes, found.aborted_transactions
         outcome.readable_bytes += nbytes
         outcome.results.append(
-            FetchPartitionResult(
-                asked.topic_id_partition,
-                _NONE,
-                found.high_watermark,
-                found.last_stable_offset,
-                found.log_start_offset,
-                found.records,
-                found.aborted_transactions,
+            PartitionData(
+                partition_index=asked.topic_id_partition.partition,
+                high_watermark=found.high_watermark,
+                last_stable_offset=found.last_stable_offset,
+                log_start_offset=found.log_start_offset,
+                aborted_transactions=None if aborted is None else aborted_transactions(aborted),
+                records=found.records,
             )
         )
         return nbytes
@@ -157,13 +160,26 @@ class LogReader:
             )
         return partition
 
-    def refused(self, asked: FetchPartition, error: KafkaError) -> FetchPartitionResult:
-        """The result that tells of an error, with the current leader where that helps."""
-        result = FetchPartitionResult(asked.topic_id_partition, error.code)
-        result.records = EMPTY_RECORDS
+    def refused(self, asked: FetchPartition, error: KafkaError) -> PartitionData:
+        """The answer that tells of an error, with the current leader where that helps."""
+        answer = PartitionData(
+            partition_index=asked.topic_id_partition.partition,
+            error_code=error.code,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=EMPTY_RECORDS,
+        )
         if error.code in _NAMES_THE_LEADER:
-            result.current_leader = self._leader_of(asked.topic_id_partition.topic_partition)
-        return result
+            tell_leader(answer, self._leader_of(asked.topic_id_partition.topic_partition))
+        return answer
+
+
+def tell_leader(answer: PartitionData, leader: CurrentLeader | None) -> None:
+    """Say in the answer who leads instead, if that is known (KIP-951)."""
+    if leader is not None:
+        answer.current_leader = LeaderIdAndEpoch(
+            leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+        )
 
 
 def _without_records(
@@ -171,24 +187,18 @@ def _without_records(
     log: UnifiedLog,
     isolation: FetchIsolation,
     diverging: EpochEndOffset | None,
-) -> FetchPartitionResult:
+) -> PartitionData:
     """The log's bounds and no bytes."""
-    return FetchPartitionResult(
-        asked.topic_id_partition,
-        _NONE,
-        log.high_watermark,
-        log.last_stable_offset,
-        log.log_start_offset,
-        EMPTY_RECORDS,
-        () if isolation is _TXN_COMMITTED else None,
-        diverging,
+    answer = PartitionData(
+        partition_index=asked.topic_id_partition.partition,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=[] if isolation is _TXN_COMMITTED else None,
+        records=EMPTY_RECORDS,
     )
-
-
-def visible_end(log: UnifiedLog, isolation: FetchIsolation) -> int:
-    """The offset that a reader under `isolation` may not reach (F1)."""
-    if isolation is _HIGH_WATERMARK:
-        return log.high_watermark
-    if isolation is _TXN_COMMITTED:
-        return log.last_stable_offset
-    return log.log_end_offset
+    if diverging is not None:
+        answer.diverging_epoch = DivergingEpoch(
+            epoch=diverging.epoch, end_offset=diverging.end_offset
+        )
+    return answer

@@ -27,7 +27,6 @@ from ..clients.offset_names import (
 from ..clients.topic_partition import TopicPartition
 from ..storage.fetch_data import FetchIsolation, RemoteTimestampLookup, TimestampAndOffset
 from .fetch_data import NO_EPOCH, CurrentLeader
-from .log_reader import visible_end
 from .partition import Partition
 from .remote_tier import RemoteTier
 
@@ -74,7 +73,7 @@ def look_up_offset(
     Raises KafkaError, as does the coroutine.
     """
     log = partition.leader_log(query.current_leader_epoch)
-    sight = _Sight(partition, isolation, visible_end(log, isolation))
+    sight = _Sight(partition, isolation, log.visible_end(isolation))
     timestamp = query.timestamp
     if timestamp == LATEST_TIMESTAMP:
         sight.check()

@@ -39,13 +39,7 @@ from .delete_records import (
     UnsettledDeletion,
     delete_records_of,
 )
-from .fetch_data import (
-    CurrentLeader,
-    EpochEndOffset,
-    FetchParams,
-    FetchPartition,
-    FetchPartitionResult,
-)
+from .fetch_data import CurrentLeader, EpochEndOffset, FetchParams, FetchPartition, FetchResults
 from .hosted_partitions import HostedConfig, HostedPartitions, LeadershipListener
 from .leader_fetch import LeaderFetch
 from .log_reader import LogReader
@@ -59,7 +53,6 @@ from .replica_movement import ReplicaMovement
 _log = logging.getLogger(__name__)
 
 AppendResults = list[AppendEntry]
-FetchResults = list[FetchPartitionResult]
 DeletionResults = list[DeleteRecordsResult]
 
 

@@ -196,7 +196,7 @@ class LocalLog:
 
     def _bound(self, segment: LogSegment, max_offset: int) -> int:
         """The position in `segment` that a reader of what is below `max_offset` does not pass."""
-        if max_offset >= self.end_offset_of(segment):
+        if max_offset >= self.log_end_offset or max_offset >= self.end_offset_of(segment):
             return segment.size
         return segment.position_of(max_offset)
 

@@ -248,29 +248,29 @@ class UnifiedLog:
         Nothing is not an error: `offset` may be at or above what the reader sees. Raises
         KafkaError(OFFSET_OUT_OF_RANGE) below the log start or above the log end.
         """
-        if not self.log_start_offset <= offset <= self.local.log_end_offset:
+        local, log_start_offset = self.local, self.log_start_offset
+        if not log_start_offset <= offset <= local.log_end_offset:
             raise self._out_of_range(offset)
         if offset < self.local_log_start_offset:
             return self._remote_read(offset, max_bytes, isolation, min_one_message)
-        bound = self._upper_bound(isolation)
-        found = self.local.read(offset, max_bytes, bound, min_one_message=min_one_message)
-        info = FetchDataInfo(
+        bound = self.visible_end(isolation)
+        found = local.read(offset, max_bytes, bound, min_one_message=min_one_message)
+        is_committed = isolation is _TXN_COMMITTED
+        return FetchDataInfo(
             found.records,
             self.high_watermark,
-            self.last_stable_offset,
-            self.log_start_offset,
-            None,
+            bound if is_committed else self.last_stable_offset,
+            log_start_offset,
+            local.aborted_in(offset, found) if is_committed else None,
             found.first_entry_incomplete,
         )
-        if isolation is _TXN_COMMITTED:
-            info.aborted_transactions = self.local.aborted_in(offset, found)
-        return info
 
     def read_position(self, offset: int, isolation: FetchIsolation) -> int:
         """About how many local bytes a reader at `offset` could get now (for fetch.min.bytes)."""
-        return self.local.bytes_between(offset, self._upper_bound(isolation))
+        return self.local.bytes_between(offset, self.visible_end(isolation))
 
-    def _upper_bound(self, isolation: FetchIsolation) -> int:
+    def visible_end(self, isolation: FetchIsolation) -> int:
+        """The offset that a reader under `isolation` may not reach (F1)."""
         if isolation is _HIGH_WATERMARK:
             return self.high_watermark
         if isolation is _LOG_END:

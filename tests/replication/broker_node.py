@@ -5,13 +5,14 @@ from contextlib import asynccontextmanager
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.messages.fetch import PartitionData
 from tierlog.clients.record.batch import Record, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.controller import Controller
 from tierlog.replication.controller_config import ControllerConfig
-from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
+from tierlog.replication.fetch_data import FetchParams, FetchPartition
 from tierlog.replication.offset_lookup import OffsetQuery, OffsetResult
 from tierlog.replication.remote_tier import RemoteTier
 from tierlog.replication.replica_directories import MoveTools, ReplicaDirectories
@@ -89,9 +90,7 @@ class BrokerNode:
         topic_id = self.controller.image.topics_by_name[topic].topic_id
         return FetchPartition(TopicIdPartition(topic_id, topic, partition), offset, max_bytes)
 
-    def fetch_now(
-        self, *asked: FetchPartition, max_bytes: int = 1 << 20
-    ) -> list[FetchPartitionResult]:
+    def fetch_now(self, *asked: FetchPartition, max_bytes: int = 1 << 20) -> list[PartitionData]:
         """A fetch that takes what is there; nothing may have to wait."""
         params = FetchParams(max_wait_ms=0, max_bytes=max_bytes)
         outcome = self.replicas.fetch(params, asked)
@@ -115,14 +114,14 @@ def batch_of(*values: bytes) -> memoryview:
     return memoryview(build_batch(records))
 
 
-def values_in(result: FetchPartitionResult) -> list[bytes]:
+def values_in(result: PartitionData) -> list[bytes]:
     """The record values that a fetch brought."""
     return [value for _, value in records_in(result)]
 
 
-def records_in(result: FetchPartitionResult) -> list[tuple[int, bytes]]:
+def records_in(result: PartitionData) -> list[tuple[int, bytes]]:
     """Offsets and values of the records that a fetch brought."""
-    assert result.error is ErrorCode.NONE
+    assert result.error_code == ErrorCode.NONE
     records = result.records
     if isinstance(records, FileRegion):
         records = records.read()
@@ -134,8 +133,8 @@ def records_in(result: FetchPartitionResult) -> list[tuple[int, bytes]]:
     ]
 
 
-def codes(results: Sequence[FetchPartitionResult]) -> list[ErrorCode]:
-    return [result.error for result in results]
+def codes(results: Sequence[PartitionData]) -> list[int]:
+    return [result.error_code for result in results]
 
 
 READ_COMMITTED = FetchIsolation.TXN_COMMITTED

@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.protocol.messages.fetch import PartitionData
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.fetch_data import FetchParams, FetchPartitionResult
+from tierlog.replication.fetch_data import FetchParams
 from tierlog.storage.fetch_data import (
     FetchIsolation,
     RemoteRead,
@@ -108,7 +109,7 @@ def with_tier(story: Story, partitions: int = 3) -> None:
 
 async def fetch(
     node: BrokerNode, *offsets: int, params: FetchParams | None = None
-) -> list[FetchPartitionResult]:
+) -> list[PartitionData]:
     asked = [node.asked("t", offset, partition=n) for n, offset in enumerate(offsets)]
     outcome = node.replicas.fetch(params or FetchParams(), asked)
     return outcome if isinstance(outcome, list) else await outcome

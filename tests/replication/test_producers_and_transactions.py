@@ -3,6 +3,7 @@
 import asyncio
 
 from tierlog.clients.errors import ErrorCode
+from tierlog.clients.protocol.messages.fetch import AbortedTransaction
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.append_data import AppendEntry, AppendRequest
@@ -10,7 +11,6 @@ from tierlog.replication.fetch_data import FetchParams
 from tierlog.replication.offset_lookup import OffsetQuery
 from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.producer_entry import AppendOrigin
-from tierlog.storage.transaction_index import AbortedTxn
 from tierlog.tests.replication.broker_node import BrokerNode, broker_node
 from tierlog.tests.replication.node import create
 from tierlog.tests.simulation.disk import SimulatedDisk
@@ -63,7 +63,7 @@ def test_a_read_committed_fetch_wakes_when_the_transaction_ends() -> None:
             append(node, marker(ControlRecordType.ABORT), AppendOrigin.COORDINATOR)
             (result,) = await outcome
             assert result.last_stable_offset == 3
-            assert result.aborted_transactions == [AbortedTxn(7, 0, 2, 3)]
+            assert result.aborted_transactions == [AbortedTransaction(producer_id=7)]
 
     simulate(story)
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.protocol.messages.fetch import AbortedTransaction
 from tierlog.replication.fetch_data import FetchParams
 from tierlog.storage.fetch_data import FetchIsolation
-from tierlog.storage.transaction_index import AbortedTxn
 from tierlog.tests.replication.broker_node import BrokerNode, codes, values_in
 from tierlog.tests.replication.node import creation, delete
 from tierlog.tests.replication.slow_tier import SlowTier, fetch, with_tier
@@ -125,7 +125,7 @@ def test_read_committed_gets_the_aborted_transactions_of_the_tier() -> None:
     async def story(node: BrokerNode, tier: SlowTier) -> None:
         params = FetchParams(isolation=FetchIsolation.TXN_COMMITTED)
         results = await fetch(node, 0, 3, params=params)
-        assert results[0].aborted_transactions == [AbortedTxn(7, 0, 1, 2)]
+        assert results[0].aborted_transactions == [AbortedTransaction(producer_id=7)]
         assert not results[1].aborted_transactions
         assert results[1].aborted_transactions is not None
 
@@ -140,7 +140,7 @@ def test_a_topic_that_goes_ends_the_wait_for_its_tier() -> None:
         await asyncio.sleep(0.05)
         await delete(node.controller, "t")
         (result,) = await waiting
-        assert result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert tier.finished == 0
         assert [deleted for _, deleted in tier.stopped] == [True]
 
@@ -196,7 +196,7 @@ def test_a_directory_that_fails_ends_the_wait() -> None:
         await asyncio.sleep(0.05)
         node.replicas.on_log_dir_failure(node.log_manager.log_dirs[0])
         (result,) = await waiting
-        assert result.error is not ErrorCode.NONE
+        assert result.error_code != ErrorCode.NONE
         assert tier.finished == 0
 
     with_tier(story, partitions=1)
@@ -213,7 +213,7 @@ def test_the_wait_can_be_changed_while_the_broker_runs() -> None:
         begin = loop.time()
         (result,) = await fetch(node, 0)
         assert 2 <= loop.time() - begin < 2.1
-        assert (result.error, result.high_watermark, result.log_start_offset) == (0, 4, 0)
+        assert (result.error_code, result.high_watermark, result.log_start_offset) == (0, 4, 0)
         assert values_in(result) == []
 
     with_tier(story, partitions=1)
@@ -233,7 +233,7 @@ def test_an_empty_first_partition_does_not_keep_a_large_batch_from_its_reader() 
         outcome = node.replicas.fetch(FetchParams(), asked)
         assert isinstance(outcome, asyncio.Future)
         results = await outcome
-        assert results[0].error is ErrorCode.KAFKA_STORAGE_ERROR
+        assert results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert [values_in(result) for result in results[1:]] == [[b"remote 1"], []]
 
     with_tier(story)
@@ -259,7 +259,7 @@ def test_a_throttled_fetch_waits_and_is_answered_empty_without_an_error() -> Non
         begin = loop.time()
         (result,) = await fetch(node, 0, params=FetchParams(max_wait_ms=700))
         assert 0.7 <= loop.time() - begin < 0.75
-        assert (result.error, values_in(result), tier.reads) == (ErrorCode.NONE, [], [])
+        assert (result.error_code, values_in(result), tier.reads) == (ErrorCode.NONE, [], [])
         results = await fetch(node, 0, 3)
         assert [values_in(result) for result in results] == [[], [b"local"]]
         waiting = asyncio.ensure_future(fetch(node, 0, params=FetchParams(max_wait_ms=700)))

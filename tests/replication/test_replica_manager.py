@@ -7,13 +7,11 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.messages.fetch import EpochEndOffset, LeaderIdAndEpoch, PartitionData
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.fetch_data import (
-    CurrentLeader,
-    EpochEndOffset,
     FetchParams,
-    FetchPartitionResult,
 )
 from tierlog.storage.checkpoint import PARTITION_METADATA_FILE
 from tierlog.storage.config import LogConfig
@@ -33,7 +31,7 @@ from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 
-async def fetch(node: BrokerNode, params: FetchParams, *offsets: int) -> list[FetchPartitionResult]:
+async def fetch(node: BrokerNode, params: FetchParams, *offsets: int) -> list[PartitionData]:
     """Fetch partition 0, 1, ... of topic t from these offsets, waiting as long as it takes."""
     asked = [node.asked("t", offset, partition=n) for n, offset in enumerate(offsets)]
     outcome = node.replicas.fetch(params, asked)
@@ -167,7 +165,7 @@ def test_a_waiting_fetch_is_answered_when_its_topic_goes() -> None:
         await asyncio.sleep(1)
         await delete(node.controller, "t")
         (result,) = await waiting
-        assert result.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     with_broker(story)
 
@@ -236,8 +234,8 @@ def test_a_client_of_an_older_epoch_is_fenced_and_told_who_leads() -> None:
         asked = node.asked("t", 0)
         asked.current_leader_epoch = 0
         (result,) = node.fetch_now(asked)
-        assert result.error is ErrorCode.FENCED_LEADER_EPOCH
-        assert result.current_leader == CurrentLeader(1, 2)
+        assert result.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        assert result.current_leader == LeaderIdAndEpoch(leader_id=1, leader_epoch=2)
         (result,) = node.fetch_now(node.asked("t", 0))
         assert values_in(result) == [b"old"]
 
@@ -255,16 +253,16 @@ def test_a_fetcher_whose_log_diverges_is_told_where() -> None:
     async def second(node: BrokerNode) -> None:
         node.append("t", b"c")
         for offset, epoch, diverging in (
-            (3, 2, None),
-            (2, 0, None),
-            (3, 0, EpochEndOffset(0, 2)),
-            (4, 2, EpochEndOffset(2, 3)),
+            (3, 2, EpochEndOffset()),
+            (2, 0, EpochEndOffset()),
+            (3, 0, EpochEndOffset(epoch=0, end_offset=2)),
+            (4, 2, EpochEndOffset(epoch=2, end_offset=3)),
         ):
             asked = node.asked("t", offset)
             asked.last_fetched_epoch = epoch
             (result,) = node.fetch_now(asked)
-            assert (result.error, result.diverging_epoch) == (ErrorCode.NONE, diverging)
-            if diverging:
+            assert (result.error_code, result.diverging_epoch) == (ErrorCode.NONE, diverging)
+            if diverging.epoch >= 0:
                 assert values_in(result) == []
                 assert result.high_watermark == 3
         asked = node.asked("t", 1)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Coroutine
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.messages.fetch import LeaderIdAndEpoch, PartitionData
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.cluster_image import ClusterDelta, ClusterImage
-from tierlog.replication.fetch_data import FetchParams, FetchPartition, FetchPartitionResult
+from tierlog.replication.fetch_data import FetchParams, FetchPartition
 from tierlog.replication.metadata_records import (
     ConfigRecord,
     PartitionChangeRecord,
@@ -83,7 +84,7 @@ class Leader:
 
     def follow(
         self, broker_id: int, offset: int, epoch: int = 0, log_start: int = 0
-    ) -> FetchPartitionResult:
+    ) -> PartitionData:
         """The follower says that it holds everything below `offset`, and takes what is there."""
         partition = TopicIdPartition(TOPIC_ID, "t", 0)
         asked = FetchPartition(partition, offset, 1 << 20, epoch, log_start_offset=log_start)
@@ -259,15 +260,15 @@ def test_a_new_leader_elsewhere_answers_everyone_who_waits() -> None:
         assert refused[0].error is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert refused[0].current_leader == (SECOND, 1)
         fetched = leader.follow(THIRD, 0, epoch=1)
-        assert fetched.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert fetched.current_leader == (SECOND, 1)
+        assert fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert fetched.current_leader == LeaderIdAndEpoch(leader_id=SECOND, leader_epoch=1)
 
     with_leader(story)
 
 
 def test_a_broker_without_a_replica_cannot_fetch_as_a_follower() -> None:
     async def story(leader: Leader) -> None:
-        assert leader.follow(9, 0).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert leader.follow(9, 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     with_leader(story)
 

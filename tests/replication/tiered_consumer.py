@@ -6,7 +6,12 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import batches
 from tierlog.replication.fetch_data import EpochEndOffset, FetchParams, FetchPartition
 from tierlog.storage.fetch_data import RemoteRead
-from tierlog.tests.replication.tiered_replicas import PARTITION, ReplicaNode, bytes_of
+from tierlog.tests.replication.tiered_replicas import (
+    PARTITION,
+    ReplicaNode,
+    bytes_of,
+    diverging_in,
+)
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.chunk_cache import ChunkCache
@@ -30,7 +35,8 @@ def fetch(node: ReplicaNode, offset: int, *, epoch: int = -1, last_epoch: int = 
     outcome = node.reader.read(FetchParams(), [asked])
     [result] = outcome.results
     if not outcome.remote:
-        return Consumed(values_of(bytes_of(result)), result.error, diverging=result.diverging_epoch)
+        error = ErrorCode(result.error_code)
+        return Consumed(values_of(bytes_of(result)), error, diverging=diverging_in(result))
     try:
         found = _read_remote(node, outcome.remote[0].read)
     except KafkaError as error:

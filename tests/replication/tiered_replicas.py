@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.messages.fetch import PartitionData
 from tierlog.clients.record.batch import Record, RecordBatch, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
@@ -21,7 +22,6 @@ from tierlog.replication.fetch_data import (
     EpochEndOffset,
     FetchParams,
     FetchPartition,
-    FetchPartitionResult,
 )
 from tierlog.replication.fetch_state import FetchState, FollowedPartition
 from tierlog.replication.follower_asks import (
@@ -236,11 +236,11 @@ class ReplicaNode:
         params = FetchParams(replica_id, isolation=FetchIsolation.LOG_END)
         [result] = self.reader.read(params, [asked]).results
         return Fetched(
-            result.error,
+            ErrorCode(result.error_code),
             result.high_watermark,
             result.log_start_offset,
             bytes_of(result),
-            result.diverging_epoch,
+            diverging_in(result),
         )
 
     def answer_offset(self, ask: OffsetAsk) -> OffsetAndEpoch:
@@ -381,7 +381,12 @@ def subject_of(ask: Ask) -> int:
     return ask.epoch if isinstance(ask, EpochEndAsk) else ask.request.offset
 
 
-def bytes_of(result: FetchPartitionResult) -> bytes:
+def diverging_in(result: PartitionData) -> EpochEndOffset | None:
+    told = result.diverging_epoch
+    return EpochEndOffset(told.epoch, told.end_offset) if told.epoch >= 0 else None
+
+
+def bytes_of(result: PartitionData) -> bytes:
     records = result.records
     if isinstance(records, FileRegion):
         return records.read()
