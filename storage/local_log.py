@@ -230,19 +230,12 @@ class LocalLog:
     def aborted_in(self, offset: int, found: LocalRead) -> list[AbortedTxn]:
         """The aborted transactions among what a read at `offset` has found."""
         segment = found.segment
-        if segment is None or not self._knows_aborted(segment):
+        if segment is None or segment.base_offset > self.segments.last_aborted:
             return []
         upper_bound = segment.upper_bound_offset(found.end_position)
         if upper_bound is None:
             upper_bound = self.end_offset_of(segment)
         return self.aborted_transactions(offset, upper_bound)
-
-    def _knows_aborted(self, first: LogSegment) -> bool:
-        """Whether a transaction was aborted in that segment or a later one; mostly none was."""
-        for segment in self.segments.from_offset(first.base_offset):
-            if not segment.txn_index.is_empty:
-                return True
-        return False
 
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
         """The aborted transactions that overlap [start, upper bound)."""

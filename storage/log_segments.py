@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from .log_segment import LogSegment
+from .transaction_index import AbortedTxn
 
 
 class LogSegments:
@@ -14,6 +15,7 @@ class LogSegments:
         self._by_base: dict[int, LogSegment] = {}
         self.last: LogSegment
         """The active segment: the only one that takes appends. There is none in an empty log."""
+        self._last_aborted: int | None = None
 
     def __len__(self) -> int:
         return len(self._bases)
@@ -35,11 +37,13 @@ class LogSegments:
         assert base not in self._by_base, f"Two segments at {base}."
         self._by_base[base] = segment
         self._bases.insert(bisect_left(self._bases, base), base)
+        self._last_aborted = None
         self.last = self._by_base[self._bases[-1]]
 
     def remove(self, segment: LogSegment) -> None:
         del self._by_base[segment.base_offset]
         del self._bases[bisect_left(self._bases, segment.base_offset)]
+        self._last_aborted = None
         if self._bases:
             self.last = self._by_base[self._bases[-1]]
 
@@ -61,6 +65,24 @@ class LogSegments:
         """The segment that holds `offset` and all that follow."""
         slot = max(0, bisect_right(self._bases, offset) - 1)
         return [self._by_base[base] for base in self._bases[slot:]]
+
+    def add_aborted(self, txn: AbortedTxn) -> None:
+        """Index a transaction whose abort marker the active segment holds."""
+        self.last.txn_index.append(txn)
+        self._last_aborted = self.last.base_offset
+
+    @property
+    def last_aborted(self) -> int:
+        """The base of the last segment in which a transaction was aborted; -1 where none was.
+
+        A truncation may leave it too high, never too low.
+        """
+        if self._last_aborted is None:
+            self._last_aborted = max(
+                (base for base, each in self._by_base.items() if not each.txn_index.is_empty),
+                default=-1,
+            )
+        return self._last_aborted
 
     def starting_at_or_above(self, offset: int) -> list[LogSegment]:
         """The segments whose base is at or above `offset`."""

@@ -224,7 +224,7 @@ class UnifiedLog:
         for batch in found:
             completed = producers.apply(batch)
             if completed is not None and completed.is_aborted:
-                local.active_segment.txn_index.append(self._aborted(completed))
+                local.segments.add_aborted(self._aborted(completed))
         if local.log_end_offset - local.recovery_point >= local.config.flush_messages:
             self.flush()
 

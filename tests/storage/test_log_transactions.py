@@ -79,6 +79,28 @@ def test_an_abort_in_a_later_segment_is_told_to_readers_of_an_earlier_one(tmp_pa
     assert fetch(log, 0, COMMITTED).aborted_transactions == [AbortedTxn(7, 0, 4, 5)]
 
 
+def test_an_abort_is_told_whatever_was_read_appended_or_cut_before(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = home.open()
+    append(log, idempotent(0, 2, txn=True))
+    assert fetch(log, 0, FetchIsolation.LOG_END).aborted_transactions is None
+    assert fetch(log, 0, COMMITTED).aborted_transactions == []
+    log.roll(NOW_MS)
+    end_transaction(log, ControlRecordType.ABORT)
+    aborted = AbortedTxn(7, 0, 2, 3)
+    assert fetch(log, 0, COMMITTED).aborted_transactions == [aborted]
+    log.roll(NOW_MS)
+    append(log, plain(2))
+    assert fetch(log, 0, COMMITTED).aborted_transactions == [aborted]
+    assert fetch(log, 3, COMMITTED).aborted_transactions == []
+    log.truncate_to(3)
+    assert fetch(log, 0, COMMITTED).aborted_transactions == [aborted]
+    log.truncate_to(2)
+    end_transaction(log, ControlRecordType.COMMIT)
+    found = fetch(log, 0, COMMITTED)
+    assert (offsets_in(found), found.aborted_transactions) == ([0, 2], [])
+
+
 def test_only_the_newest_coordinator_may_end_a_transaction(tmp_path: Path) -> None:
     log = LogHome(tmp_path).open()
     append(log, idempotent(0, epoch=3, txn=True))
