@@ -210,18 +210,20 @@ class Connection:
 
     def _handle(self, frame: memoryview) -> None:
         answer = self._owner.answer(self.client, frame)
-        if not isinstance(answer, Deferred):
-            if answer:
-                self._transport.send(answer)
-                if len(answer) > 1:
-                    # It holds records, which are worth a call, however few they are.
-                    self._flush()
-                else:
-                    self._corked += size_of(answer[0])
-                    if self._corked > _CORK_BYTES:
-                        self._flush()
-            return
-        self._defer(answer)
+        if isinstance(answer, Deferred):
+            self._defer(answer)
+        elif answer:
+            self._send(answer)
+
+    def _send(self, answer: Sequence[Chunk]) -> None:
+        """Queue a response. One with records is worth a call of its own, others leave together."""
+        self._transport.send(answer)
+        if len(answer) > 1:
+            self._flush()
+        else:
+            self._corked += size_of(answer[0])
+            if self._corked > _CORK_BYTES:
+                self._flush()
 
     def _defer(self, answer: Deferred) -> None:
         if answer.at_once:
@@ -262,7 +264,7 @@ class Connection:
             self._settle()
             return
         if chunks:
-            self._transport.send(chunks)
+            self._send(chunks)
         if self._kept:
             # Those behind it must not add to what the peer has not taken.
             self._flush()
@@ -286,7 +288,7 @@ class Connection:
 
     def _settle(self) -> None:
         """Send what is queued; read on only if nothing is in progress."""
-        if self.state is _READY:
+        if self._corked and self.state is _READY:
             self._flush()
         if self.state is _READY:
             self._transport.resume_reading()
