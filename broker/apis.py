@@ -36,7 +36,7 @@ from .context import BrokerContext, Later, NoAnswer, RequestContext
 from .metrics import Counter
 
 if TYPE_CHECKING:
-    from .produce_memory import ProduceMemory
+    from .request_memory import RequestMemory
 
 _API = slice(0, 4)
 _CORRELATION_ID = Format(">4xi")
@@ -87,7 +87,7 @@ class _Asked:
         self.body = body
         self.route = route
         self.context = context
-        self.memory: ProduceMemory | None = None
+        self.memory: RequestMemory | None = None
 
 
 class Apis:
@@ -123,8 +123,8 @@ class Apis:
             known = memory.answer(frame, correlation_id)
         except Exception as error:
             raise self._failure(asked.route, error) from error
-        if isinstance(known, bytes):
-            return (known,)
+        if isinstance(known, list):
+            return known
         return self._handle(asked, frame, correlation_id, known)
 
     def _handle(
@@ -169,12 +169,23 @@ class Apis:
             header.api_key, version, header.client_id, client.host, client.listener
         )
         asked = _Asked(self, frame, body, route, context)
-        if self._remembers and header.api_key == ApiKey.PRODUCE:
+        if self._remembers:
+            asked.memory = self._memory(context, body)
+        return asked
+
+    def _memory(self, context: RequestContext, body: int) -> "RequestMemory | None":
+        """What remembers requests of this kind; for most there is nothing."""
+        if context.api_key == ApiKey.PRODUCE:
             from .produce_memory import FIRST_REMEMBERED_VERSION, ProduceMemory
 
-            if version >= FIRST_REMEMBERED_VERSION:
-                asked.memory = ProduceMemory(self._broker, context, body)
-        return asked
+            if context.api_version >= FIRST_REMEMBERED_VERSION:
+                return ProduceMemory(self._broker, context, body)
+        elif context.api_key == ApiKey.FETCH:
+            from .fetch_memory import FIRST_REMEMBERED_VERSION, FetchMemory
+
+            if context.api_version >= FIRST_REMEMBERED_VERSION:
+                return FetchMemory(self._broker, context, body)
+        return None
 
     def _responder(
         self, route: _Route, correlation_id: int, then: Callable[[object], object]

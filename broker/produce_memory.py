@@ -18,24 +18,18 @@ from ..clients.errors import ErrorCode, ProtocolError
 from ..clients.protocol.codec import encode_bytes
 from ..clients.protocol.messages.produce import ProduceRequest, ProduceResponse
 from ..clients.protocol.primitives import read_unsigned_varint, unsigned_varint
-from ..clients.protocol.schema import Message
+from ..clients.protocol.schema import Chunk, Message
 from ..clients.topic_partition import TopicPartition
 from ..replication.append_data import AppendEntry, AppendRequest
 from .context import BrokerContext, Later, RequestContext
 from .handlers.produce import answered, objection, topic_name
+from .request_memory import KNOWN_MAX, NUMBERS, PLACEHOLDERS
 
 FIRST_REMEMBERED_VERSION = 9
 """The first flexible one; librdkafka asks with 10, Kafka's own clients with the newest."""
 
-_KNOWN_MAX = 64
-"""So many partitions a connection are remembered at once."""
-
 _NO_TAGS = memoryview(b"\0\0\0")
 """What ends a request: no tagged fields of its partition, its topic and itself."""
-
-_NUMBERS = Struct(">qqq")
-_PLACEHOLDERS = (-0x7172737475767778, -0x6162636465666768, -0x5152535455565758)
-"""Numbers that an answer holds nowhere else: by them is found where its own belong."""
 
 
 class _Known(NamedTuple):
@@ -64,10 +58,8 @@ class ProduceMemory:
 
     def answer(
         self, frame: memoryview, correlation_id: int
-    ) -> bytes | ProduceResponse | Later[object] | None:
-        """Append what a request holds that was seen before: the response's frame, or what the
-        handler would have answered. None: the request must be decoded.
-        """
+    ) -> list[Chunk] | ProduceResponse | Later[object] | None:
+        """See `RequestMemory`."""
         at = self._records_at
         known = self._known.get(bytes(frame[self._body : at]))
         if known is None:
@@ -94,7 +86,7 @@ class ProduceMemory:
         if entry.error:
             return self._answered(request, entry)
         response = known.response
-        return response.pack(
+        framed = response.pack(
             response.size - 4,
             correlation_id,
             known.before,
@@ -103,12 +95,13 @@ class ProduceMemory:
             entry.log_start_offset,
             known.after,
         )
+        return [framed]
 
     def _answered(self, request: ProduceRequest, entry: AppendEntry) -> ProduceResponse:
         return answered(self._broker, self._context, request, [entry])
 
     def learn(self, frame: memoryview, request: Message, response: Message) -> None:
-        """Remember a request that was answered at once, where one of its kind may be repeated."""
+        """See `RequestMemory`."""
         assert isinstance(request, ProduceRequest), "Nothing else is asked here."
         assert isinstance(response, ProduceResponse), "Nothing else is answered."
         if request.transactional_id is not None or len(request.topic_data) != 1:
@@ -124,7 +117,7 @@ class ProduceMemory:
         at = len(frame) - len(_NO_TAGS) - len(data.records) - len(length)
         if frame[at : at + len(length)] != memoryview(length) or _records(frame, at) is None:
             return
-        if at != self._records_at or len(self._known) >= _KNOWN_MAX:
+        if at != self._records_at or len(self._known) >= KNOWN_MAX:
             # With the next one of this kind it begins to be worth it.
             self._known.clear()
             self._records_at = at
@@ -135,13 +128,13 @@ class ProduceMemory:
         self._known[bytes(frame[self._body : at])] = self._known_as(request, partition)
 
     def _known_as(self, request: ProduceRequest, partition: TopicPartition) -> _Known:
-        base_offset, append_time_ms, log_start = _PLACEHOLDERS
+        base_offset, append_time_ms, log_start = PLACEHOLDERS
         entry = AppendEntry(partition, memoryview(b""))
         entry.base_offset = base_offset
         entry.log_append_time_ms = append_time_ms
         entry.log_start_offset = log_start
         encoded = encode_bytes(self._answered(request, entry), self._context.api_version)
-        before, _, after = encoded.rpartition(_NUMBERS.pack(*_PLACEHOLDERS))
+        before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
         # Size, correlation id, and a byte that says that there are no tagged fields.
         layout = Struct(f">iix{len(before)}sqqq{len(after)}s")
         return _Known(request, partition, layout, before, after)

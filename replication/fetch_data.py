@@ -50,6 +50,11 @@ class FetchParams:
     def is_from_follower(self) -> bool:
         return self.replica_id >= 0
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether the reader is told of aborted transactions."""
+        return self.isolation is FetchIsolation.TXN_COMMITTED
+
 
 @dataclass(slots=True)
 class FetchPartition:

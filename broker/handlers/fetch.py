@@ -41,7 +41,7 @@ def handle(
 ) -> FetchResponse | Later[FetchResults]:
     """Read what is there, or wait for it."""
     version = context.api_version
-    params = _params(broker, context, request)
+    params = params_of(broker, context, request)
     try:
         fetch = broker.fetch_sessions.begin(
             request, params.is_from_follower, broker.environment.wall_clock_ms()
@@ -52,7 +52,7 @@ def handle(
     wanted: list[FetchPartition] = []
     unknown: dict[int, PartitionData] = {}
     for index, partition in enumerate(fetch.partitions):
-        found = _resolve(image, partition, version)
+        found = resolve(image, partition, version)
         if isinstance(found, FetchPartition):
             wanted.append(found)
         else:
@@ -63,18 +63,19 @@ def handle(
                 records=b"",
             )
     if not wanted:
-        return _response(broker, context, fetch, _merge(unknown, []))
+        return answered(broker, context, fetch, _merge(unknown, []))
     outcome = broker.replica_manager.fetch(params, wanted)
     if isinstance(outcome, list):
-        return _response(broker, context, fetch, _merge(unknown, outcome))
+        return answered(broker, context, fetch, _merge(unknown, outcome))
 
     def respond(results: FetchResults) -> FetchResponse:
-        return _response(broker, context, fetch, _merge(unknown, results))
+        return answered(broker, context, fetch, _merge(unknown, results))
 
     return Later(outcome, respond)
 
 
-def _params(broker: BrokerContext, context: RequestContext, request: FetchRequest) -> FetchParams:
+def params_of(broker: BrokerContext, context: RequestContext, request: FetchRequest) -> FetchParams:
+    """What holds for all partitions of the request."""
     state = request.replica_state
     replica_id = state.replica_id if context.api_version >= 15 else request.replica_id
     if replica_id >= 0:
@@ -93,7 +94,7 @@ def _params(broker: BrokerContext, context: RequestContext, request: FetchReques
     )
 
 
-def _resolve(
+def resolve(
     image: ClusterImage, partition: SessionPartition, version: int
 ) -> FetchPartition | ErrorCode:
     """What to read, or why it cannot be read."""
@@ -128,9 +129,10 @@ def _merge(unknown: dict[int, PartitionData], results: FetchResults) -> FetchRes
     return [unknown.get(index) or next(read) for index in range(total)]
 
 
-def _response(
+def answered(
     broker: BrokerContext, context: RequestContext, fetch: FetchContext, answers: FetchResults
 ) -> FetchResponse:
+    """The response to a fetch whose partitions have these answers, in the order asked."""
     pairs = list(zip(fetch.partitions, answers, strict=True))
     session = fetch.session
     if session is not None:

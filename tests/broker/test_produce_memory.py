@@ -17,11 +17,6 @@ from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.codec import encode_bytes
 from tierlog.clients.protocol.header import RequestHeader, encode_request_header
-from tierlog.clients.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 from tierlog.clients.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -39,17 +34,16 @@ from tierlog.replication.replica_manager import ReplicaManager
 
 from ..broker_process import BrokerThread, RawClient
 from ..replication.test_replication_factor_three import SECOND, THIRD, Leader, with_leader
-
-TOPICS = ("t", "another-topic")
-PARTITIONS = 70
-
-
-def create(client: RawClient, name: str) -> Uuid:
-    topic = CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1)
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
-    (created,) = client.ask(request, 7, CreateTopicsResponse).topics
-    assert created.error_code == 0
-    return created.topic_id
+from .twin_brokers import (
+    PARTITIONS,
+    TOPICS,
+    Twin,
+    check_cut_requests,
+    compare_answers,
+    compare_tails,
+    create,
+    twin_brokers,
+)
 
 
 def data_of(size: int, *, index: int = 0, damaged: bool = False) -> PartitionProduceData:
@@ -120,30 +114,10 @@ def unusual() -> st.SearchStrategy[Asked]:
     )
 
 
-class Twin(NamedTuple):
-    """A broker and the ids of its topics."""
-
-    port: int
-    topic_ids: dict[str, Uuid]
-
-    def frame(self, asked: Asked) -> bytes:
-        return asked.frame(self.topic_ids.get(asked.topic, Uuid(b"nobody knows it!")))
-
-    def without_ids(self, answer: bytes) -> bytes:
-        for each in self.topic_ids.values():
-            answer = answer.replace(each, ZERO_UUID)
-        return answer
-
-
 @pytest.fixture(scope="module")
 def twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Twin, Twin]]:
-    def twin(broker: BrokerThread) -> Twin:
-        with RawClient(broker.port) as client:
-            return Twin(broker.port, {name: create(client, name) for name in TOPICS})
-
-    one, other = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("other")
-    with BrokerThread(one) as remembering, BrokerThread(other) as forgetting:
-        yield twin(remembering), twin(forgetting)
+    with twin_brokers(tmp_path_factory.mktemp("twins")) as both:
+        yield both
 
 
 @settings(deadline=None, max_examples=60)
@@ -151,44 +125,20 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Twin, Twin
 def test_answers_are_those_of_connections_that_have_asked_nothing_before(
     twins: tuple[Twin, Twin], requests: list[Asked]
 ) -> None:
-    remembering, forgetting = twins
-    with RawClient(remembering.port) as faithful:
-        for asked in requests:
-            faithful.send_frame(remembering.frame(asked))
-            with RawClient(forgetting.port) as stranger:
-                stranger.send_frame(forgetting.frame(asked))
-                expected = forgetting.without_ids(stranger.receive_frame())
-            assert remembering.without_ids(faithful.receive_frame()) == expected
+    compare_answers(twins, requests)
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"\1", b"\0\0\0"])
 def test_what_follows_a_request_counts_as_at_its_first_time(
     twins: tuple[Twin, Twin], tail: bytes
 ) -> None:
-    twin, _ = twins
-    with RawClient(twin.port) as client:
-        for _ in range(4):
-            client.send_frame(twin.frame(Asked()))
-            client.receive_frame()
-        client.send_frame(twin.frame(Asked(tail=tail)))
-        after_many = client.receive_frame()[:20]
-    with RawClient(twin.port) as client:
-        client.send_frame(twin.frame(Asked(tail=tail)))
-        assert client.receive_frame()[:20] == after_many
+    compare_tails(twins[0], Asked(), Asked(tail=tail))
 
 
 def test_a_cut_request_ends_the_connection_after_many_good_ones_too(
     twins: tuple[Twin, Twin],
 ) -> None:
-    twin, _ = twins
-    whole = twin.frame(Asked())
-    for size in range(12, len(whole), 7):
-        with RawClient(twin.port) as client:
-            for _ in range(3):
-                client.send_frame(whole)
-                client.receive_frame()
-            client.send_frame(whole[:size])
-            assert client.is_closed()
+    check_cut_requests(twins[0], Asked())
 
 
 def test_many_partitions_in_turn_are_all_told_apart(twins: tuple[Twin, Twin]) -> None:
@@ -251,7 +201,7 @@ def test_an_answer_that_must_wait_for_followers_comes_when_they_have_the_records
             assert response.responses[0].partition_responses[0].base_offset == offset
             assert memory.answer(frame()[:-1], 1) is None
             memory.learn(frame(), request, response)
-        assert isinstance(memory.answer(frame(), 1), bytes)
+        assert isinstance(memory.answer(frame(), 1), list)
         leader.change(isr=[1, 2, 3])
         for follower in (SECOND, THIRD):
             leader.follow(follower, 3)
