@@ -17,7 +17,6 @@ from ..clients.protocol.codec import encode_bytes
 from ..clients.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from ..clients.protocol.primitives import size_of, unsigned_varint
 from ..clients.protocol.schema import Chunk, Message
-from ..replication.cluster_image import ClusterImage
 from ..replication.fetch_data import FetchParams, FetchPartition, FetchResults
 from .context import BrokerContext, Later, RequestContext
 from .fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, asked_partitions
@@ -35,7 +34,8 @@ class _Known(NamedTuple):
 
     after: memoryview
     """What follows the fetch offset in the request."""
-    image: ClusterImage
+    metadata_offset: int
+    """Of the cluster image in which the topic was found: any other may not have it."""
     fetch: FetchContext
     params: FetchParams
     asked: FetchPartition
@@ -69,7 +69,7 @@ class FetchMemory:
         if known is None or frame[at + _OFFSET.size :] != known.after:
             return None
         broker, usual = self._broker, known.asked
-        if broker.controller.image is not known.image:
+        if broker.controller.image.offset != known.metadata_offset:
             return None
         (offset,) = _OFFSET.unpack_from(frame, at)
         asked = FetchPartition(
@@ -127,7 +127,8 @@ class FetchMemory:
             self._offset_at = at
             return
         around = self._around_records(fetch, params)
-        self._known[before] = _Known(memoryview(after), image, fetch, params, asked, *around)
+        common = (memoryview(after), image.offset, fetch, params, asked)
+        self._known[before] = _Known(*common, *around)
 
     def _around_offset(self, request: FetchRequest) -> tuple[bytes, bytes]:
         """A request as we would write it, before and behind its only fetch offset."""
