@@ -14,10 +14,6 @@ from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.codec import encode_bytes
 from tierlog.clients.protocol.header import RequestHeader, encode_request_header
-from tierlog.clients.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
 from tierlog.clients.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -44,6 +40,8 @@ from .twin_brokers import (
     compare_answers,
     compare_tails,
     create,
+    delete,
+    twin_of,
 )
 
 BATCHES = 40
@@ -172,8 +170,8 @@ def transact(port: int) -> None:
 def twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Twin, Twin]]:
     """One broker: a fetch changes nothing, so connections need not have brokers of their own."""
     with BrokerThread(tmp_path_factory.mktemp("broker")) as broker:
+        twin = twin_of(broker)
         with RawClient(broker.port) as client:
-            twin = Twin(broker.port, {name: create(client, name) for name in TOPICS})
             for size in range(BATCHES):
                 for partition in (0, 1):
                     produce(client, TOPICS[0], partition, value=bytes(size * 30))
@@ -287,9 +285,7 @@ def test_a_topic_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
             produce(other, "t", 0)
             for _ in range(4):
                 assert answer_to(client, fetching(0, topic_id)).high_watermark == 2
-            request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=5_000)
-            (deleted,) = other.ask(request, 5, DeleteTopicsResponse).responses
-            assert deleted.error_code == 0
+            delete(other, "t")
             again = create(other, "t")
         assert answer_to(client, fetching(0, topic_id)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
         assert answer_to(client, fetching(0, again)).high_watermark == 0

@@ -17,10 +17,6 @@ from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.codec import encode_bytes
 from tierlog.clients.protocol.header import RequestHeader, encode_request_header
-from tierlog.clients.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
 from tierlog.clients.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -42,6 +38,7 @@ from .twin_brokers import (
     compare_answers,
     compare_tails,
     create,
+    delete,
     twin_brokers,
 )
 
@@ -166,9 +163,7 @@ def test_a_topic_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
 
         assert [produce(topic_id) for _ in range(4)] == [(0, 0), (0, 1), (0, 2), (0, 3)]
         with RawClient(broker.port) as other:
-            request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=5_000)
-            (deleted,) = other.ask(request, 5, DeleteTopicsResponse).responses
-            assert deleted.error_code == 0
+            delete(other, "t")
             again = create(other, "t")
         assert produce(topic_id)[0] == ErrorCode.UNKNOWN_TOPIC_ID
         assert produce(again) == (0, 0)

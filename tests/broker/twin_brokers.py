@@ -1,6 +1,6 @@
 """Two brokers with the same topics: one is asked over one connection, the other over new ones."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -10,6 +10,10 @@ from tierlog.clients.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from tierlog.clients.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
 )
 
 from ..broker_process import BrokerThread, RawClient
@@ -52,23 +56,26 @@ def create(client: RawClient, name: str) -> Uuid:
     return created.topic_id
 
 
+def delete(client: RawClient, name: str) -> None:
+    request = DeleteTopicsRequest(topic_names=[name], timeout_ms=5_000)
+    (deleted,) = client.ask(request, 5, DeleteTopicsResponse).responses
+    assert deleted.error_code == 0
+
+
+def twin_of(broker: BrokerThread) -> Twin:
+    """The broker, with its topics made."""
+    with RawClient(broker.port) as client:
+        return Twin(broker.port, {name: create(client, name) for name in TOPICS})
+
+
 @contextmanager
-def twin_brokers(
-    directory: Path, fill: Callable[[RawClient], None] = lambda _: None
-) -> Generator[tuple[Twin, Twin]]:
-    """The one that may remember and the one that cannot; `fill` is done to both."""
-
-    def twin(broker: BrokerThread) -> Twin:
-        with RawClient(broker.port) as client:
-            made = Twin(broker.port, {name: create(client, name) for name in TOPICS})
-            fill(client)
-            return made
-
+def twin_brokers(directory: Path) -> Generator[tuple[Twin, Twin]]:
+    """The one that may remember and the one that cannot."""
     with (
         BrokerThread(directory / "one") as remembering,
         BrokerThread(directory / "other") as forgetting,
     ):
-        yield twin(remembering), twin(forgetting)
+        yield twin_of(remembering), twin_of(forgetting)
 
 
 def compare_answers(twins: tuple[Twin, Twin], requests: Sequence[Asked]) -> None:
