@@ -268,7 +268,6 @@ def _framed(chunks: list[Chunk], head: Format, correlation_id: int) -> Sequence[
     assert isinstance(first, bytes), "No response begins with records."
     size = head.size - _SIZE_BYTES + len(first)
     if len(chunks) > 1:
-        for chunk in chunks[1:]:
-            size += len(chunk) if type(chunk) is bytes else size_of(chunk)
+        size += sum(map(size_of, chunks[1:]))
     chunks[0] = head.pack(size, correlation_id) + first
     return chunks

@@ -218,12 +218,9 @@ class Connection:
     def _send(self, answer: Sequence[Chunk]) -> None:
         """Queue a response. One with records is worth a call of its own, others leave together."""
         self._transport.send(answer)
-        if len(answer) > 1:
+        self._corked += size_of(answer[0])
+        if len(answer) > 1 or self._corked > _CORK_BYTES:
             self._flush()
-        else:
-            self._corked += size_of(answer[0])
-            if self._corked > _CORK_BYTES:
-                self._flush()
 
     def _defer(self, answer: Deferred) -> None:
         if answer.at_once:

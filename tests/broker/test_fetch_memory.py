@@ -47,8 +47,6 @@ from .twin_brokers import (
 BATCHES = 40
 UNKNOWN_TAG = b"\1\x63\1\0"
 """One tagged field, 99, of one byte."""
-OPEN: list[Producer] = []
-"""Whose transactions are not to end."""
 
 
 class Asked(NamedTuple):
@@ -148,8 +146,8 @@ def produce(client: RawClient, topic: str, partition: int, *, value: bytes = b""
     return result.base_offset
 
 
-def transact(port: int) -> None:
-    """Committed and aborted transactions in partition 2, one that stays open in 3."""
+def transact(port: int) -> Producer:
+    """Committed and aborted transactions in partition 2, one in 3 that the producer keeps open."""
     producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "transactional.id": "tx"})
     producer.init_transactions(10)
     for number in range(6):
@@ -163,7 +161,7 @@ def transact(port: int) -> None:
     producer.begin_transaction()
     producer.produce(TOPICS[0], bytes(1_000), partition=3)
     producer.flush(10)
-    OPEN.append(producer)
+    return producer
 
 
 @pytest.fixture(scope="module")
@@ -177,9 +175,9 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Twin, Twin
                     produce(client, TOPICS[0], partition, value=bytes(size * 30))
             produce(client, TOPICS[0], 3)
             produce(client, TOPICS[1], 0)
-        transact(broker.port)
+        in_transaction = transact(broker.port)
         yield twin, twin
-        OPEN.clear()
+        del in_transaction
 
 
 @settings(deadline=None, max_examples=60)
