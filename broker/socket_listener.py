@@ -16,7 +16,6 @@ import errno
 import logging
 import resource
 import socket
-from contextlib import suppress
 from typing import NamedTuple
 
 from .transport import Listener, OnConnected, SharedScratch, SocketTransport
@@ -30,7 +29,9 @@ _KEPT_FOR_FILES = 1024
 _LOOPBACK = ("127.", "::1")
 _UNPACED = b"reno"
 """The congestion control that Linux always has. Between two processes of one machine there is no
-congestion, and BBR, which some systems prefer, would set a timer for every packet or two."""
+congestion, and BBR, which some systems prefer, would set a timer for every packet or two. A
+connection that began with BBR goes on being paced without it: it must inherit this one."""
+_CONTROL_NAME_MAX = 16
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -55,6 +56,21 @@ def _is_one_of_the_last(descriptor: int) -> bool:
     )
 
 
+def _begin_unpaced(listening: socket.socket) -> bytes | None:
+    """Let the connections that are accepted begin without pacing. What the system would have given
+    them; None where it does not let us choose.
+    """
+    if not hasattr(socket, "TCP_CONGESTION"):
+        return None
+    option = (socket.IPPROTO_TCP, socket.TCP_CONGESTION)
+    try:
+        usual = listening.getsockopt(*option, _CONTROL_NAME_MAX)
+        listening.setsockopt(*option, _UNPACED)
+    except OSError:
+        return None
+    return usual.rstrip(b"\0")
+
+
 class SocketListener:
     """One listening socket."""
 
@@ -69,6 +85,7 @@ class SocketListener:
         self._accepting = False
         self._retry: asyncio.TimerHandle | None = None
         self._is_short = False
+        self._towards_others = _begin_unpaced(listening)
         name: object = listening.getsockname()[1]
         self.port = name if isinstance(name, int) else 0
 
@@ -130,9 +147,8 @@ class SocketListener:
         ):
             if size is not None and size >= 0:
                 connected.setsockopt(socket.SOL_SOCKET, name, size)
-        if host.startswith(_LOOPBACK) and hasattr(socket, "TCP_CONGESTION"):
-            with suppress(OSError):
-                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _UNPACED)
+        if self._towards_others is not None and not host.startswith(_LOOPBACK):
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, self._towards_others)
 
     def close(self) -> None:
         self.pause_accepting()

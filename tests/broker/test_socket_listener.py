@@ -25,6 +25,10 @@ def sockets_of_this_process() -> Iterator[socket.socket]:
             yield found
 
 
+def congestion_control_of(found: socket.socket) -> bytes:
+    return found.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+
+
 def congestion_control_towards(client: socket.socket) -> bytes:
     """What the other end of a client's connection uses."""
     for found in sockets_of_this_process():
@@ -33,24 +37,56 @@ def congestion_control_towards(client: socket.socket) -> bytes:
         except OSError:
             continue
         if peer == client.getsockname():
-            return found.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+            return congestion_control_of(found)
     raise AssertionError("Nobody is connected to the client.")
 
 
+def congestion_control_of_the_listener(port: int) -> bytes:
+    """What its connections have from their first packet on."""
+    for found in sockets_of_this_process():
+        listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        if listens and found.getsockname()[1] == port:
+            return congestion_control_of(found)
+    raise AssertionError("Nobody listens there.")
+
+
+def own_address() -> str:
+    """One of this machine that is not its loopback's; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards_others:
+        try:
+            towards_others.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address but its loopback's")
+        address, _ = towards_others.getsockname()
+    return str(address)
+
+
 def test_nobody_paces_what_goes_to_a_client_of_this_machine() -> None:
-    assert asyncio.run(congestion_control_of_an_accepted_connection()) == b"reno"
+    inherited, found = asyncio.run(congestion_control_of_an_accepted_connection("127.0.0.1"))
+    assert found == b"reno"
+    # What began with BBR stays paced even without it.
+    assert inherited == b"reno"
 
 
-async def congestion_control_of_an_accepted_connection() -> bytes:
+def test_a_client_from_elsewhere_is_sent_to_as_the_system_would() -> None:
+    with socket.socket() as usual:
+        of_the_system = congestion_control_of(usual)
+    _, found = asyncio.run(congestion_control_of_an_accepted_connection(own_address()))
+    assert found == of_the_system
+
+
+async def congestion_control_of_an_accepted_connection(host: str) -> tuple[bytes, bytes]:
+    """The listener's, and that of a connection to it."""
     connected: asyncio.Queue[AttachableTransport] = asyncio.Queue()
-    listener = await SocketNetwork(SocketOptions()).listen("127.0.0.1", 0, connected.put_nowait)
+    listener = await SocketNetwork(SocketOptions()).listen(host, 0, connected.put_nowait)
     listener.resume_accepting()
-    with socket.create_connection(("127.0.0.1", listener.port)) as client:
+    with socket.create_connection((host, listener.port)) as client:
         transport = await connected.get()
         found = congestion_control_towards(client)
         transport.close()
+    inherited = congestion_control_of_the_listener(listener.port)
     listener.close()
-    return found
+    return inherited, found
 
 
 @pytest.mark.parametrize("network", [lambda: SocketNetwork(SocketOptions()), StreamNetwork])
