@@ -18,7 +18,6 @@ def have_memory_at_hand(nbytes: int) -> int:
     """
     nbytes = min(nbytes, memory_bytes("MemFree") // 2)
     if nbytes:
-        with mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-            for page in range(0, nbytes, mmap.PAGESIZE):
-                memory[page] = 1
+        touched = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+        mmap.mmap(-1, nbytes, flags=touched).close()
     return nbytes
