@@ -16,6 +16,7 @@ import errno
 import logging
 import resource
 import socket
+from contextlib import suppress
 from typing import NamedTuple
 
 from .transport import Listener, OnConnected, SharedScratch, SocketTransport
@@ -148,7 +149,11 @@ class SocketListener:
             if size is not None and size >= 0:
                 connected.setsockopt(socket.SOL_SOCKET, name, size)
         if self._towards_others is not None and not host.startswith(_LOOPBACK):
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, self._towards_others)
+            # Without it the connection works as well, and may be a little slower.
+            with suppress(OSError):
+                connected.setsockopt(
+                    socket.IPPROTO_TCP, socket.TCP_CONGESTION, self._towards_others
+                )
 
     def close(self) -> None:
         self.pause_accepting()
