@@ -29,7 +29,7 @@ from .schedule import Part, side_by_side
 from .target import RunningTarget, Target
 
 _FAILURES_BEFORE_GIVING_UP = 2
-_AT_HAND_BYTES = 2 << 30
+_AT_HAND_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
