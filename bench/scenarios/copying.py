@@ -117,7 +117,7 @@ class Copying:
 
     def plan(self, scale: Scale) -> Plan:
         size = _SIZES[scale]
-        expected = 1 + (size.warm_up + size.repeats) * (0.4 + size.megabytes / 120)
+        expected = 1 + (size.warm_up + size.repeats) * (0.2 + size.megabytes / 120)
         return Plan(size.warm_up, size.repeats, "scenario", expected, _QUOTA)
 
     def refuses(self, case: Case, target: Target) -> str | None:

@@ -88,7 +88,7 @@ class Rebuild:
 
     def plan(self, scale: Scale) -> Plan:
         size = _SIZES[scale]
-        expected = size.repeats * (20 + 2 * size.seconds_before + size.megabytes / 20)
+        expected = size.repeats * (12 + 2 * size.seconds_before + size.megabytes / 20)
         return Plan(0, size.repeats, "run", expected)
 
     def refuses(self, case: Case, target: Target) -> str | None:

@@ -59,7 +59,7 @@ class Partitions:
         ]
 
     def plan(self, scale: Scale) -> Plan:
-        expected = {Scale.SMOKE: 4.0, Scale.SMALL: 15.0, Scale.FULL: 70.0}
+        expected = {Scale.SMOKE: 4.0, Scale.SMALL: 14.0, Scale.FULL: 70.0}
         return Plan(0, 1, "run", expected_seconds=expected[scale])
 
     def refuses(self, case: Case, target: Target) -> str | None:

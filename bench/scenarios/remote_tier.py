@@ -67,7 +67,7 @@ class _Size:
 
 _SIZES = {
     Scale.SMOKE: _Size(16, 4 << 20, 1, 6.0),
-    Scale.SMALL: _Size(48, 16 << 20, 2, 6.0),
+    Scale.SMALL: _Size(48, 16 << 20, 2, 5.0),
     Scale.FULL: _Size(256, 64 << 20, 2, 23.0),
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..kafka_peer import KAFKA_VERSION, KafkaNode, KafkaUnavailableError, kafka_jars
 from ..target import Capability, TargetUnavailableError
-from .node_target import OFTEN, OneNode, logs_of_topic, size_of
+from .node_target import DELETE_DELAY_MS, OFTEN, OneNode, logs_of_topic, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,9 @@ class KafkaTarget:
         return {"kafka": KAFKA_VERSION, "java": found[1] if found else "unknown"}
 
     def prepare(self, directory: Path, properties: Mapping[str, str], tier: str | None) -> OneNode:
-        stated = {**OFTEN, **properties} if tier else properties
+        # A deleted topic's files wait as long as its broker says, whatever the topic had said.
+        stated = {"log.segment.delete.delay.ms": DELETE_DELAY_MS}
+        stated |= {**OFTEN, **properties} if tier else properties
         node = KafkaNode(directory, tiered=tier is not None, properties=stated)
         remote = directory / "remote"
         return OneNode(

@@ -14,6 +14,8 @@ _UP_WITHIN_S = 600.0
 _DOWN_WITHIN_S = 300.0
 """A JVM with ten thousand partitions takes minutes for either; how long it took is a figure."""
 
+DELETE_DELAY_MS = "1000"
+
 OFTEN = {
     "log.retention.check.interval.ms": "1000",
     "log.initial.task.delay.ms": "1000",
@@ -76,7 +78,7 @@ def topic_config(tiered: bool) -> dict[str, str]:
     config = {
         "segment.bytes": str(SEGMENT_BYTES),
         "retention.ms": "-1",
-        "file.delete.delay.ms": "1000",
+        "file.delete.delay.ms": DELETE_DELAY_MS,
     }
     return {**config, "remote.storage.enable": "true"} if tiered else config
 
