@@ -31,7 +31,7 @@ examples:
   tierlog-bench compare before/ after/
 """
 
-_SCALES = "smoke: does it work; small: a quarter of an hour; full: an hour and a half"
+_SCALES = "smoke: does it work; small: 15 to 20 minutes; full: an hour and a half"
 
 
 def default_targets(scale: Scale) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ _DOWN_WITHIN_S = 300.0
 """A JVM with ten thousand partitions takes minutes for either; how long it took is a figure."""
 
 DELETE_DELAY_MS = "1000"
+"""So that what a run has left behind is gone before it can be in the way of many others."""
 
 OFTEN = {
     "log.retention.check.interval.ms": "1000",
