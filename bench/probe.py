@@ -4,6 +4,8 @@ A broker is up when it has answered a Metadata request that names at least one b
 alone says nothing, Apache Kafka opens it long before.
 """
 
+import errno
+import random
 import socket
 import struct
 import time
@@ -11,6 +13,11 @@ from collections.abc import Callable
 
 API_VERSIONS = 18
 METADATA = 3
+_LOWEST_PORT = 10_000
+"""Of `free_port`: above those on which people have servers of their own."""
+_PORT_TRIES = 100
+_CHANCE = random.SystemRandom()
+"""Not the shared source, which property tests seed alike in processes that ask at the same time."""
 
 
 class NotUpError(Exception):
@@ -68,9 +75,33 @@ def wait_until_up(
     raise NotUpError(f"No Metadata answer from {host}:{port} within {timeout_s:g} s.")
 
 
+def _given_out_by_the_system() -> range:
+    """The ports that outgoing connections and listeners on port 0 are given."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as limits:
+            first, last = map(int, limits.read().split())
+    except (OSError, ValueError):
+        # Not Linux: the ports that IANA left for it, which macOS and Windows use.
+        first, last = 49_152, 65_535
+    return range(first, last + 1)
+
+
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nothing listens on at this moment."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """A TCP port of 127.0.0.1 that nothing uses at this moment, and hardly anything will soon.
+
+    It is not one that the system gives out by itself, as long as there are others: such a port is
+    some connection's a second later, or that of the client itself which tries to reach its broker
+    there again and again (a connection to its own port succeeds). What wanted to listen on it, or
+    to listen on it again, would find it in use.
+    """
+    given_out = _given_out_by_the_system()
+    others = range(_LOWEST_PORT, given_out.start)
+    for _ in range(_PORT_TRIES):
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", _CHANCE.choice(others) if others else 0))
+            except OSError:
+                continue
+            port: int = listener.getsockname()[1]
+            return port
+    raise OSError(errno.EADDRINUSE, "No free port of 127.0.0.1 was found.")

@@ -1,7 +1,9 @@
 """A broker counts as up only when it has answered."""
 
+import random
 import socket
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -29,3 +31,27 @@ def test_waiting_ends_when_the_process_has_ended() -> None:
 def test_waiting_ends_at_the_deadline() -> None:
     with pytest.raises(NotUpError, match="No Metadata answer"):
         wait_until_up("127.0.0.1", free_port(), timeout_s=0.01)
+
+
+def test_a_free_port_can_be_listened_on_more_than_once() -> None:
+    port = free_port()
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", port)) as server:
+            socket.create_connection(server.getsockname()).close()
+
+
+def test_a_free_port_is_none_that_the_system_gives_to_somebody_else() -> None:
+    """Until 2026-11-23 it was one: another connection had it when a benchmark wanted to listen."""
+    ours = {free_port() for _ in range(50)}
+    with ExitStack() as held:
+        theirs = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(50)]
+        lowest, highest = min(ports := [each.getsockname()[1] for each in theirs]), max(ports)
+        assert not [port for port in ours if lowest <= port <= highest]
+
+
+def test_processes_that_ask_with_the_same_seed_get_different_ports() -> None:
+    drawn: list[set[int]] = []
+    for _ in range(2):
+        random.seed(7)
+        drawn.append({free_port() for _ in range(5)})
+    assert drawn[0] != drawn[1]

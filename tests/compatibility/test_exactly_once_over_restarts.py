@@ -10,6 +10,8 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
+from tierlog.bench.probe import free_port
+
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until
 from .copier import Options
@@ -21,9 +23,11 @@ KILLS = 6
 
 def test_a_copy_is_exact_however_often_the_broker_is_killed(tmp_path: Path) -> None:
     chance = random.Random("the broker is killed")
-    settings = {"transaction.state.log.num.partitions": "3"}
+    settings = {
+        "transaction.state.log.num.partitions": "3",
+        "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
+    }
     with BrokerProcess.on(tmp_path, settings) as first:
-        settings["listeners"] = f"PLAINTEXT://127.0.0.1:{first.port}"
         bootstrap = first.bootstrap
         writer = Writer(bootstrap, ("source", "target"))
         reader = Reader(bootstrap, "target")

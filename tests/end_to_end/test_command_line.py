@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tierlog import __version__
+from tierlog.bench.probe import free_port
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -142,7 +143,8 @@ def test_it_stops_cleanly_under_load_and_every_answer_it_gave_holds(tmp_path: Pa
         if error is None and offset is not None:
             acknowledged.append(offset)
 
-    with BrokerProcess.on(tmp_path) as broker:
+    properties = {"listeners": f"PLAINTEXT://127.0.0.1:{free_port()}"}
+    with BrokerProcess.on(tmp_path, properties) as broker:
         producer = Producer(
             {"bootstrap.servers": broker.bootstrap, "acks": "all", "message.timeout.ms": 3_000}
         )
@@ -152,7 +154,6 @@ def test_it_stops_cleanly_under_load_and_every_answer_it_gave_holds(tmp_path: Pa
         assert broker.stop() == 0
         producer.flush(20)
     assert "Traceback" not in broker.log.read_text()
-    properties = {"listeners": f"PLAINTEXT://{broker.bootstrap}"}
     with BrokerProcess.on(tmp_path, properties) as broker:
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "none"})
         ends = consumer.get_watermark_offsets(TopicPartition("loaded", 0), 30)
