@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 API_VERSIONS = 18
 METADATA = 3
+_GIVEN_OUT = "/proc/sys/net/ipv4/ip_local_port_range"
+"""The first and the last port that Linux gives to connections and to listeners on port 0."""
 _LOWEST_PORT = 10_000
 """Of `free_port`: above those on which people have servers of their own."""
 _PORT_TRIES = 100
@@ -75,31 +77,33 @@ def wait_until_up(
     raise NotUpError(f"No Metadata answer from {host}:{port} within {timeout_s:g} s.")
 
 
-def _given_out_by_the_system() -> range:
-    """The ports that outgoing connections and listeners on port 0 are given."""
+def _ports_to_choose_from() -> range:
+    """Ports that the system gives to nobody by itself; only 0, its own choice, if there are few."""
     try:
-        with open("/proc/sys/net/ipv4/ip_local_port_range") as limits:
-            first, last = map(int, limits.read().split())
-    except (OSError, ValueError):
-        # Not Linux: the ports that IANA left for it, which macOS and Windows use.
-        first, last = 49_152, 65_535
-    return range(first, last + 1)
+        with open(_GIVEN_OUT) as limits:
+            first_given_out = int(limits.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        # Not Linux: IANA's dynamic ports, which macOS and Windows give out.
+        first_given_out = 49_152
+    ports = range(_LOWEST_PORT, first_given_out)
+    return ports if len(ports) >= _PORT_TRIES else range(1)
 
 
 def free_port() -> int:
     """A TCP port of 127.0.0.1 that nothing uses at this moment, and hardly anything will soon.
 
-    It is not one that the system gives out by itself, as long as there are others: such a port is
-    some connection's a second later, or that of the client itself which tries to reach its broker
-    there again and again (a connection to its own port succeeds). What wanted to listen on it, or
-    to listen on it again, would find it in use.
+    It is not one that the system gives to connections and to listeners on port 0, as long as there
+    are others: such a port is some connection's a second later, or that of the client itself which
+    tries again and again to reach its broker there (a connection to its own port succeeds). What
+    wanted to listen on it, or to listen on it again, would find it in use.
+
+    Raises OSError if none was found.
     """
-    given_out = _given_out_by_the_system()
-    others = range(_LOWEST_PORT, given_out.start)
+    ports = _ports_to_choose_from()
     for _ in range(_PORT_TRIES):
         with socket.socket() as listener:
             try:
-                listener.bind(("127.0.0.1", _CHANCE.choice(others) if others else 0))
+                listener.bind(("127.0.0.1", _CHANCE.choice(ports)))
             except OSError:
                 continue
             port: int = listener.getsockname()[1]

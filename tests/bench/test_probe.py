@@ -3,7 +3,7 @@
 import random
 import socket
 import threading
-from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -40,13 +40,26 @@ def test_a_free_port_can_be_listened_on_more_than_once() -> None:
             socket.create_connection(server.getsockname()).close()
 
 
-def test_a_free_port_is_none_that_the_system_gives_to_somebody_else() -> None:
-    """Until 2026-11-23 it was one: another connection had it when a benchmark wanted to listen."""
-    ours = {free_port() for _ in range(50)}
-    with ExitStack() as held:
-        theirs = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(50)]
-        lowest, highest = min(ports := [each.getsockname()[1] for each in theirs]), max(ports)
-        assert not [port for port in ours if lowest <= port <= highest]
+@pytest.mark.parametrize(
+    ("given_out", "ours"),
+    [
+        ("32768\t60999\n", range(10_000, 32_768)),
+        ("10500 65535", range(10_000, 10_500)),
+        ("10001 65535", range(1_024, 65_536)),
+        ("1024 65535", range(1_024, 65_536)),
+        ("", range(10_000, 49_152)),
+        (None, range(10_000, 49_152)),
+    ],
+)
+def test_a_free_port_is_none_that_the_system_gives_to_somebody_else(
+    given_out: str | None, ours: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until 2026-11-23 it was one: a connection had it when a benchmark wanted to listen on it."""
+    limits = tmp_path / "ip_local_port_range"
+    if given_out is not None:
+        limits.write_text(given_out)
+    monkeypatch.setattr("tierlog.bench.probe._GIVEN_OUT", str(limits))
+    assert not [port for port in (free_port() for _ in range(50)) if port not in ours]
 
 
 def test_processes_that_ask_with_the_same_seed_get_different_ports() -> None:
