@@ -5,6 +5,7 @@
 
 import asyncio
 import getpass
+import os
 import sys
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from tierlog.tests.tiering.servers.server import StoreServer, program
 USER = "tierlog"
 PASSWORD = "the-password-of-a-test"
 AUTHORIZED = "authorized"
+_PRIVILEGE_SEPARATION = Path("/run/sshd")
+"""The empty folder into which sshd locks its child; who is not root has none."""
 
 
 class AsyncSshServer(StoreServer):
@@ -101,6 +104,12 @@ class OpenSshServer(StoreServer):
         options = [f"-o{name}={value}" for name, value in settings.items()]
         # It wants to be called by its full path, and not to become a daemon.
         return [program("sshd"), "-D", "-e", "-f", "/dev/null", "-p", str(self.port), *options]
+
+    def start(self) -> None:
+        if os.geteuid() == 0:
+            # Its service makes it at every boot; where only the package is, nothing has.
+            _PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
+        super().start()
 
     def make_root(self) -> None:
         (self.directory / "home").mkdir(exist_ok=True)
