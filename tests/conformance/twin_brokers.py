@@ -20,6 +20,9 @@ _SETTINGS = {
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
+    # Kafka tells a member its id before the new group's record is committed, and what it lists and
+    # describes is what is committed: by default that is a moment later, when its queue is empty.
+    "group.coordinator.append.linger.ms": "0",
 }
 
 
