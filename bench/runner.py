@@ -110,7 +110,7 @@ class Runner:
         """Let the run before have no share in what the next one costs."""
         write_back()
         if self._settings.scale is not Scale.SMOKE:
-            have_memory_at_hand(_AT_HAND_BYTES)
+            have_memory_at_hand(_AT_HAND_BYTES, self._settings.scratch)
 
     def fail(self, key: RunKey, reason: str, log: str = "") -> None:
         """Keep that a run does not count."""

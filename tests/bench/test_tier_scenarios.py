@@ -1,5 +1,6 @@
 """KIP-405's three cases and copying: what they measure, at whom, and what makes a run fail."""
 
+import re
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -154,11 +155,17 @@ def test_only_the_segments_of_the_topic_are_read_into_the_page_cache(tmp_path: P
     assert fill_page_cache(tmp_path, "t") == 3_000_005
 
 
-def test_memory_at_hand_is_memory_that_was_free() -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    assert have_memory_at_hand(5 << 20) == 5 << 20
+def test_memory_at_hand_is_memory_that_was_free(tmp_path: Path) -> None:
+    def written() -> int:
+        """Bytes that this process has written, be it only to the page cache."""
+        return int(re.findall(r"wchar: (\d+)", Path("/proc/self/io").read_text())[0])
+
+    before, bytes_before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, written()
+    assert have_memory_at_hand(5 << 20, tmp_path) == 5 << 20
     touched = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
     assert touched >= (5 << 20) // (2 << 20), "Not even huge pages were touched."
+    assert written() - bytes_before >= 5 << 20, "The page cache had no part in it."
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("tiered", [False, True])
