@@ -146,6 +146,7 @@ def _run(options: Namespace) -> int:
             options.tier,
             options.out,
             options.scratch,
+            options.repeats,
             write_report,
         )
     )

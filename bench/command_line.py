@@ -25,13 +25,15 @@ examples:
   tierlog-bench run --scale smoke                   does everything work here? (a minute or two)
   tierlog-bench run                                 all scenarios, tierlog beside Kafka (15 min)
   tierlog-bench run throughput --target tierlog     one scenario, one broker
+  tierlog-bench run throughput --repeats 7          medians of seven runs
   tierlog-bench run latency --target tierlog --target broker.example:9092
   tierlog-bench run kip405_catch_up --tier s3://bucket/bench --tier-option key=...
   tierlog-bench report bench-results/2026-11-22T04-31-07
   tierlog-bench compare before/ after/
 """
 
-_SCALES = "smoke: does it work; small: 15 to 20 minutes; full: an hour and a half"
+_REPEATS_MAX = 1_000
+_SCALES = "smoke: does it work; small: 15 to 20 minutes; full: about an hour"
 
 
 def default_targets(scale: Scale) -> tuple[str, ...]:
@@ -106,6 +108,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     _add_scale(parser)
     parser.add_argument(
+        "--repeats",
+        metavar="N",
+        type=_counted_runs,
+        help="how many runs of each case count; their median is the figure. The more, the less it "
+        "owes to chance. Default: what the scenario plans for the scale",
+    )
+    parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
@@ -118,6 +127,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="where the brokers keep their data meanwhile; a disk, with some gigabytes free. "
         "Default: $TMPDIR, or /tmp",
     )
+
+
+def _counted_runs(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _REPEATS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_REPEATS_MAX}.")
+    return int(text)
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ take turns, warms them up, and decides whether a run counts. A scenario says wha
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, Protocol
 
@@ -46,6 +46,11 @@ class Plan:
     fresh_broker: FreshBroker
     expected_seconds: float
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def repeated(self, repeats: int) -> "Plan":
+        """The same with so many counted runs of a case; what is expected grows in proportion."""
+        seconds = self.expected_seconds / (self.warm_up + self.repeats) * (self.warm_up + repeats)
+        return replace(self, repeats=repeats, expected_seconds=seconds)
 
 
 class Scenario(Protocol):

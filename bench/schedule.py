@@ -63,13 +63,23 @@ def side_by_side(cases: Iterable[Case]) -> list[list[Case]]:
     return list(groups.values())
 
 
-def schedule(scenarios: Iterable[Scenario], targets: Sequence[Target], scale: Scale) -> list[Part]:
-    """One part a scenario, in order; one in which nothing can be measured is there as well."""
-    return [_part(scenario, targets, scale) for scenario in scenarios]
+def schedule(
+    scenarios: Iterable[Scenario],
+    targets: Sequence[Target],
+    scale: Scale,
+    repeats: int | None = None,
+) -> list[Part]:
+    """One part a scenario, in order; one in which nothing can be measured is there as well.
+
+    `repeats` is how many counted runs a case gets; None: as many as its scenario plans.
+    """
+    return [_part(scenario, targets, scale, repeats) for scenario in scenarios]
 
 
-def _part(scenario: Scenario, targets: Sequence[Target], scale: Scale) -> Part:
+def _part(scenario: Scenario, targets: Sequence[Target], scale: Scale, repeats: int | None) -> Part:
     plan = scenario.plan(scale)
+    if repeats is not None:
+        plan = plan.repeated(repeats)
     accepted: dict[Case, tuple[Target, ...]] = {}
     refused: list[Refusal] = []
     for case in scenario.cases(scale):

@@ -32,6 +32,7 @@ class Order:
     tier: str | None = None
     out: Path | None = None
     scratch: Path | None = None
+    repeats: int | None = None
     write_report: Callable[[Path], Path] | None = None
 
 
@@ -43,7 +44,7 @@ def run(order: Order, progress: Progress | None = None) -> int:
     """
     progress = progress or progress_for()
     _check(order.targets, progress)
-    parts = schedule(order.scenarios, order.targets, order.scale)
+    parts = schedule(order.scenarios, order.targets, order.scale, order.repeats)
     out = order.out or Path("bench-results") / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}"
     writer = ResultsWriter(out)
     _announce(parts, order, out, progress)

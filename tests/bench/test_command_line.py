@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.__main__ import main
-from tierlog.bench.command_line import default_targets
+from tierlog.bench.command_line import build_parser, default_targets
 from tierlog.bench.figures import ResultsError, read_results
 from tierlog.bench.recorder import Recorder
 from tierlog.bench.scenario import Scale
@@ -115,6 +115,14 @@ def test_what_cannot_be_meant_is_one_sentence_and_starts_nothing(
     assert sentence in said
     assert "Traceback" not in said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("repeats", ["0", "-1", "many", "1001"])
+def test_repeats_are_a_number_of_runs(capsys: pytest.CaptureFixture[str], repeats: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "startup", f"--repeats={repeats}"])
+    assert f"{repeats!r} is not a number from 1 to 1000." in capsys.readouterr().err
+    assert build_parser().parse_args(["run", "--repeats=7"]).repeats == 7
 
 
 def test_a_package_that_is_missing_is_named_with_what_brings_it(

@@ -113,6 +113,9 @@ def test_what_cannot_be_measured_is_told_and_the_rest_is_measured() -> None:
     ]
     assert part.runs == 5
     assert part.expected_seconds == 10
+    (longer,) = schedule([scenario], targets, Scale.SMOKE, repeats=part.plan.repeats + 2)
+    assert longer.runs_a_case == part.runs_a_case + 2
+    assert longer.seconds_a_run == pytest.approx(part.seconds_a_run)
 
 
 def test_a_broker_elsewhere_has_no_scenarios_that_start_it() -> None:
