@@ -184,20 +184,19 @@ class SlowProxy:
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request = request.without("expect")
         await asyncio.sleep(self.link.latency_ms / 1000)
-        store_writer.write(request.encoded())
-        sent = await self._pass(
-            body_pieces(reader, request, until_close=False), store_writer, self._up
-        )
+        up = body_pieces(reader, request, until_close=False)
+        sent, end = await self._pass(request.encoded(), up, store_writer, self._up)
+        store_writer.write(end)
+        await store_writer.drain()
         answer = await read_head(store_reader)
         if answer is None:
             raise BrokenMessageError("The store closed instead of an answer.")
-        writer.write(answer.encoded())
         method, target, _ = request.first_line.split(" ", 2)
-        received = 0
+        received, end = 0, answer.encoded()
         if method != "HEAD" and answer.status not in (204, 304):
-            pieces = body_pieces(store_reader, answer, until_close=answer.wants_close)
-            received = await self._pass(pieces, writer, self._down)
-        await writer.drain()
+            down = body_pieces(store_reader, answer, until_close=answer.wants_close)
+            received, end = await self._pass(end, down, writer, self._down)
+        # Before the end of the answer is passed on: who has it all finds it counted.
         self._counts.add(kind_of(method, target), sent, received)
         self._seen.append(
             Seen(
@@ -210,23 +209,28 @@ class SlowProxy:
                 received,
             )
         )
+        writer.write(end)
+        await writer.drain()
         return not (request.wants_close or answer.wants_close)
 
     async def _pass(
         self,
+        head: bytes,
         pieces: AsyncIterator[tuple[bytes, int]],
         writer: asyncio.StreamWriter,
         lane: _Lane,
-    ) -> int:
-        """Pass on a body at the lane's pace; how many bytes of content it had."""
-        content = 0
+    ) -> tuple[int, bytes]:
+        """Pass on a head and its body at the lane's pace, but for the last piece of them.
+
+        Answers how many bytes of content the body had, and that piece.
+        """
+        content, held = 0, head
         async for piece, nbytes in pieces:
-            await lane.send(nbytes)
-            writer.write(piece)
+            writer.write(held)
             await writer.drain()
-            content += nbytes
-        await writer.drain()
-        return content
+            await lane.send(nbytes)
+            content, held = content + nbytes, piece
+        return content, held
 
 
 def read_one_by_one(port: int, requests: list[Seen]) -> float:
