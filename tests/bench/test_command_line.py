@@ -122,7 +122,11 @@ def test_repeats_are_a_number_of_runs(capsys: pytest.CaptureFixture[str], repeat
     with pytest.raises(SystemExit):
         main(["run", "startup", f"--repeats={repeats}"])
     assert f"{repeats!r} is not a number from 1 to 1000." in capsys.readouterr().err
+
+
+def test_repeats_are_as_many_as_are_asked_for_or_as_are_planned() -> None:
     assert build_parser().parse_args(["run", "--repeats=7"]).repeats == 7
+    assert build_parser().parse_args(["run"]).repeats is None
 
 
 def test_a_package_that_is_missing_is_named_with_what_brings_it(
