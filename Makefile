@@ -32,6 +32,7 @@ help:
 	@echo 'make format   rewrite the code as the formatter wants it'
 	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
 	@echo 'make scenarios docs/tiering-scenarios.md anew, from the marks of the tests'
+	@echo 'make sample   docs/server.properties anew, from the tables of properties'
 	@echo 'make table    the table of clients and tools in README.md anew, from the last make test'
 	@echo 'make micro    micro-benchmarks of the hot calls: CPU time each, in microseconds'
 	@echo 'make baseline what the hot calls execute and allocate, as the new baseline of make test'
@@ -49,7 +50,7 @@ $(VENV)/.ready: pyproject.toml
 
 $(VENV)/.ready-test: $(VENV)/.ready tests/constraints.txt
 	@echo 'installing what the tests need into .venv ...'
-	@$(PIP) install --constraint tests/constraints.txt --editable '.[compression,test]'
+	@$(PIP) install --constraint tests/constraints.txt --editable '.[test]'
 	@touch $@
 
 .PHONY: setup setup-test
@@ -106,6 +107,10 @@ diagrams: setup-test
 .PHONY: scenarios
 scenarios: setup-test
 	$(BIN)/python -m tierlog.tests.scenario_page
+
+.PHONY: sample
+sample: setup-test
+	$(BIN)/python -m tierlog.tests.sample_properties
 
 .PHONY: table
 table: setup-test

@@ -51,6 +51,7 @@ TOOLS = {
     "kafka-reassign-partitions": _TOOLS_PACKAGE + "reassign.ReassignPartitionsCommand",
     "kafka-storage": "kafka.tools.StorageTool",
     "kafka-topics": _TOOLS_PACKAGE + "TopicCommand",
+    "kafka-acls": _TOOLS_PACKAGE + "AclCommand",
     "kafka-transactions": _TOOLS_PACKAGE + "TransactionsCommand",
     "kafka-verifiable-consumer": _TOOLS_PACKAGE + "VerifiableConsumer",
     "kafka-verifiable-producer": _TOOLS_PACKAGE + "VerifiableProducer",

@@ -65,9 +65,9 @@ class Prepared(NamedTuple):
     header: RequestHeader
 
 
-def prepare(request: Message, version: int) -> Prepared:
+def prepare(request: Message, version: int, client_id: str = "tierlog-bench") -> Prepared:
     """Encode a request once, to be sent as often as one likes."""
-    header = RequestHeader(type(request).api_key, version, 7, "tierlog-bench")
+    header = RequestHeader(type(request).api_key, version, 7, client_id)
     body = encode_request_header(header) + encode_bytes(request, version)
     return Prepared(_SIZE.pack(len(body)) + body, header)
 

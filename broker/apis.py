@@ -5,6 +5,9 @@ once with a response, with None where nothing is sent (Produce with acks=0), wit
 future must come first, or is a coroutine. Handlers, messages and codecs are loaded when an API is
 first used, because a broker's start must not pay for what nobody asks.
 
+Answers but those of Produce and Fetch are encoded in steps: one that is not done within a slice
+goes on in the queue of `large_requests.py`, and so do large requests from their decoding on.
+
 A client's requests begin alike, but for the correlation id: as long as they do, their headers are
 compared with the last one's and not read.
 
@@ -15,24 +18,25 @@ its header says, a fault of our own. Only the last leaves a traceback in the log
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from importlib import import_module
 from struct import Struct as Format
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..clients.errors import ErrorCode, KafkaError, ProtocolError
 from ..clients.protocol.api import SERVED, Api, ApiKey, request_class
-from ..clients.protocol.codec import Decoder, decoder_of, encode
+from ..clients.protocol.codec import Decoder, decode_in_steps, decoder_of, encode, encode_in_steps
 from ..clients.protocol.header import (
     UnsupportedApiError,
     decode_request_header,
     response_header,
 )
 from ..clients.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from ..clients.protocol.primitives import size_of
+from ..clients.protocol.primitives import TooManyElementsError, size_of
 from ..clients.protocol.schema import Chunk, Message
 from .connection import Answer, Client, Deferred, Refused
 from .context import BrokerContext, Later, NoAnswer, RequestContext
+from .large_requests import run_slice
 from .metrics import Counter
 
 if TYPE_CHECKING:
@@ -49,6 +53,38 @@ _HEAD = Format(">ii")
 _HEADS = {4: _HEAD, 5: Format(">iix")}
 """By the length of the response header: with tagged fields, of which there are none, or without."""
 
+_LARGE_REQUEST_BYTES = 16 * 1024
+"""Larger requests wait for their turn. So many bytes hold 16,000 elements at most, which take some
+milliseconds to decode."""
+_ELEMENTS_OF_CHANGES_MAX = 20_000
+_CHANGES = frozenset(
+    {
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
+"""Decided on as a whole, and not in slices, so that a request may hold fewer elements. Kafka makes
+at most 10,000 changes with one request."""
+_ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
+"""Their answers are short but for records, which are not looked at."""
+
 _LOG = logging.getLogger(__name__)
 
 HandlerResult = Message | None | Later[object] | Coroutine[object, object, Message | None]
@@ -63,8 +99,17 @@ class _Route(NamedTuple):
     decode: Decoder
     handle: Handler
     head: Format
+    in_steps: bool
+    elements_max: int
     requests: Counter
     errors: Counter
+
+
+class _Finished(NamedTuple):
+    """What was worked on in slices, and for how long the client is not read after it."""
+
+    answer: Answer
+    wait_s: float
 
 
 class _Asked:
@@ -95,10 +140,15 @@ class Apis:
 
     _remembers = True
     """Whether requests that repeat need not be decoded: nobody has to look at each of them."""
+    _wait_s = 0.0
+    """For how long the client of the request at hand is not read after its answer."""
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
         self._routes: dict[int, _Route] = {}
+        self._large_requests = broker.large_requests
+        self._elements_max = broker.config.values.integer("tierlog.request.elements.max")
+        self._answer_bytes_max = broker.config.values.integer("tierlog.response.max.bytes")
 
     def answer(self, client: Client, frame: memoryview) -> Answer:
         """Answer one request. Raises Refused or ProtocolError to have the connection closed."""
@@ -138,22 +188,87 @@ class Apis:
         route, memory = asked.route, asked.memory
         try:
             if result is None:
-                request = _decoded(asked, frame)
+                if len(frame) > _LARGE_REQUEST_BYTES and asked.context.api_key != ApiKey.PRODUCE:
+                    return self._in_turn(asked, frame, correlation_id)
+                request = self._decoded(asked, frame)
                 result = route.handle(self._broker, asked.context, request)
                 if result is None:
                     return ()
                 if memory is not None and isinstance(result, Message):
                     memory.learn(frame, request, result)
             if isinstance(result, Message):
-                return _framed(encode(result, route.version), route.head, correlation_id)
-        except Refused:
-            route.errors.add()
-            raise
+                return self._encoded(route, correlation_id, result)
         except Exception as error:
             raise self._failure(route, error) from error
+        return self._deferred(route, correlation_id, result)
+
+    def _deferred(
+        self,
+        route: _Route,
+        correlation_id: int,
+        result: Later[object] | Coroutine[object, object, Message | None],
+    ) -> Deferred:
         if isinstance(result, Later):
             return Deferred(result.work, self._responder(route, correlation_id, result.then))
         return Deferred(result, self._responder(route, correlation_id, _identity))
+
+    def _encoded(self, route: _Route, correlation_id: int, response: Message) -> Answer:
+        """The response as a frame; later, if it cannot be had within a slice."""
+        if not route.in_steps:
+            return _framed(encode(response, route.version), route.head, correlation_id)
+        steps = self._steps(route, correlation_id, response)
+        done = run_slice(steps)
+        if done is not None:
+            return done.value.answer
+        return self._finished_in_turn(route, steps, 0)
+
+    def _steps(
+        self, route: _Route, correlation_id: int, response: Message
+    ) -> Generator[None, None, _Finished]:
+        wait_s = self._wait_s
+        chunks = yield from encode_in_steps(response, route.version, self._answer_bytes_max)
+        return _Finished(_framed(chunks, route.head, correlation_id), wait_s)
+
+    def _in_turn(self, asked: "_Asked", frame: memoryview, correlation_id: int) -> Answer:
+        """Answer a large request when it is its turn."""
+        # The frame dies with this call.
+        work = self._answer_slowly(asked, memoryview(bytes(frame)), correlation_id)
+        return self._finished_in_turn(asked.route, work, len(frame))
+
+    def _answer_slowly(
+        self, asked: "_Asked", frame: memoryview, correlation_id: int
+    ) -> Generator[None, None, _Finished]:
+        route = asked.route
+        cls = request_class(asked.context.api_key)
+        try:
+            request, _ = yield from decode_in_steps(
+                cls, route.version, frame, asked.body, route.elements_max
+            )
+        except ProtocolError as error:
+            raise _unreadable(route, error) from error
+        yield
+        self._wait_s = 0.0
+        result = route.handle(self._broker, asked.context, request)
+        if result is None:
+            return _Finished((), self._wait_s)
+        if isinstance(result, Message):
+            return (yield from self._steps(route, correlation_id, result))
+        return _Finished(self._deferred(route, correlation_id, result), 0.0)
+
+    def _finished_in_turn(
+        self, route: _Route, work: Generator[None, None, _Finished], nbytes: int
+    ) -> Deferred:
+        """What waits for work that is done in slices; it leaves as the work's own answer."""
+
+        def respond(done: asyncio.Future[object]) -> Answer:
+            try:
+                finished = cast("_Finished", done.result())
+            except Exception as error:
+                raise self._failure(route, error) from error
+            self._wait_s = finished.wait_s
+            return finished.answer
+
+        return Deferred(self._large_requests.submit(work, nbytes), respond)
 
     def _asked(self, client: Client, frame: memoryview) -> _Asked:
         """Read a header. Raises as `decode_request_header`, and Refused."""
@@ -187,15 +302,22 @@ class Apis:
                 return FetchMemory(self._broker, context, body)
         return None
 
+    def _decoded(self, asked: "_Asked", frame: memoryview) -> Message:
+        try:
+            route = asked.route
+            return route.decode(frame, asked.body, route.elements_max)[0]
+        except ProtocolError as error:
+            raise _unreadable(asked.route, error) from error
+
     def _responder(
         self, route: _Route, correlation_id: int, then: Callable[[object], object]
-    ) -> Callable[[asyncio.Future[object]], Sequence[Chunk]]:
-        def respond(done: asyncio.Future[object]) -> Sequence[Chunk]:
+    ) -> Callable[[asyncio.Future[object]], Answer]:
+        def respond(done: asyncio.Future[object]) -> Answer:
             try:
                 response = then(done.result())
                 if not isinstance(response, Message):
                     return ()
-                return _framed(encode(response, route.version), route.head, correlation_id)
+                return self._encoded(route, correlation_id, response)
             except Exception as error:
                 raise self._failure(route, error) from error
 
@@ -204,8 +326,12 @@ class Apis:
     def _failure(self, route: _Route, error: Exception) -> Refused:
         """What the connection is closed with when a handler did not answer."""
         route.errors.add()
+        if isinstance(error, Refused):
+            return error
         if isinstance(error, NoAnswer):
             return Refused(str(error))
+        if isinstance(error, ProtocolError):
+            return Refused(f"{route.name}: {error.message} (tierlog.response.max.bytes)")
         if isinstance(error, KafkaError):
             return Refused(f"{route.name} failed: {error}")
         _LOG.error("%s failed for a reason of our own", route.name, exc_info=error)
@@ -232,6 +358,11 @@ class Apis:
         """What serves an API; `ThrottlingApis` measures around it."""
         return handle
 
+    def _elements_max_of(self, key: ApiKey) -> int:
+        if key in _CHANGES:
+            return min(self._elements_max, _ELEMENTS_OF_CHANGES_MAX)
+        return self._elements_max
+
     def _route(self, key: int, api: Api, version: int) -> _Route:
         decoder = decoder_of(request_class(api.key), version)
         module = import_module(f".handlers.{api.key.name.lower()}", __package__)
@@ -243,6 +374,8 @@ class Apis:
             decoder,
             self._handler(api.key, cast("Handler", module.handle)),
             _HEADS[len(response_header(api.key, version, 0))],
+            api.key not in _ENCODED_AT_ONCE,
+            self._elements_max_of(api.key),
             metrics.counter(f"kafka.network:type=RequestMetrics,name=RequestsPerSec,{request}"),
             metrics.counter(f"kafka.network:type=RequestMetrics,name=ErrorsPerSec,{request}"),
         )
@@ -254,12 +387,13 @@ def _identity(response: object) -> object:
     return response
 
 
-def _decoded(asked: _Asked, frame: memoryview) -> Message:
-    try:
-        return asked.route.decode(frame, asked.body)[0]
-    except ProtocolError as error:
-        name = asked.route.name
-        raise Refused(f"a {name} request that cannot be read: {error.message}") from error
+def _unreadable(route: _Route, error: ProtocolError) -> Refused:
+    if isinstance(error, TooManyElementsError):
+        return Refused(
+            f"a {route.name} request whose arrays hold more than {route.elements_max} elements "
+            "(tierlog.request.elements.max): ask in parts"
+        )
+    return Refused(f"a {route.name} request that cannot be read: {error.message}")
 
 
 def _framed(chunks: list[Chunk], head: Format, correlation_id: int) -> Sequence[Chunk]:

@@ -14,3 +14,6 @@ CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12
 
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
+
+NO_AUTHORIZER = "No Authorizer is configured."
+"""What Kafka says to those who ask for access control entries."""

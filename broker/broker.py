@@ -15,7 +15,6 @@ Everything that the broker asks of the outside is in `World`, so that a simulati
 network, a disk and a clock of its own.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +26,8 @@ from typing import TYPE_CHECKING
 from ..clients.environment import Environment, SystemEnvironment
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid, uuid_to_string
+from ..clients.supervisor import Supervisor
+from ..replication.announcements import Announcements
 from ..replication.broker_control import BrokerRegistration
 from ..replication.clean_stop import FLUSH_THREADS, close_logs
 from ..replication.cluster_image import ClusterImage, Endpoint as RegisteredEndpoint
@@ -50,9 +51,10 @@ from .dynamic_config import DynamicConfig
 from .fetch_session import FetchSessionCache
 from .groups import Groups
 from .listeners import with_bound_ports
-from .metrics import Metrics
+from .metrics import Metrics, failures_of_loops
 from .mount_config import MOUNTED_TOPICS_FILE
 from .quota_switch import obey_quotas
+from .remedies import listening_sentence, metrics_sentence, storage_sentence, with_remedy
 from .settings import (
     cleaner_config,
     connection_limits,
@@ -66,7 +68,7 @@ from .settings import (
 from .socket_listener import SocketNetwork
 from .socket_server import SocketServer
 from .tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
-from .tiered_topics import check_tier_is_there
+from .tiered_topics import check_tier_is_there, mend_metadata_topic
 from .topic_defaults import TopicDefaults
 from .transactions import Transactions
 from .transport import Network
@@ -110,6 +112,8 @@ class Broker:
         self.metrics_port = -1
         """Where they are served; -1: nowhere."""
         self._world = world or World()
+        self._supervisor = Supervisor(self._world.environment.random)
+        self.metrics.family(lambda: failures_of_loops(self._supervisor))
         # What was started, to be stopped in reverse.
         self._started = AsyncExitStack()
         self._remote: RemoteLogManager | None = None
@@ -124,7 +128,11 @@ class Broker:
         except (LogDirError, KafkaError) as error:
             await self._started.aclose()
             message = error.message if isinstance(error, KafkaError) else str(error)
-            raise StartError(message) from error
+            raise StartError(with_remedy(message)) from error
+        except OSError as error:
+            # A disk that is full, or that refuses, is for a person to mend, and no bug.
+            await self._started.aclose()
+            raise StartError(storage_sentence(error)) from error
         except BaseException:
             await self._started.aclose()
             raise
@@ -134,6 +142,7 @@ class Broker:
         await self._started.aclose()
 
     async def _start(self) -> None:
+        self._check_tier_packages()
         network = self._world.network or SocketNetwork(socket_options(self.config.values))
         server = SocketServer(
             network,
@@ -149,20 +158,31 @@ class Broker:
         server.open(Apis(context).answer)
         obey_quotas(server, context)
         if self._remote is not None:
+            await mend_metadata_topic(context.controller)
             # It is a client of this broker: it comes up after the listeners, and goes before them.
             self._started.push_async_callback(self._remote.stop)
             await self._remote.start()
-            self._start_scrub()
+            self._start_scrub(lambda: context.controller.image)
         if self._mounts is not None:
             self._started.push_async_callback(self._mounts.stop)
             await self._mounts.start()
+
+    def _check_tier_packages(self) -> None:
+        """Refuse a tier that this Python could never reach. Raises KafkaError(INVALID_CONFIG)."""
+        mounted = [mount.location for mount in self.config.mounts]
+        own = [] if self.config.remote_storage is None else [self.config.remote_storage]
+        if mounted or own:
+            from ..tiering.tier_packages import check_packages
+
+            for location in own + mounted:
+                check_packages(location)
 
     async def _bind(self, server: SocketServer) -> None:
         try:
             ports = await server.bind(self.config.listeners.bound)
         except OSError as error:
             addresses = ", ".join(each.address for each in self.listeners.bound)
-            raise StartError(f"Cannot listen on {addresses}: {error.strerror}.") from error
+            raise StartError(listening_sentence(addresses, error)) from error
         self.listeners = with_bound_ports(self.config.listeners, ports)
 
     async def _serve_metrics(self, network: Network) -> None:
@@ -173,12 +193,14 @@ class Broker:
             return
         from .metrics_endpoint import MetricsEndpoint
 
-        endpoint = MetricsEndpoint(network, self.metrics)
+        listeners = self.config.listeners
+        names = [host, *(each.host for each in (*listeners.bound, *listeners.advertised))]
+        endpoint = MetricsEndpoint(network, self.metrics, names)
         self._started.callback(endpoint.stop)
         try:
             self.metrics_port = await endpoint.start(host, port)
         except OSError as error:
-            raise StartError(f"Cannot serve metrics on {host}:{port}: {error.strerror}.") from error
+            raise StartError(metrics_sentence(f"{host}:{port}", error)) from error
         _LOG.info("Metrics are at http://%s:%d/metrics", host, self.metrics_port)
 
     def _register_metrics(
@@ -197,7 +219,8 @@ class Broker:
         log_config = topic_defaults.log_config()
         log_manager, controller, compaction = self._open_storage(log_config)
         check_tier_is_there(controller.image, config.is_tiered, self._mounted_topics())
-        self._remote = self._make_remote_tier(log_manager, lambda: controller.image)
+        writer = self._metadata_writer()
+        self._remote = self._make_remote_tier(log_manager, lambda: controller.image, writer)
         replica_manager = ReplicaManager(
             replica_manager_config(config),
             environment,
@@ -206,6 +229,8 @@ class Broker:
             self._make_mounts(log_manager, controller) or self._remote,
             self._move_tools(controller),
         )
+        if config.keeps_tier_metadata:
+            replica_manager.metadata_writer = writer
         self._started.push_async_callback(replica_manager.stop)
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
         dynamic_config = DynamicConfig(config.values, config.node_id, topic_defaults)
@@ -228,14 +253,9 @@ class Broker:
         dynamic_config.subscribe(obey)
         # After the defaults that its logs are to have.
         controller.subscribe(replica_manager.publish)
+        controller.subscribe(Announcements(config.node_id, log_manager.get_log).publish)
         self._register_metrics(replica_manager, log_manager, controller)
-        groups = Groups(config, environment, controller, replica_manager, log_manager)
-        self._started.callback(groups.stop)
-        groups.start()
-        replicas = replica_manager, log_manager
-        transactions = Transactions(config, environment, controller, replicas, groups)
-        self._started.callback(transactions.stop)
-        transactions.start()
+        groups, transactions = self._start_coordinators(controller, replica_manager, log_manager)
         dynamic_config.subscribe(groups.obey)
         return BrokerContext(
             config=config,
@@ -258,14 +278,32 @@ class Broker:
             fetch_max_bytes=config.values.integer("fetch.max.bytes"),
         )
 
+    def _start_coordinators(
+        self, controller: Controller, replica_manager: ReplicaManager, log_manager: LogManager
+    ) -> tuple[Groups, Transactions]:
+        config, environment = self.config, self._world.environment
+        supervisor = self._supervisor
+        groups = Groups(config, environment, controller, replica_manager, log_manager, supervisor)
+        self._started.callback(groups.stop)
+        groups.start()
+        replicas = replica_manager, log_manager
+        transactions = Transactions(config, environment, controller, replicas, groups, supervisor)
+        self._started.callback(transactions.stop)
+        transactions.start()
+        return groups, transactions
+
     def _move_tools(self, controller: Controller) -> MoveTools:
         executor = ThreadPoolExecutor(1, thread_name_prefix="alter-log-dirs")
         self._started.callback(executor.shutdown)
-        directories = ReplicaDirectories(self.config.node_id, controller.decide)
-        return MoveTools(directories, executor)
+        directories = ReplicaDirectories(self.config.node_id, controller.decide, self._supervisor)
+        return MoveTools(directories, executor, self._supervisor)
+
+    def _metadata_writer(self) -> str:
+        """The client id of the one producer of the tier's metadata; nobody else can guess it."""
+        return f"__remote_log_metadata_client-{self._world.environment.random_uuid().hex()}"
 
     def _make_remote_tier(
-        self, log_manager: LogManager, image: Callable[[], ClusterImage]
+        self, log_manager: LogManager, image: Callable[[], ClusterImage], writer: str
     ) -> "RemoteLogManager | None":
         if not self.config.is_tiered:
             return None
@@ -279,6 +317,8 @@ class Broker:
             log_manager,
             lambda: self.listeners,
             image,
+            writer,
+            self._supervisor,
         )
 
     def _mounted_topics(self) -> Container[Uuid]:
@@ -306,16 +346,17 @@ class Broker:
             world.files,
             world.blocking_pool(config.remote_log_manager.reader_threads),
             config.remote_log_manager,
+            self._supervisor,
         )
         self._mounts = Mounts(config.mounts, tools, self._remote)
         return self._mounts
 
-    def _start_scrub(self) -> None:
+    def _start_scrub(self, image: Callable[[], ClusterImage]) -> None:
         """Look after the tier now and then, where the configuration says how often."""
         config, world = self.config, self._world
         if config.remote_storage is None or config.values.integer("tierlog.scrub.interval.ms") < 0:
             return
-        from .remote_tier import own_address
+        from .remote_tier import own_address, owner_tools
         from .tier_scrub import make_tier_scrub
 
         pool = world.blocking_pool(_SCRUB_THREADS)
@@ -325,6 +366,8 @@ class Broker:
             config.remote_storage,
             (world.environment, world.files, pool),
             lambda: own_address(self.listeners.bound[0]),
+            self._supervisor,
+            owner_tools(config, (world.environment, world.files, pool), image),
         )
         self._started.push_async_callback(scrub.stop)
         scrub.start()
@@ -356,33 +399,36 @@ class Broker:
                 environment.random_uuid,
             )
         except OSError as error:
-            raise StartError(
-                f"The log directory {error.filename} cannot be used: {error.strerror}."
-            ) from error
+            raise StartError(storage_sentence(error)) from error
+        log_manager.directories.take_clean_shutdown_markers()
         now_ms = environment.wall_clock_ms()
         first = log_manager.log_dirs[0]
+        first.check()
         metadata_log = open_metadata_log(
             first,
             config.node_id,
             now_ms,
-            had_clean_shutdown=first.has_clean_shutdown_marker(),
+            had_clean_shutdown=first.take_clean_shutdown_marker(),
         )
         _tell_losses(log_manager)
         flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._started.callback(flusher.shutdown)
         controller = Controller(
-            controller_config(config, log_config),
+            controller_config(config, log_config, world.files.max_open),
             meta[0].cluster_id,
             environment,
             metadata_log,
             flusher,
+            self._supervisor,
         )
         controller.start(
             self._registration(meta), partial(_refuse_lost_topics, log_manager, metadata_log)
         )
         log_manager.directories.on_failure(partial(self._log_dir_failed, log_manager))
+        began_ms = environment.wall_clock_ms()
         log_manager.start(now_ms, self._topic_configs(controller, log_config))
         _tell_losses(log_manager)
+        _tell_loaded(log_manager, environment.wall_clock_ms() - began_ms)
         self._started.push_async_callback(self._close_logs, log_manager, controller)
         self._started.push_async_callback(controller.stop)
         cleaner = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
@@ -392,7 +438,7 @@ class Broker:
             log_manager,
             environment,
             flusher,
-            _housework_failed,
+            self._supervisor,
             cleaner,
         )
         for name in housekeeping.compaction.metrics():
@@ -442,11 +488,15 @@ def _refuse_lost_topics(
             )
 
 
+def _tell_loaded(log_manager: LogManager, took_ms: int) -> None:
+    count = len(log_manager.all_logs())
+    if count:
+        recovered = log_manager.recovered
+        more = f", {recovered} of them recovered" if recovered else ""
+        _LOG.info("Loaded %d logs in %d ms%s", count, took_ms, more)
+
+
 def _tell_losses(log_manager: LogManager) -> None:
     for log_dir in log_manager.log_dirs:
         while log_dir.losses:
             _LOG.warning("%s", log_dir.losses.pop(0))
-
-
-def _housework_failed(task: asyncio.Task[object], failure: BaseException) -> None:
-    _LOG.error("%s failed for a reason of our own", task.get_name(), exc_info=failure)

@@ -47,7 +47,10 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
 
         add_tier_commands(tier)
         return run_tier_command(parser.parse_args(words))
-    parsed = parser.parse_args(words)
+    parsed, unknown = parser.parse_known_args(words)
+    if unknown:
+        # Kafka's start script takes the file as it is; who comes from there learns how it is here.
+        serve.error(f"unrecognized arguments: {' '.join(unknown)}; a file goes behind --config")
     from .commands.serve import serve as run_broker
 
     return run_broker(parsed.config, parsed.override, started_ms)

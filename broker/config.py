@@ -10,21 +10,31 @@ opened, because a single voter has nobody to talk to.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..tiering.config import PluginClass, RemoteLogManagerConfig
+from ..storage.cleaner_config import LARGEST_DEDUPE_BUFFER
+from ..tiering.config import (
+    METADATA_PREFIX_NAME,
+    METADATA_SETTINGS,
+    STORAGE_PREFIX_NAME,
+    PluginClass,
+    RemoteLogManagerConfig,
+)
 from ..tiering.remote_url import RemoteUrl, remote_url
+from .config_safety import check_protections, unknown_listener_warnings
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, read_listeners
 from .mount_config import MountConfig, read_mounts
 from .remote_plugins import (
+    COMMON_CLIENT,
     KAFKA_LOCAL_STORAGE,
     STORAGE_CLASS,
     check_listener,
     local_storage_url,
     metadata_plugin,
+    stated_bootstrap,
     storage_plugin,
 )
 from .value_rules import check_values
@@ -69,6 +79,12 @@ class BrokerConfig:
         """Whether topics may have a remote tier."""
         return self.remote_storage is not None or self.storage_plugin is not None
 
+    @property
+    def keeps_tier_metadata(self) -> bool:
+        """Whether this cluster's tier stands on its own `__remote_log_metadata`."""
+        is_here = self.metadata_plugin is None and not stated_bootstrap(self.values)
+        return self.is_tiered and is_here
+
     def internal_topic_replication_factor(self, name: str) -> int:
         """Never more than the one broker there is: Kafka would wait for the others for ever."""
         return min(self.values.integer(name), 1)
@@ -84,9 +100,7 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     check_values(values)
     node_id = _node_id(values)
     _require_single_voter(values, node_id)
-    if values.stated.get("authorizer.class.name", "").strip():
-        # Serving everyone where the file protects something would be no small difference.
-        raise _refuse("authorizer.class.name asks for access control, which is not served yet.")
+    check_protections(stated, values.text(METADATA_PREFIX_NAME))
     named = values.texts("log.dirs") or values.texts("log.dir")
     if not named or not all(named):
         raise _refuse("log.dirs holds an empty directory name.")
@@ -163,8 +177,12 @@ def _remote_storage(values: ConfigValues) -> RemoteUrl | PluginClass | None:
 def config_warnings(config: BrokerConfig) -> list[str]:
     """Plain sentences about what was stated and will not have the effect that it names."""
     stated = config.values.stated
-    warnings = unknown_name_warnings(stated)
-    unused = unused_names(stated)
+    listeners = [endpoint.name for endpoint in config.listeners.bound]
+    listeners += config.values.texts("controller.listener.names")
+    strangers = unknown_listener_warnings(stated, listeners)
+    served = [name for name in stated if not any(each.startswith(name) for each in strangers)]
+    warnings = strangers + unknown_name_warnings(served, _plugin_names(config))
+    unused = unused_names(served)
     if unused:
         # Each by its name: one of them may be what somebody relies on.
         warnings.append(
@@ -175,6 +193,11 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     if options and not stated.get(f"{prefix}url", "").strip():
         warnings.append(
             f"Without {prefix}url there is no remote tier that needs {', '.join(options)}."
+        )
+    if config.values.integer("log.cleaner.dedupe.buffer.size") > LARGEST_DEDUPE_BUFFER:
+        warnings.append(
+            "Cannot use more than 2G of cleaner buffer space per cleaner thread, ignoring excess"
+            " buffer space of log.cleaner.dedupe.buffer.size."
         )
     shortest, longest = (
         config.values.integer(f"group.{bound}.session.timeout.ms") for bound in ("min", "max")
@@ -193,3 +216,14 @@ def config_warnings(config: BrokerConfig) -> list[str]:
             f" segments go to {config.remote_storage} through fsspec."
         )
     return warnings
+
+
+def _plugin_names(config: BrokerConfig) -> dict[str, Collection[str]]:
+    """By prefix, the properties of the tier's storage and of its metadata."""
+    values = config.values
+    storage = () if config.storage_plugin else ("url", "dir", "option.")
+    metadata = () if config.metadata_plugin else (*METADATA_SETTINGS, COMMON_CLIENT)
+    return {
+        values.text(STORAGE_PREFIX_NAME): storage,
+        values.text(METADATA_PREFIX_NAME): metadata,
+    }

@@ -20,7 +20,6 @@ client.quota.callback.class | CLASS | -
 compression.gzip.level | INT | -1 | [1,...,9] or -1
 compression.lz4.level | INT | 9 | [1,...,17]
 compression.zstd.level | INT | 3 | [-131072,...,22]
-config.providers | LIST | ""
 connection.failed.authentication.delay.ms | INT | 100 | [0,...]
 connections.max.reauth.ms | LONG | 0
 controlled.shutdown.enable | BOOLEAN | true
@@ -98,7 +97,6 @@ kafka.metrics.reporters | LIST | ""
 leader.imbalance.check.interval.seconds | LONG | 300 | [1,...]
 log.cleaner.threads | INT | 1 | [0,...]
 log.dir.failure.timeout.ms | LONG | 30000 | [1,...]
-max.request.partition.size.limit | INT | 2000 | [1,...]
 metadata.log.dir | STRING | -
 metadata.log.max.record.bytes.between.snapshots | LONG | 20971520 | [1,...]
 metadata.log.max.snapshot.interval.ms | LONG | 3600000 | [0,...]
@@ -118,7 +116,6 @@ num.replica.fetchers | INT | 1 | [1,...]
 principal.builder.class | CLASS | \
 org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
 producer.purgatory.purge.interval.requests | INT | 1000
-queued.max.request.bytes | LONG | -1
 queued.max.requests | INT | 500 | [1,...]
 quota.window.num | INT | 11 | [1,...]
 quota.window.size.seconds | INT | 1 | [1,...]
@@ -194,11 +191,7 @@ share.coordinator.cold.partition.snapshot.interval.ms | INT | 300000 | [1,...]
 share.coordinator.load.buffer.size | INT | 5242880 | [1,...]
 share.coordinator.snapshot.update.records.per.snapshot | INT | 500 | [0,...,500]
 share.coordinator.state.topic.compression.codec | INT | 0
-share.coordinator.state.topic.min.isr | SHORT | 2 | [1,...]
-share.coordinator.state.topic.num.partitions | INT | 50 | [1,...]
 share.coordinator.state.topic.prune.interval.ms | INT | 300000 | [1,...]
-share.coordinator.state.topic.replication.factor | SHORT | 3 | [1,...]
-share.coordinator.state.topic.segment.bytes | INT | 104857600 | [1,...]
 share.coordinator.threads | INT | 1 | [1,...]
 share.coordinator.write.timeout.ms | INT | 5000 | [1,...]
 share.fetch.purgatory.purge.interval.requests | INT | 1000

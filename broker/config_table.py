@@ -19,6 +19,8 @@ broker.rack | STRING | -
     The rack that Metadata reports for this broker.
 compression.type | STRING | producer | [uncompressed, zstd, lz4, snappy, gzip, producer]
     How batches are stored: as the producer sent them, or recompressed.
+config.providers | LIST | ""
+    What resolves variables in values, such as ${env:NAME}, by name: file, env, dir.
 connections.max.idle.ms | LONG | 600000
     A connection that is silent for so long is closed.
 controller.listener.names | LIST | -
@@ -165,6 +167,8 @@ max.connections.per.ip.overrides | STRING | ""
     Limits for single addresses, as address:limit.
 max.incremental.fetch.session.cache.slots | INT | 1000 | [0,...]
     Incremental fetch sessions kept (KIP-227).
+max.request.partition.size.limit | INT | 2000 | [1,...]
+    The most partitions that one answer to DescribeTopicPartitions holds.
 message.max.bytes | INT | 1048588 | [0,...]
     The largest record batch that is accepted, in bytes.
 min.insync.replicas | INT | 1 | [1,...]
@@ -199,6 +203,8 @@ producer.id.expiration.check.interval.ms | INT | 600000 | [1,...]
     How often that is looked at.
 producer.id.expiration.ms | INT | 86400000 | [1,...]
     How long an idle producer's sequence numbers are remembered.
+queued.max.request.bytes | LONG | -1
+    Bytes of requests that are not answered yet, of all connections together; -1: see tierlog.*.
 remote.fetch.max.wait.ms | INT | 500 | [1,...]
     How long a fetch waits for the remote storage.
 remote.list.offsets.request.timeout.ms | LONG | 30000 | [1,...]
@@ -269,6 +275,14 @@ replica.high.watermark.checkpoint.interval.ms | LONG | 5000
     How often high watermarks are written.
 replica.lag.time.max.ms | LONG | 30000
     How far behind in time an in-sync follower may be.
+share.coordinator.state.topic.min.isr | SHORT | 2 | [1,...]
+    min.insync.replicas of __share_group_state.
+share.coordinator.state.topic.num.partitions | INT | 50 | [1,...]
+    Partitions of __share_group_state.
+share.coordinator.state.topic.replication.factor | SHORT | 3 | [1,...]
+    Replicas of __share_group_state; never more than there are nodes.
+share.coordinator.state.topic.segment.bytes | INT | 104857600 | [1,...]
+    Segment size of __share_group_state.
 socket.listen.backlog.size | INT | 50 | [1,...]
     Connections that may wait to be accepted.
 socket.receive.buffer.bytes | INT | 102400
@@ -277,14 +291,26 @@ socket.request.max.bytes | INT | 104857600 | [1,...]
     The largest request that is read, in bytes.
 socket.send.buffer.bytes | INT | 102400
     SO_SNDBUF of a connection; -1 leaves it to the system.
+tierlog.decompressed.batch.max.bytes | INT | 33554432 | [1048576,...]
+    What a produced batch may decompress to where it must be opened; of tierlog's own.
+tierlog.max.partitions | INT | -1 | [-1,...]
+    Partitions beyond which clients create no more; -1 is what the limit on open files allows.
 tierlog.metrics.host | STRING | 127.0.0.1
     The address of the metrics endpoint; a name of tierlog's own.
 tierlog.metrics.port | INT | -1 | [-1,...,65535]
     Where metrics are served to Prometheus; -1: nowhere, 0: any free port. Of tierlog's own.
+tierlog.request.elements.max | INT | 50000 | [1,...]
+    The most elements that the arrays of one request may have together; of tierlog's own.
+tierlog.response.max.bytes | INT | 67108864 | [1048576,...]
+    The most bytes of an answer, not counting records; of tierlog's own.
 tierlog.scrub.grace.ms | LONG | 3600000 | [0,...]
     How old objects in the tier that belong to nothing must be to be removed; of tierlog's own.
 tierlog.scrub.interval.ms | LONG | -1 | [1,...] or -1
     How often such objects are looked for in the tier; -1: never. Of tierlog's own.
+tierlog.unfinished.requests.max.bytes | LONG | 104857600 | [1,...]
+    Requests that have begun to arrive take so much memory at most; of tierlog's own.
+tierlog.unsent.answers.max.bytes | LONG | 67108864 | [1,...]
+    Answers without records that clients do not take hold so much memory at most; tierlog's own.
 transaction.abort.timed.out.transaction.cleanup.interval.ms | INT | 10000 | [1,...]
     How often transactions are looked for that have been open for too long.
 transaction.max.timeout.ms | INT | 900000 | [1,...]

@@ -6,20 +6,16 @@ anything is started. Asking for a name that no table holds is our own mistake, h
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ..clients.config_def import ConfigDef, ConfigType, ConfigValue, parse_value
+from .config_safety import split_listener_name
 
-PLUGIN_PREFIXES = (
-    "rsm.config.",
-    "rlmm.config.",
-    "tierlog.mount.",
-    "listener.name.",
-    "log4j.",
-    "sasl.",
-    "ssl.",
-)
-"""Names that begin so belong to a plugin or to one listener, and cannot be listed."""
+_OTHERS_PREFIXES = ("tierlog.mount.", "config.providers.")
+"""Names that begin so are checked where they are read."""
+
+_BEFORE_MECHANISM = ".sasl."
+"""What follows the mechanism in `listener.name.<listener>.<mechanism>.sasl.jaas.config`."""
 
 
 def _parse_table(table: str) -> dict[str, ConfigDef]:
@@ -116,19 +112,46 @@ class ConfigValues:
         return {name[start:]: text for name, text in self.stated.items() if name.startswith(prefix)}
 
 
-def unknown_name_warnings(stated: Iterable[str]) -> list[str]:
-    """A sentence for each name that neither tierlog nor Kafka knows."""
-    names = [name for name in stated if not name.startswith(PLUGIN_PREFIXES)]
+def unknown_name_warnings(
+    stated: Iterable[str], plugin_names: Mapping[str, Collection[str]]
+) -> list[str]:
+    """A sentence for each name that neither tierlog nor Kafka knows.
+
+    `plugin_names` holds, for each prefix of a plugin's properties, those that the plugin has; none
+    at all stands for a plugin that takes any.
+    """
     warnings: list[str] = []
-    for name in names:
-        if name in TABLES.acted_on or name in TABLES.known:
+    for name in stated:
+        listener, own_name = split_listener_name(name)
+        before = name.removesuffix(own_name) if listener else ""
+        if name.startswith(_OTHERS_PREFIXES) or _definition(name) is not None:
             continue
-        near = difflib.get_close_matches(name, [*TABLES.acted_on, *TABLES.known], n=1)
-        hint = f"; did you mean {near[0]}?" if near else "."
+        prefix = next((each for each in plugin_names if name.startswith(each)), None)
+        names: Iterable[str] = [*TABLES.acted_on, *TABLES.known]
+        if prefix is not None:
+            names = [f"{prefix}{each}" for each in plugin_names[prefix]]
+            if not names or any(_stands_for(each, name) for each in names):
+                continue
+        near = difflib.get_close_matches(own_name, names, n=1)
+        hint = f"; did you mean {before}{near[0]}?" if near else "."
         warnings.append(f"Unknown property {name}{hint}")
     return warnings
 
 
+def _stands_for(pattern: str, name: str) -> bool:
+    """Whether a plugin's property has this name; one that ends with a dot stands for all below."""
+    return name.startswith(pattern) if pattern.endswith(".") else name == pattern
+
+
+def _definition(name: str) -> ConfigDef | None:
+    """The table's row for a name, which may be that of a single listener, or of a mechanism."""
+    listener, own_name = split_listener_name(name)
+    definition = TABLES.find(own_name)
+    if definition is None and listener and _BEFORE_MECHANISM in own_name:
+        definition = TABLES.find(own_name[own_name.index(_BEFORE_MECHANISM) + 1 :])
+    return definition
+
+
 def unused_names(stated: Iterable[str]) -> list[str]:
     """The stated names that Kafka has and tierlog does not act on."""
-    return [name for name in stated if name not in TABLES.acted_on and name in TABLES.known]
+    return [name for name in stated if name not in TABLES.acted_on and _definition(name)]

@@ -1,21 +1,24 @@
 """One client's connection: frames in, responses out, in order (`SocketServer.Processor`).
 
-A connection has at most one request in progress; Kafka calls it muted meanwhile. Frames that
-arrive while an answer is awaited, or has not been taken yet, are kept and follow in order. As soon
-as there is one, nothing more is read: a client that asks faster than it listens is held back by its
-own TCP window, and what is kept is bounded by the size of one read. While nothing is kept, reading
-goes on: so a client that has gone is noticed, and one that takes an answer in parts costs no more.
+A connection has at most one request in progress; Kafka calls it muted meanwhile. While an answer is
+awaited, or has not been taken yet, nothing more is read: a client that asks faster than it listens
+is held back by its own TCP window. What the last read brought behind the request in progress is
+kept, so what is kept is bounded by the size of one read. That a client has gone is noticed all the
+same (`Receiver.hung_up`): what it waited for is given up.
 
 Requests that arrive together are answered together: responses are queued until the read is used
-up, and then leave in one call.
+up, and then leave in one call. A read that holds more requests than one turn allows is used up in
+several, and the other connections have theirs in between (`turns.py`). A request that arrives in
+pieces is read on when there is room for it (`receive_budget.py`).
 
     READY --defer--> WAITING --answer--> READY
     READY --block--> BLOCKED --drain---> READY
+    READY --yield--> QUEUED  --turn----> READY
+    READY --starve-> STARVED --admit---> READY
     any   --lose---> CLOSED
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -24,7 +27,13 @@ from ..clients.errors import ProtocolError
 from ..clients.protocol.connection import FrameBuffers, FrameReader
 from ..clients.protocol.primitives import size_of
 from ..clients.protocol.schema import Chunk
+from .receive_budget import ReceiveBudget, UnsentAnswers
 from .transport import Transport
+from .turns import REQUESTS_A_TURN, Turns
+
+_READ_AHEAD_MAX = 4 * 1024 * 1024
+"""What is read behind a waiting request to see whether the client is still there: as much as the
+client's system keeps of what it has sent, where nobody has set it otherwise."""
 
 _CORK_BYTES = 256 * 1024
 """Answers to requests that arrived together are sent together, up to this size."""
@@ -36,6 +45,8 @@ class ConnectionState(Enum):
     READY = "ready"
     WAITING = "waiting"
     BLOCKED = "blocked"
+    QUEUED = "queued"
+    STARVED = "starved"
     CLOSED = "closed"
 
 
@@ -46,6 +57,10 @@ class ConnectionEvent(Enum):
     ANSWER = "that answer is there"
     BLOCK = "the peer did not take everything"
     DRAIN = "the peer took the rest"
+    YIELD = "its turn is over before its requests are"
+    TURN = "its next turn has come"
+    STARVE = "there is no room for the rest of its request"
+    ADMIT = "now there is"
     LOSE = "the connection is gone"
 
 
@@ -56,9 +71,15 @@ TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
     (_S.WAITING, _E.ANSWER): _S.READY,
     (_S.READY, _E.BLOCK): _S.BLOCKED,
     (_S.BLOCKED, _E.DRAIN): _S.READY,
+    (_S.READY, _E.YIELD): _S.QUEUED,
+    (_S.QUEUED, _E.TURN): _S.READY,
+    (_S.READY, _E.STARVE): _S.STARVED,
+    (_S.STARVED, _E.ADMIT): _S.READY,
     (_S.READY, _E.LOSE): _S.CLOSED,
     (_S.WAITING, _E.LOSE): _S.CLOSED,
     (_S.BLOCKED, _E.LOSE): _S.CLOSED,
+    (_S.QUEUED, _E.LOSE): _S.CLOSED,
+    (_S.STARVED, _E.LOSE): _S.CLOSED,
 }
 """Every legal move. What is not here is our own mistake."""
 
@@ -121,6 +142,21 @@ class ConnectionOwner(Protocol):
         """Where the frames of its connections may lie, one after the other."""
         ...
 
+    @property
+    def receive_budget(self) -> ReceiveBudget:
+        """The memory of its connections' requests."""
+        ...
+
+    @property
+    def unsent_answers(self) -> UnsentAnswers:
+        """The memory of its connections' answers."""
+        ...
+
+    @property
+    def turns(self) -> Turns:
+        """Where its connections stand in line that have many requests."""
+        ...
+
     def complain(self, client: Client, reason: str) -> None:
         """Say why a connection is closed; one line, and not too many of them."""
         ...
@@ -130,13 +166,18 @@ class Connection:
     """The `Receiver` of one transport."""
 
     __slots__ = (
+        "_admitted",
+        "_budget",
+        "_charged_bytes",
         "_corked",
         "_frames",
-        "_kept",
+        "_is_hung_up",
         "_loop",
         "_owner",
         "_pending",
+        "_rest",
         "_transport",
+        "_turns",
         "client",
         "last_active",
         "state",
@@ -151,7 +192,14 @@ class Connection:
         self._owner = owner
         self._frames = FrameReader(max_bytes, owner.buffers)
         self._corked = 0
-        self._kept: deque[memoryview] = deque()
+        self._turns = owner.turns
+        self._budget = owner.receive_budget
+        self._charged_bytes = 0
+        self._admitted = 0
+        """Which of the requests that arrived in pieces has room in the budget."""
+        self._rest: memoryview | None = None
+        """What was read behind the request in progress; of it alone, and not of the scratch."""
+        self._is_hung_up = False
         self._pending: asyncio.Future[object] | None = None
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()
@@ -159,32 +207,63 @@ class Connection:
     def _move(self, event: ConnectionEvent) -> None:
         self.state = TRANSITIONS[self.state, event]
 
+    @property
+    def appetite(self) -> int:
+        """How much can be read now: nothing while what comes next cannot be answered."""
+        return self._budget.read_bytes if self.state is _READY else 0
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """The size of the request that has begun to arrive."""
+        return self._frames.unfinished_bytes
+
+    @property
+    def arrived_bytes(self) -> int:
+        """What has arrived of it."""
+        return self._frames.arrived_bytes
+
     def received(self, view: memoryview) -> None:
         """Bytes arrived, valid during this call only."""
-        self.last_active = self._loop.time()
+        now = self.last_active = self._loop.time()
         try:
-            frame = self._frames.only_frame(view) if self.state is _READY else None
-            if frame is not None:
+            if self.state is not _READY:
+                self._keep(view)
+            elif (frame := self._frames.only_frame(view)) is not None:
                 self._handle(frame)
             else:
-                self._handle_all(view)
+                rest = self._handle_all(view, self._turns.deadline(now))
+                if rest is not None:
+                    self._keep(rest)
         except (ProtocolError, Refused) as error:
             self._refuse(error)
             return
         if self.state is not ConnectionState.CLOSED:
             self._settle()
 
-    def _handle_all(self, view: memoryview) -> None:
-        """Every request that these bytes complete, until the connection is closed."""
-        for frame in self._frames.feed(view):
-            if self.state is _READY:
-                self._handle(frame)
-            elif self.state is ConnectionState.CLOSED:
-                return
-            else:
-                # The view dies with this call, and the frame has to outlive it.
-                self._kept.append(memoryview(bytearray(frame)))
-            self._frames.release()
+    def _keep(self, rest: memoryview) -> None:
+        """Copy bytes that cannot be dealt with now: the next read, of anybody, overwrites them.
+
+        There may be some already, from looking ahead or from asyncio's transports.
+        """
+        kept = bytearray() if self._rest is None else bytearray(self._rest)
+        kept += rest
+        self._rest = memoryview(kept)
+
+    def _handle_all(self, view: memoryview, deadline: float) -> memoryview | None:
+        """Every request that these bytes complete, until one must wait or the turn is over.
+
+        What is left of the bytes then; None where they are used up.
+        """
+        frames, time = self._frames, self._loop.time
+        left = REQUESTS_A_TURN
+        for frame in frames.feed(view):
+            self._handle(frame)
+            frames.release()
+            left -= 1
+            if self.state is not _READY or not left or time() >= deadline:
+                rest = view[frames.position :]
+                return rest or None
+        return None
 
     def space(self) -> memoryview | None:
         """Where the rest of a large request that has begun belongs."""
@@ -197,12 +276,8 @@ class Connection:
         if frame is None:
             return
         try:
-            if self.state is ConnectionState.READY:
-                self._handle(frame)
-                self._frames.release()
-            else:
-                self._frames.keep()
-                self._kept.append(frame)
+            self._handle(frame)
+            self._frames.release()
         except (ProtocolError, Refused) as error:
             self._refuse(error)
             return
@@ -227,7 +302,8 @@ class Connection:
             self._transport.send(answer.at_once)
         # What was answered before must not wait for what is deferred now.
         self._corked = 0
-        self._transport.flush()
+        if not self._transport.flush():
+            self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
         if self.state is ConnectionState.CLOSED:
             _discard(answer.work)
             return
@@ -236,6 +312,8 @@ class Connection:
         self._pending = future
         respond = answer.respond
         future.add_done_callback(lambda done: self._answered(done, respond))
+        if self._is_hung_up:
+            self._give_up_waiting()
 
     def _answered(
         self,
@@ -243,10 +321,17 @@ class Connection:
         respond: Callable[[asyncio.Future[object]], Answer],
     ) -> None:
         self._pending = None
+        self._budget.unwatch(self)
+        now = self._loop.time()
         if done.cancelled():
-            self.close()
+            if self._is_hung_up and self.state is ConnectionState.WAITING:
+                # Nobody reads that answer, but what came behind it may need none.
+                self._move(ConnectionEvent.ANSWER)
+                self._continue(self._turns.deadline(now))
+            else:
+                self.close()
             return
-        self.last_active = self._loop.time()
+        self.last_active = now
         try:
             # Also when the client has gone meanwhile: a failure is told here.
             chunks = respond(done)
@@ -262,35 +347,133 @@ class Connection:
             return
         if chunks:
             self._send(chunks)
-        if self._kept:
+        if self._rest is not None:
             # Those behind it must not add to what the peer has not taken.
             self._flush()
-        self._continue()
+        self._continue(self._turns.deadline(now))
+
+    def progressed(self) -> None:
+        """The peer took some of what had to wait."""
+        self.last_active = self._loop.time()
+        self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
 
     def drained(self) -> None:
         """The peer took what had to wait."""
+        self._owner.unsent_answers.owe(self, 0)
         if self.state is ConnectionState.BLOCKED:
             self._move(ConnectionEvent.DRAIN)
-            self._continue()
+            self._continue(self._turns.deadline(self._loop.time()))
 
-    def _continue(self) -> None:
-        """Take up the frames that were kept, then read on."""
+    def take_turn(self, deadline: float) -> None:
+        """Go on with the requests of the last read."""
+        if self.state is ConnectionState.QUEUED:
+            self.last_active = self._loop.time()
+            self._move(ConnectionEvent.TURN)
+            self._continue(deadline)
+
+    def look_ahead(self) -> None:
+        """Where a request waits and more lies behind it: see whether the stream ends there.
+
+        The end of a stream arrives after the bytes before it, for which there may be no room in the
+        system's buffers while they are not read.
+        """
+        if self.state is not ConnectionState.WAITING or self._is_hung_up:
+            return
+        if self._rest is not None and len(self._rest) >= _READ_AHEAD_MAX:
+            return
+        ahead = self._transport.read_ahead()
+        if ahead is None:
+            return
+        if not ahead:
+            self.hung_up()
+            return
+        self._keep(ahead)
+        self._account()
+
+    def hung_up(self) -> None:
+        """The peer sends no more: what it waits for, if it does, is not waited for any longer."""
+        self._is_hung_up = True
+        self._give_up_waiting()
+
+    def _give_up_waiting(self) -> None:
+        pending = self._pending
+        if pending is not None and not isinstance(pending, asyncio.Task):
+            # A fetch that nobody waits for need not stay in a purgatory. A task has begun to do
+            # something, and ends by itself.
+            pending.cancel()
+
+    def _continue(self, deadline: float) -> None:
+        """Take up what was kept, then read on."""
+        rest, self._rest = self._rest, None
         try:
-            while self._kept and self.state is ConnectionState.READY:
-                self._handle(self._kept.popleft())
+            if rest is not None and self.state is _READY:
+                self._rest, rest = self._handle_all(rest, deadline), None
         except (ProtocolError, Refused) as error:
             self._refuse(error)
             return
+        if rest is not None and self.state is not ConnectionState.CLOSED:
+            self._rest = rest
         self._settle()
 
     def _settle(self) -> None:
-        """Send what is queued; read on only if nothing is in progress."""
+        """Send what is queued; read on only if nothing is in progress, and nothing is kept."""
         if self._corked and self.state is _READY:
             self._flush()
+        if self._charged_bytes or self._rest is not None or self._frames.unfinished_bytes:
+            self._account()
         if self.state is _READY:
-            self._transport.resume_reading()
-        elif self._kept:
+            if self._rest is None:
+                self._transport.resume_reading()
+                return
+            self._move(ConnectionEvent.YIELD)
+            self._turns.join(self)
+        if self._rest is not None or self.state is ConnectionState.STARVED:
             self._transport.pause_reading()
+            self.overtaken()
+
+    def overtaken(self) -> None:
+        """More lies behind the request in progress, and is not read before that is answered."""
+        if self.state is ConnectionState.WAITING:
+            self._budget.watch(self)
+
+    def _account(self) -> None:
+        """Have counted what is kept, and ask for room for the rest of a begun request."""
+        if self.state is ConnectionState.CLOSED:
+            return
+        frames, budget = self._frames, self._budget
+        size = frames.unfinished_bytes
+        if self._admitted and not (size and self._admitted == frames.begun):
+            self._admitted = 0
+            budget.forget(self)
+        begun = size if self._admitted else frames.held_bytes
+        held = begun + (0 if self._rest is None else len(self._rest))
+        more = held - self._charged_bytes
+        if more:
+            self._charged_bytes = held
+            budget.charge(more)
+            if more > 0 and budget.is_exhausted:
+                self.shed("memory is short, and it has sent more than can be answered at once")
+                return
+        if size and not self._admitted and self.state is _READY:
+            if budget.admit(self, begun):
+                self._admitted = frames.begun
+                self._charged_bytes += size - begun
+            else:
+                self._move(ConnectionEvent.STARVE)
+        if more < 0:
+            budget.admit_waiting()
+
+    def admitted(self) -> None:
+        """There is room for the rest of the request."""
+        if self.state is ConnectionState.STARVED:
+            self._move(ConnectionEvent.ADMIT)
+            self._settle()
+
+    def shed(self, reason: str) -> None:
+        """End the connection, for others' sake."""
+        if self.state is not ConnectionState.CLOSED:
+            self._owner.complain(self.client, reason)
+            self.close()
 
     def _flush(self) -> None:
         """Send what is queued, and take no more requests while the peer does not take it."""
@@ -298,6 +481,7 @@ class Connection:
         sent = self._transport.flush()
         if not sent and self.state is _READY:
             self._move(ConnectionEvent.BLOCK)
+            self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
 
     def _refuse(self, error: Exception) -> None:
         # Whatever was answered before the bad frame is still the client's.
@@ -305,11 +489,6 @@ class Connection:
         if self.state is not ConnectionState.CLOSED:
             self._owner.complain(self.client, str(error))
             self.close()
-
-    @property
-    def is_in_progress(self) -> bool:
-        """Whether a request is being answered: such a connection is not idle."""
-        return self.state in (ConnectionState.WAITING, ConnectionState.BLOCKED)
 
     def close(self) -> None:
         """Close at once."""
@@ -320,11 +499,17 @@ class Connection:
         if self.state is ConnectionState.CLOSED:
             return
         self._move(ConnectionEvent.LOSE)
-        self._kept.clear()
-        pending, self._pending = self._pending, None
-        if pending is not None and not isinstance(pending, asyncio.Task):
-            # A fetch that nobody waits for any more need not stay in a purgatory.
-            pending.cancel()
+        self._budget.unwatch(self)
+        self._rest = None
+        self._give_up_waiting()
+        self._pending = None
+        self._owner.unsent_answers.owe(self, 0)
+        if self._charged_bytes:
+            self._budget.forget(self)
+            self._budget.charge(-self._charged_bytes)
+            self._charged_bytes = 0
+            # Not at once: one of them may be the cause of this.
+            self._loop.call_soon(self._budget.admit_waiting)
         self._owner.forget(self)
 
 

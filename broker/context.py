@@ -17,6 +17,7 @@ from .described_topics import DescribedTopics
 from .dynamic_config import DynamicConfig
 from .fetch_session import FetchSessionCache
 from .groups import Groups
+from .large_requests import LargeRequests
 from .metrics import Counter, Metrics
 from .topic_defaults import TopicDefaults
 from .transactions import Transactions
@@ -83,6 +84,7 @@ class BrokerContext:
     bytes_in: Counter
     bytes_out: Counter
     fetch_max_bytes: int
+    large_requests: LargeRequests = field(default_factory=LargeRequests)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
     # What it keeps is loaded with the first client that asks.
     telemetry_parts: "list[Telemetry]" = field(default_factory=list["Telemetry"])

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from ..clients.config_def import ConfigDef, ConfigType, parse_value
 from ..clients.errors import ErrorCode, KafkaError
 from ..replication.cluster_image import ClusterDelta, ClusterImage, ConfigResourceType
+from .broker_ids import parse_broker_id
 from .config_values import TABLES, ConfigValues
 from .settings import connection_limits
 from .topic_defaults import TopicDefaults
@@ -214,11 +215,12 @@ class DynamicConfig:
             raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
 
     def _check_node_id(self, name: str) -> None:
-        if not name.removeprefix("-").isdecimal():
+        broker_id = parse_broker_id(name)
+        if broker_id is None:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
             )
-        if int(name) != self._node_id:
+        if broker_id != self._node_id:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {self._node_id}, but received {name}",

@@ -8,6 +8,7 @@ request about groups makes the coordinator, which is told of its leaderships as 
 from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment
+from ..clients.supervisor import Supervisor
 from ..replication.controller import Controller
 from ..replication.replica_manager import ReplicaManager
 from ..replication.topic_names import GROUP_METADATA_TOPIC
@@ -29,7 +30,9 @@ class Groups:
         controller: Controller,
         replica_manager: ReplicaManager,
         log_manager: LogManager,
+        supervisor: Supervisor,
     ) -> None:
+        self._supervisor = supervisor
         self._config = config
         self._environment = environment
         self._controller = controller
@@ -68,7 +71,9 @@ class Groups:
             self._replica_manager,
             self._log_manager,
         )
-        coordinator = self._coordinator = GroupCoordinator(config, self._environment, log)
+        coordinator = self._coordinator = GroupCoordinator(
+            config, self._environment, log, self._supervisor
+        )
         coordinator.use_defaults(consumer_defaults(self._values))
         coordinator.start()
         self._replica_manager.listen(GROUP_METADATA_TOPIC, coordinator)

@@ -37,6 +37,10 @@ class Listeners(NamedTuple):
     advertised: tuple[Endpoint, ...]
 
 
+_PROTOCOL_MAP = "listener.security.protocol.map"
+_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+
+
 def _refuse(sentence: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
 
@@ -62,17 +66,30 @@ def _endpoints(values: ConfigValues, name: str) -> list[Endpoint]:
     return endpoints
 
 
+def _protocols(values: ConfigValues) -> dict[str, str]:
+    """The security protocol of each listener name."""
+    protocols: dict[str, str] = {}
+    for entry in filter(None, values.text(_PROTOCOL_MAP).split(",")):
+        name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
+        if not (name and colon):
+            raise _refuse(f"{_PROTOCOL_MAP} holds {entry}, which is not NAME:PROTOCOL.")
+        if protocol not in _PROTOCOLS:
+            raise _refuse(f"Invalid security protocol `{protocol}` defined in {_PROTOCOL_MAP}.")
+        if protocols.setdefault(name, protocol) != protocol:
+            # Kafka takes the last, and a listener may be open that should not be.
+            raise _refuse(
+                f"{_PROTOCOL_MAP} names listener {name} twice, with {protocols[name]} and with"
+                f" {protocol}: remove one of them."
+            )
+    return protocols
+
+
 def _require_plaintext(values: ConfigValues, endpoints: list[Endpoint]) -> None:
-    pairs = [
-        entry.split(":", 1) for entry in values.text("listener.security.protocol.map").split(",")
-    ]
-    protocols = {pair[0].strip().upper(): pair[-1].strip().upper() for pair in pairs}
+    protocols = _protocols(values)
     for endpoint in endpoints:
         protocol = protocols.get(endpoint.name)
         if protocol is None:
-            raise _refuse(
-                f"Listener {endpoint.name} has no entry in listener.security.protocol.map."
-            )
+            raise _refuse(f"Listener {endpoint.name} has no entry in {_PROTOCOL_MAP}.")
         if protocol != "PLAINTEXT":
             raise _refuse(
                 f"Listener {endpoint} asks for {protocol}; tierlog serves only PLAINTEXT for now."
@@ -82,6 +99,8 @@ def _require_plaintext(values: ConfigValues, endpoints: list[Endpoint]) -> None:
 def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
     """The broker's listeners; those of the controller are left out, since one voter needs none."""
     controller = {name.upper() for name in values.texts("controller.listener.names") if name}
+    if not controller and "controller.listener.names" in values.stated:
+        raise _refuse("Configuration 'controller.listener.names' must not be empty.")
     named = _endpoints(values, "listeners")
     bound = [endpoint for endpoint in named if endpoint.name not in controller]
     if not bound:
@@ -94,6 +113,11 @@ def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
         )
     _require_plaintext(values, bound)
     inter_broker = values.text("inter.broker.listener.name").upper()
+    if inter_broker and "security.inter.broker.protocol" in values.stated:
+        raise _refuse(
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be"
+            " set."
+        )
     if inter_broker and inter_broker not in {endpoint.name for endpoint in bound}:
         raise _refuse(
             f"inter.broker.listener.name={inter_broker} names no listener for clients of listeners."

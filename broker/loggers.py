@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..clients.errors import ErrorCode, KafkaError
+from .broker_ids import parse_broker_id
 
 if TYPE_CHECKING:
     from ..replication.alter_configs import ConfigChange
@@ -34,16 +35,17 @@ def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
     """Refuse what cannot be done. Raises KafkaError. `name` is the broker's id."""
     from ..replication.alter_configs import ConfigOperation
 
-    if not name.removeprefix("-").isdecimal():
+    broker_id = parse_broker_id(name)
+    if broker_id is None:
         raise _refuse(f"Node id must be an integer, but it is: {name}")
-    if int(name) != node_id:
+    if broker_id != node_id:
         raise _refuse(f"Unexpected node id. Expected {node_id}, but received {name}")
     known = levels()
     for logger, number, level in changes:
         try:
             operation = ConfigOperation(number)
         except ValueError:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+            raise _refuse(f"Unknown operations type {number}") from None
         if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             raise _refuse(
                 f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"

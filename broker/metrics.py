@@ -11,11 +11,15 @@ rate: of a meter's attributes there is `Count`.
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from ..clients.supervisor import Supervisor
+
 COUNT = "Count"
 """The attribute of what only grows."""
 
 VALUE = "Value"
 """The attribute of a gauge."""
+
+_LOOP_FAILURES = "tierlog.server:type=Supervisor,name=FailuresPerSec"
 
 
 class Counter:
@@ -72,3 +76,10 @@ class Metrics:
         for name, attribute, value in self.samples():
             if attribute in (COUNT, VALUE):
                 yield name, value
+
+
+def failures_of_loops(supervisor: Supervisor) -> Iterator[Sample]:
+    """How often the loops of the broker failed unexpectedly: all, and each one that ever did."""
+    yield Sample(_LOOP_FAILURES, COUNT, supervisor.failures.total())
+    for loop, failures in supervisor.failures.items():
+        yield Sample(f"{_LOOP_FAILURES},loop={loop}", COUNT, failures)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
+from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition
 from ..replication.cluster_image import ClusterImage
@@ -72,6 +73,7 @@ class MountTools:
     files: Files
     pool: BlockingPool
     settings: RemoteLogManagerConfig
+    supervisor: Supervisor
 
 
 class _ViewMetadata:
@@ -116,6 +118,7 @@ class _Mount:
         self.config = config
         self.metadata = _ViewMetadata()
         self.trouble = ""
+        self.is_announced = False
         self.refused: dict[str, str] = {}
         self.tier = TierFileSystem(config.location, tools.files, tools.pool)
         self.watcher = TierWatcher(self.tier, config.topics)
@@ -153,7 +156,7 @@ class Mounts:
         self._mounts = {each.name: _Mount(each, tools, self._statistics) for each in configs}
         directory = tools.log_manager.log_dirs[0].path
         self._file = MountedTopicsFile(tools.files, directory)
-        self._tasks = TaskOwner(_TASKS_MAX, self._died)
+        self._tasks = TaskOwner(_TASKS_MAX)
 
     async def start(self) -> None:
         """Take away what is not mounted any more, and begin to look. Never waits for a tier."""
@@ -241,20 +244,32 @@ class Mounts:
 
     async def _refresh(self, mount: _Mount) -> None:
         while True:
-            try:
-                await self._look(mount)
-                if mount.trouble:
-                    _log.warning("The mounted tier %s works again", mount.config.name)
-                mount.trouble = ""
-            except (RemoteStorageError, KafkaError, OSError) as error:
-                if not mount.trouble:
-                    _log.warning(
-                        "The mounted tier %s cannot be looked at, trying again: %s",
-                        mount.config.name,
-                        error,
-                    )
-                mount.trouble = str(error)
+            with self._tools.supervisor.attempt("Refresh of a mounted tier", mount.config.name):
+                await self._try_to_look(mount)
             await asyncio.sleep(mount.config.refresh_ms / 1000)
+
+    async def _try_to_look(self, mount: _Mount) -> None:
+        try:
+            await self._look(mount)
+            if not mount.is_announced:
+                mount.is_announced = True
+                _log.info(
+                    "Mounted %s from %s: %d topics, read-only",
+                    mount.config.name,
+                    mount.config.location,
+                    len(mount.metadata.view.topics),
+                )
+            if mount.trouble:
+                _log.warning("The mounted tier %s works again", mount.config.name)
+            mount.trouble = ""
+        except (RemoteStorageError, KafkaError, OSError) as error:
+            if not mount.trouble:
+                _log.warning(
+                    "The mounted tier %s cannot be looked at, trying again: %s",
+                    mount.config.name,
+                    error,
+                )
+            mount.trouble = str(error)
 
     async def _look(self, mount: _Mount) -> None:
         view = await mount.watcher.look()
@@ -298,9 +313,6 @@ class Mounts:
         found = mount.metadata.view.partitions.get(partition)
         if found is not None:
             bring_to(log, found)
-
-    def _died(self, task: asyncio.Task[object], failure: BaseException) -> None:
-        _log.error("%s failed", task.get_name(), exc_info=failure)
 
 
 def bring_to(log: UnifiedLog, found: MountedPartition) -> None:

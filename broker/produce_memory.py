@@ -74,8 +74,12 @@ class ProduceMemory:
         if objection(version, partition.topic, records) is not None:
             return None
         entry = AppendEntry(partition, records)
+        if self._broker.replica_manager.needs_long_check(entry):
+            return None
         self._broker.bytes_in.value += len(records)
-        appending = AppendRequest([entry], request.acks, request.timeout_ms)
+        appending = AppendRequest(
+            [entry], request.acks, request.timeout_ms, sender=self._context.client_id
+        )
         outcome = self._broker.replica_manager.append_records(appending)
         if isinstance(outcome, asyncio.Future):
 

@@ -76,6 +76,12 @@ def check_listener(values: ConfigValues, listeners: Listeners) -> None:
         )
 
 
+def stated_bootstrap(values: ConfigValues) -> str:
+    """The cluster that keeps the metadata topic, where it is stated; empty: this one."""
+    own = values.with_prefix(values.text("remote.log.metadata.manager.impl.prefix"))
+    return own.get(f"{COMMON_CLIENT}bootstrap.servers", "").strip()
+
+
 def metadata_listener(values: ConfigValues, listeners: Listeners) -> Endpoint:
     """The listener through which the metadata topic is reached: the one named, or the first."""
     name = values.text(LISTENER)

@@ -1,16 +1,17 @@
 """The remote tier of this broker, put together: imported only where a tier is configured."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ..clients.environment import Environment
 from ..clients.kafka_uuid import Uuid
+from ..clients.supervisor import Supervisor
 from ..clients.topic_partition import TopicIdPartition
 from ..replication.cluster_image import ClusterImage
 from ..storage.files import Files
 from ..storage.log_manager import LogManager
-from ..tiering.blocking_pool import BlockingPool
+from ..tiering.blocking_pool import BlockingPool, ThreadedPool
 from ..tiering.fsspec_storage import FsspecStorage
+from ..tiering.log_durability import LogDurability
 from ..tiering.manifest import TopicDescription
 from ..tiering.metadata_events import METADATA_TOPIC
 from ..tiering.metadata_manager import (
@@ -18,14 +19,15 @@ from ..tiering.metadata_manager import (
     TopicBasedRemoteLogMetadataManager,
 )
 from ..tiering.metadata_snapshot import SnapshotFiles
-from ..tiering.metadata_topic import ClusterMetadataTopic
+from ..tiering.metadata_topic import ClusterMetadataTopic, HostedReplicas
 from ..tiering.remote_log_manager import RemoteLogManager
 from ..tiering.remote_storage import RemoteStorageManager
 from ..tiering.snapshot_keeper import SnapshotKeeper
 from ..tiering.tier_access import TierAccess
+from ..tiering.tier_owner import OwnerFile, OwnerTools, Writer
 from .config import BrokerConfig
 from .listeners import EVERY_INTERFACE, Endpoint, Listeners
-from .remote_plugins import COMMON_CLIENT, metadata_listener
+from .remote_plugins import COMMON_CLIENT, metadata_listener, stated_bootstrap
 
 
 def own_address(endpoint: Endpoint) -> str:
@@ -35,12 +37,7 @@ def own_address(endpoint: Endpoint) -> str:
 
 
 class ImageTopics:
-    """Which topics there are, by what the cluster has agreed on so far.
-
-    A process is its cluster's only controller: its image is never behind. An image that does not
-    hold the metadata topic is not that of the cluster whose metadata is read, or a new one, and
-    what it does not know proves nothing.
-    """
+    """Which topics there are and were, by what the cluster has agreed on so far."""
 
     def __init__(self, image: Callable[[], ClusterImage]) -> None:
         self._image = image
@@ -48,8 +45,8 @@ class ImageTopics:
     def has_metadata_topic(self) -> bool:
         return METADATA_TOPIC in self._image().topics_by_name
 
-    def has(self, topic_id: Uuid) -> bool:
-        return topic_id in self._image().topics_by_id
+    def was_deleted(self, topic_id: Uuid) -> bool:
+        return topic_id in self._image().deleted_topic_ids
 
 
 def topic_description(image: ClusterImage, partition: TopicIdPartition) -> TopicDescription | None:
@@ -66,50 +63,48 @@ def make_remote_log_manager(
     log_manager: LogManager,
     listeners: Callable[[], Listeners],
     image: Callable[[], ClusterImage],
+    writer: str,
+    supervisor: Supervisor,
 ) -> RemoteLogManager:
     """Make it, not started: it is a client of the broker that has these listeners, once open.
 
+    `writer` is the client id by which the broker knows its producer.
     Raises KafkaError(INVALID_CONFIG) where a plugin cannot be loaded or configured.
     """
     environment, files, pool = surroundings
     settings = config.remote_log_manager
     client = metadata_client(config, listeners)
     access = TierAccess(
-        storage=_storage(config, client, files, pool, image),
-        metadata=_metadata(config, client, surroundings, image),
+        storage=_storage(config, client, surroundings, image),
+        metadata=_metadata(config, client, surroundings, image, (log_manager, writer), supervisor),
         files=files,
         pool=pool,
-        topics=None if client.is_elsewhere else ImageTopics(image),
+        topics=ImageTopics(image),
     )
-    return RemoteLogManager(settings, access, environment, log_manager.get_log)
+    return RemoteLogManager(settings, access, environment, log_manager.get_log, supervisor)
 
 
-class MetadataClient(NamedTuple):
-    """How the metadata topic is reached."""
-
-    bootstrap: Callable[[], str]
-    is_elsewhere: bool
-    """The configuration names another cluster, and what that one's topics tell is not of ours."""
+Bootstrap = Callable[[], str]
+"""Where the metadata topic is reached."""
 
 
-def metadata_client(config: BrokerConfig, listeners: Callable[[], Listeners]) -> MetadataClient:
+def metadata_client(config: BrokerConfig, listeners: Callable[[], Listeners]) -> Bootstrap:
     """Through the listener that the configuration names, unless it names a whole address."""
-    own = config.values.with_prefix(config.values.text("remote.log.metadata.manager.impl.prefix"))
-    stated = own.get(f"{COMMON_CLIENT}bootstrap.servers", "").strip()
+    stated = stated_bootstrap(config.values)
     if stated:
-        return MetadataClient(lambda: stated, True)
-    return MetadataClient(lambda: own_address(metadata_listener(config.values, listeners())), False)
+        return lambda: stated
+    return lambda: own_address(metadata_listener(config.values, listeners()))
 
 
 def plugin_configs(
-    config: BrokerConfig, prefix: str, client: MetadataClient, image: Callable[[], ClusterImage]
+    config: BrokerConfig, prefix: str, client: Bootstrap, image: Callable[[], ClusterImage]
 ) -> dict[str, str]:
     """What a plugin is told: what is stated behind its prefix, and where it is.
 
     The names beside its own are those that Kafka adds.
     """
     return {
-        f"{COMMON_CLIENT}bootstrap.servers": client.bootstrap(),
+        f"{COMMON_CLIENT}bootstrap.servers": client(),
         f"{COMMON_CLIENT}security.protocol": "PLAINTEXT",
         **config.values.with_prefix(prefix),
         "broker.id": str(config.node_id),
@@ -120,11 +115,11 @@ def plugin_configs(
 
 def _storage(
     config: BrokerConfig,
-    client: MetadataClient,
-    files: Files,
-    pool: BlockingPool,
+    client: Bootstrap,
+    surroundings: tuple[Environment, Files, BlockingPool],
     image: Callable[[], ClusterImage],
 ) -> RemoteStorageManager:
+    environment, files, pool = surroundings
     plugin = config.storage_plugin
     if plugin is not None:
         from ..tiering.plugins import make_storage
@@ -137,14 +132,36 @@ def _storage(
         files,
         pool,
         describe=lambda partition: topic_description(image(), partition),
+        owner=owner_tools(config, (environment, files, pool), image),
+    )
+
+
+def owner_tools(
+    config: BrokerConfig,
+    surroundings: tuple[Environment, Files, BlockingPool],
+    image: Callable[[], ClusterImage],
+) -> OwnerTools | None:
+    """How this broker knows whether the tier is its own; None for what nobody else can reach."""
+    location = config.remote_storage
+    assert location is not None
+    if location.protocol == "memory":
+        return None
+    environment, files, pool = surroundings
+    return OwnerTools(
+        lambda: Writer(image().cluster_id, config.node_id),
+        OwnerFile(files, config.log_dirs[0], str(location)),
+        environment,
+        pool,
     )
 
 
 def _metadata(
     config: BrokerConfig,
-    client: MetadataClient,
+    client: Bootstrap,
     surroundings: tuple[Environment, Files, BlockingPool],
     image: Callable[[], ClusterImage],
+    producer: tuple[LogManager, str],
+    supervisor: Supervisor,
 ) -> RemoteLogMetadataManager:
     plugin = config.metadata_plugin
     if plugin is not None:
@@ -154,9 +171,16 @@ def _metadata(
         return make_metadata_manager(plugin, plugin_configs(config, prefix, client, image))
     environment, files, pool = surroundings
     settings = config.remote_log_manager
+    log_manager, writer = producer
+    hosted: HostedReplicas | None = None
+    if not stated_bootstrap(config.values):
+        # A thread of its own: an event must not wait behind a store that hangs.
+        durability = LogDurability(ThreadedPool(1, "remote-log-metadata-flush"))
+        hosted = HostedReplicas(log_manager.get_log, durability)
     return TopicBasedRemoteLogMetadataManager(
         settings.metadata,
-        ClusterMetadataTopic(settings.metadata, client.bootstrap, environment),
+        ClusterMetadataTopic(settings.metadata, client, environment, hosted, writer),
         environment,
         SnapshotKeeper(SnapshotFiles(files, settings.log_directory), pool),
+        supervisor,
     )

@@ -8,7 +8,7 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..replication.controller_config import ControllerConfig
 from ..replication.housekeeping import HousekeepingConfig
 from ..replication.replica_manager import ReplicaManagerConfig
-from ..storage.cleaner_config import CleanerConfig
+from ..storage.cleaner_config import LARGEST_DEDUPE_BUFFER, CleanerConfig
 from ..storage.config import LogConfig
 from ..tiering.config import RemoteLogManagerConfig
 from ..tiering.quota import UNLIMITED
@@ -22,7 +22,9 @@ _BACKLOG = 2048
 
 
 def connection_limits(values: ConfigValues) -> ConnectionLimits:
-    """Raises KafkaError(INVALID_CONFIG) for an override that is not ``address:limit``."""
+    """Raises KafkaError(INVALID_CONFIG) for an override that is not ``address:limit``, and where
+    the largest request does not fit into the memory of all.
+    """
     overrides: dict[str, int] = {}
     for entry in filter(None, values.text("max.connections.per.ip.overrides").split(",")):
         host, _, limit = entry.strip().rpartition(":")
@@ -32,13 +34,21 @@ def connection_limits(values: ConfigValues) -> ConnectionLimits:
                 f"max.connections.per.ip.overrides holds {entry}, which is not address:limit.",
             )
         overrides[host] = int(limit)
+    largest, queued = "socket.request.max.bytes", "queued.max.request.bytes"
+    if 0 < values.integer(queued) < values.integer(largest):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"{queued} must be larger or equal to {largest}."
+        )
     return ConnectionLimits(
-        max_request_bytes=values.integer("socket.request.max.bytes"),
+        max_request_bytes=values.integer(largest),
         max_connections=values.integer("max.connections"),
         max_connections_per_ip=values.integer("max.connections.per.ip"),
         max_connections_per_ip_overrides=overrides,
         max_idle_ms=values.integer("connections.max.idle.ms"),
         max_creation_rate=values.integer("max.connection.creation.rate"),
+        max_unfinished_bytes=values.integer("tierlog.unfinished.requests.max.bytes"),
+        max_queued_bytes=values.integer(queued),
+        max_unsent_bytes=values.integer("tierlog.unsent.answers.max.bytes"),
     )
 
 
@@ -57,8 +67,16 @@ def socket_options(values: ConfigValues) -> SocketOptions:
     )
 
 
-def controller_config(config: BrokerConfig, log_config: LogConfig) -> ControllerConfig:
-    """The controller's settings."""
+def _partitions_max(values: ConfigValues, max_open: int) -> int:
+    """The partitions that clients may create: an eighth of the files is for what else is open."""
+    stated = values.integer("tierlog.max.partitions")
+    return stated if stated >= 0 else max_open - max_open // 8
+
+
+def controller_config(
+    config: BrokerConfig, log_config: LogConfig, max_open: int
+) -> ControllerConfig:
+    """The controller's settings. `max_open`: how many files may be open."""
     values = config.values
     return ControllerConfig(
         node_id=config.node_id,
@@ -67,7 +85,13 @@ def controller_config(config: BrokerConfig, log_config: LogConfig) -> Controller
         delete_topic_enable=values.boolean("delete.topic.enable"),
         remote_storage_system_enabled=config.is_tiered,
         remote_storage_default=values.boolean("log.remote.storage.enable"),
+        partitions_max=_partitions_max(values, max_open),
         log_config=log_config,
+        tier_metadata_retention_ms=(
+            config.remote_log_manager.metadata.topic_retention_ms
+            if config.keeps_tier_metadata
+            else None
+        ),
         static_config=values.stated,
     )
 
@@ -117,7 +141,9 @@ def cleaner_config(values: ConfigValues) -> CleanerConfig:
     return CleanerConfig(
         enable=values.boolean("log.cleaner.enable"),
         backoff_ms=values.integer("log.cleaner.backoff.ms"),
-        dedupe_buffer_size=values.integer("log.cleaner.dedupe.buffer.size"),
+        dedupe_buffer_size=min(
+            values.integer("log.cleaner.dedupe.buffer.size"), LARGEST_DEDUPE_BUFFER
+        ),
         io_buffer_load_factor=values.number("log.cleaner.io.buffer.load.factor"),
         io_buffer_size=values.integer("log.cleaner.io.buffer.size"),
         io_max_bytes_per_second=values.number("log.cleaner.io.max.bytes.per.second"),

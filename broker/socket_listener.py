@@ -159,6 +159,7 @@ class SocketListener:
         self.pause_accepting()
         if self._retry is not None:
             self._retry.cancel()
+        self._scratch.hangups.close()
         self._socket.close()
 
 

@@ -23,7 +23,9 @@ from .connection import Answer, Client, Connection, Work
 from .connection_rates import UNLIMITED, ConnectionRates
 from .listeners import Endpoint
 from .metrics import Metrics
+from .receive_budget import ReceiveBudget, UnsentAnswers
 from .transport import AttachableTransport, Listener, Network
+from .turns import Turns
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,6 +44,15 @@ class ConnectionLimits(NamedTuple):
     max_connections_per_ip_overrides: Mapping[str, int] = {}
     max_idle_ms: int = 600_000
     max_creation_rate: int = UNLIMITED
+    max_unfinished_bytes: int = 104_857_600
+    max_queued_bytes: int = -1
+    max_unsent_bytes: int = 67_108_864
+
+    @property
+    def receive_max_bytes(self) -> int:
+        """What requests that are not answered yet may take of memory; the largest always fits."""
+        bounds = [each for each in (self.max_unfinished_bytes, self.max_queued_bytes) if each > 0]
+        return max(self.max_request_bytes, min(bounds))
 
 
 class SocketServer:
@@ -59,6 +70,9 @@ class SocketServer:
         self._listeners: list[Listener] = []
         self._connections: set[Connection] = set()
         self.buffers = FrameBuffers()
+        self.turns = Turns()
+        self.receive_budget = ReceiveBudget(limits.receive_max_bytes, self.buffers)
+        self.unsent_answers = UnsentAnswers(limits.max_unsent_bytes)
         self._per_ip: Tally[str] = Tally()
         # A failure is told by whoever made the answer, so the owner need not keep it.
         self._tasks = TaskOwner(_MAX_DEFERRED, on_failure=lambda task, failure: None)
@@ -75,6 +89,15 @@ class SocketServer:
         self._closed = metrics.counter(f"{_SERVER},name=connection-close-total")
         self._refused = metrics.counter(f"{_SERVER},name=connection-refused-total")
         metrics.gauge(f"{_SERVER},name=connection-count", lambda: len(self._connections))
+        # Kafka's MemoryPool has these two.
+        metrics.gauge("kafka.network:type=SocketServer,name=MemoryPoolUsed", self._memory_used)
+        metrics.gauge("kafka.network:type=SocketServer,name=MemoryPoolAvailable", self._memory_left)
+
+    def _memory_used(self) -> int:
+        return self.receive_budget.used
+
+    def _memory_left(self) -> int:
+        return max(0, self._limits.receive_max_bytes - self.receive_budget.used)
 
     async def bind(self, endpoints: Sequence[Endpoint]) -> dict[str, int]:
         """Take the addresses, without accepting yet; each listener's port. Raises OSError."""
@@ -100,6 +123,8 @@ class SocketServer:
     def limit(self, limits: ConnectionLimits) -> None:
         """Let these limits hold for whoever connects from now on."""
         self._limits = limits
+        self.receive_budget.limit(limits.receive_max_bytes)
+        self.unsent_answers.max_bytes = limits.max_unsent_bytes
         if self._is_open:
             self._accept_if_there_is_room()
 
@@ -204,7 +229,7 @@ class SocketServer:
         now = asyncio.get_running_loop().time()
         oldest = now - self._limits.max_idle_ms / 1000
         for connection in list(self._connections):
-            if connection.last_active < oldest and not connection.is_in_progress:
+            if connection.last_active < oldest:
                 connection.close()
         self._schedule_sweep()
 
@@ -224,6 +249,7 @@ class SocketServer:
             timer.cancel()
             transport.close()
         self._kept_waiting.clear()
+        self.receive_budget.stop()
         for connection in list(self._connections):
             connection.close()
         await self._tasks.stop()

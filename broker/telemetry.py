@@ -6,6 +6,7 @@ pushes within its interval; whoever comes sooner is told THROTTLING_QUOTA_EXCEED
 pushed is counted and let go: where Kafka hands it to a plugin, tierlog has none.
 """
 
+import logging
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -13,13 +14,21 @@ from typing import NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
-from ..replication.cluster_image import ClusterImage, ConfigResourceType
+from ..clients.linear_regex import Pattern
+from ..replication.cluster_image import ClusterImage, ConfigResource, ConfigResourceType
 from ..replication.resource_configs import client_patterns
 
 MAX_BYTES = 1_048_576
 _DEFAULT_INTERVAL_MS = 300_000
 _CLIENTS_MAX = 10_000
 _INT32 = 1 << 31
+_MATCHED_CHARACTERS_MAX = 1_024
+"""A client that describes itself with more than this matches no pattern: a pattern of the worst
+kind takes 6 ms for so much, and 200 ms for the longest client id."""
+
+_SHOWN_CHARACTERS = 200
+
+_log = logging.getLogger(__name__)
 
 
 class Subscription(NamedTuple):
@@ -28,6 +37,22 @@ class Subscription(NamedTuple):
     number: int
     interval_ms: int
     metrics: tuple[str, ...]
+
+
+class _ConfiguredSubscription(NamedTuple):
+    """A configured subscription: which clients it concerns, and what they are to push."""
+
+    patterns: Mapping[str, Pattern]
+    interval_ms: int
+    metrics: frozenset[str]
+
+    def concerns(self, traits: Mapping[str, str]) -> bool:
+        """Whether a client with these traits matches every pattern."""
+        return all(
+            len(traits.get(name, "")) <= _MATCHED_CHARACTERS_MAX
+            and pattern.matches(traits.get(name, ""))
+            for name, pattern in self.patterns.items()
+        )
 
 
 class _Known:
@@ -46,12 +71,14 @@ class Telemetry:
 
     def __init__(self) -> None:
         self._clients: OrderedDict[Uuid, _Known] = OrderedDict()
+        self._configs: Mapping[ConfigResource, Mapping[str, str]] | None = None
+        self._configured: list[_ConfiguredSubscription] = []
 
     def subscribe(
         self, image: ClusterImage, client_instance: Uuid, traits: Mapping[str, str], now_s: float
     ) -> Subscription:
         """What a client is to push. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED)."""
-        subscription = _subscription(image, client_instance, traits)
+        subscription = self._subscription(image, client_instance, traits)
         known = self._clients.get(client_instance)
         if known is not None and known.subscription == subscription:
             interval_s = subscription.interval_ms / 1000
@@ -81,20 +108,46 @@ class Telemetry:
         if nbytes > MAX_BYTES:
             raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
 
+    def _subscription(
+        self, image: ClusterImage, client_instance: Uuid, traits: Mapping[str, str]
+    ) -> Subscription:
+        known = {**traits, "client_instance_id": uuid_to_string(client_instance)}
+        interval_ms = _DEFAULT_INTERVAL_MS
+        metrics: set[str] = set()
+        for each in self._configured_subscriptions(image):
+            if each.concerns(known):
+                metrics |= each.metrics
+                interval_ms = min(interval_ms, each.interval_ms)
+        names = tuple(sorted(metrics))
+        number = zlib.crc32(repr((interval_ms, names)).encode()) % _INT32
+        return Subscription(number, interval_ms, names)
 
-def _subscription(
-    image: ClusterImage, client_instance: Uuid, traits: Mapping[str, str]
-) -> Subscription:
-    known = {**traits, "client_instance_id": uuid_to_string(client_instance)}
-    interval_ms = _DEFAULT_INTERVAL_MS
-    metrics: set[str] = set()
-    for (kind, _), values in image.configs.items():
-        if kind != ConfigResourceType.CLIENT_METRICS:
-            continue
+    def _configured_subscriptions(self, image: ClusterImage) -> list[_ConfiguredSubscription]:
+        """Those of the image, compiled once for all clients."""
+        if self._configs is not image.configs:
+            self._configs = image.configs
+            self._configured = [
+                subscription
+                for (kind, name), values in image.configs.items()
+                if kind == ConfigResourceType.CLIENT_METRICS
+                and (subscription := _configured(name, values)) is not None
+            ]
+        return self._configured
+
+
+def _configured(name: str, values: Mapping[str, str]) -> _ConfiguredSubscription | None:
+    """None for a pattern that cannot be used: no client matches it."""
+    try:
         patterns = client_patterns(values.get("match", ""))
-        if all(pattern.fullmatch(known.get(name, "")) for name, pattern in patterns.items()):
-            metrics.update(filter(None, map(str.strip, values.get("metrics", "").split(","))))
-            interval_ms = min(interval_ms, int(values.get("interval.ms", interval_ms)))
-    wanted = tuple(sorted(metrics))
-    number = zlib.crc32(repr((interval_ms, wanted)).encode()) % _INT32
-    return Subscription(number, interval_ms, wanted)
+    except KafkaError as error:
+        # Patterns that earlier versions accepted may use what RE2 leaves out.
+        _log.warning(
+            "Client metrics subscription %r matches no client until its match is altered: %s",
+            name[:_SHOWN_CHARACTERS],
+            error.message[:_SHOWN_CHARACTERS],
+        )
+        return None
+    names = [each.strip() for each in values.get("metrics", "").split(",")]
+    metrics = frozenset(each for each in names if each)
+    interval_ms = int(values.get("interval.ms", _DEFAULT_INTERVAL_MS))
+    return _ConfiguredSubscription(patterns, interval_ms, metrics)

@@ -63,15 +63,17 @@ class ThrottlingApis(Apis):
         """Answer one request, and hold the client back if it asks too much."""
         self._request_bytes = len(frame) + _SIZE_BYTES
         self._wait_s = 0.0
-        answer = super().answer(client, frame)
+        return self._muting(super().answer(client, frame))
+
+    def _muting(self, answer: Answer) -> Answer:
+        """The answer, whenever it comes, and after it nothing is read for as long as was found."""
         if not isinstance(answer, Deferred):
             return self._muted(answer)
         respond = answer.respond
 
         def respond_and_mute(done: asyncio.Future[object]) -> Answer:
             self._wait_s = 0.0
-            chunks = respond(done)
-            return chunks if isinstance(chunks, Deferred) else self._muted(chunks)
+            return self._muting(respond(done))
 
         return answer._replace(respond=respond_and_mute)
 

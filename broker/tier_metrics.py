@@ -9,7 +9,8 @@ Retention in percent is worked out when it is asked for, Kafka does it when it l
 delete: how much of `retention.bytes` a partition takes in the tier and beyond what is there, and
 how much of `local.retention.bytes` it takes here; 0 where there is no such limit.
 
-Kafka has no figures of its caches. Ours stand under a name of our own, ``tierlog.tiering``.
+Kafka has no figures of its caches, nor of records of the metadata topic that nobody can decode.
+Ours stand under a name of our own, ``tierlog.tiering``.
 """
 
 import asyncio
@@ -33,6 +34,7 @@ _POOLS = (
     "org.apache.kafka.storage.internals.log:type=RemoteStorageThreadPool",
 )
 _CACHES = "tierlog.tiering:type="
+_SKIPPED = "tierlog.tiering:type=RemoteLogMetadataManager,name=SkippedRecordsPerSec"
 _THROTTLE = "kafka.server:type=RemoteLogManager"
 _FETCH_TIMES = f"{_MANAGER},name=RemoteLogReaderFetchRateAndTimeMs"
 _PURGATORY = "kafka.server:type=DelayedOperationPurgatory"
@@ -106,6 +108,7 @@ def _register_manager(metrics: Metrics, manager: "RemoteLogManager") -> None:
         for attribute in ("hits", "joined", "misses"):
             read = partial(getattr, counts, attribute)
             metrics.gauge(f"{_CACHES}{cache}", read, f"{attribute}-total")
+    metrics.gauge(_SKIPPED, lambda: manager.metadata_records_skipped, COUNT)
     copied, fetched = manager.copy_quota, reads.fetch_quota
     metrics.gauge("kafka.server:type=RLMCopy", lambda: copied.rate(_now()), "byte-rate")
     metrics.gauge("kafka.server:type=RLMFetch", lambda: fetched.rate(_now()), "byte-rate")

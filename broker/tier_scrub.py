@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
+from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
@@ -22,6 +23,7 @@ from ..tiering.blocking_pool import BlockingPool
 from ..tiering.file_system import TierFileSystem
 from ..tiering.remote_storage import RemoteStorageError
 from ..tiering.remote_url import RemoteUrl
+from ..tiering.tier_owner import OwnerTools, TierOwnership
 from ..tiering.tools.read_metadata import metadata_of_cluster
 from ..tiering.tools.scrubber import Scrubber
 from .config_values import ConfigValues
@@ -38,11 +40,20 @@ class Closable(Protocol):
 class TierScrub:
     """Looks at the tier again and again until it is stopped."""
 
-    def __init__(self, scrubber: Scrubber, tier: Closable, interval_ms: int) -> None:
+    def __init__(
+        self,
+        scrubber: Scrubber,
+        tier: Closable,
+        interval_ms: int,
+        supervisor: Supervisor,
+        ownership: TierOwnership | None = None,
+    ) -> None:
+        self._ownership = ownership
         self._scrubber = scrubber
         self._tier = tier
         self._interval_s = interval_ms / 1000
-        self._tasks = TaskOwner(1, self._died)
+        self._supervisor = supervisor
+        self._tasks = TaskOwner(1)
         self._trouble = ""
 
     def start(self) -> None:
@@ -57,24 +68,27 @@ class TierScrub:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._interval_s)
-            try:
-                await self.look_once()
-                self._trouble = ""
-            except (RemoteStorageError, KafkaError) as error:
-                if not self._trouble:
-                    _log.warning("The tier could not be scrubbed, trying again later: %s", error)
-                self._trouble = str(error)
+            with self._supervisor.attempt("Tier scrub"):
+                await self._try_once()
+
+    async def _try_once(self) -> None:
+        try:
+            await self.look_once()
+            self._trouble = ""
+        except (RemoteStorageError, KafkaError) as error:
+            if not self._trouble:
+                _log.warning("The tier could not be scrubbed, trying again later: %s", error)
+            self._trouble = str(error)
 
     async def look_once(self) -> int:
         """Look, and remove what is ripe; how many objects that was."""
+        if self._ownership is not None:
+            await self._ownership.check()
         look = await self._scrubber.look()
         removed = await self._scrubber.remove(look.ripe)
         if removed:
             _log.info("Removed %d objects from the tier that belonged to no segment", removed)
         return removed
-
-    def _died(self, _: asyncio.Task[object], failure: BaseException) -> None:
-        _log.error("The scrub of the tier failed", exc_info=failure)
 
 
 def make_tier_scrub(
@@ -82,6 +96,8 @@ def make_tier_scrub(
     location: RemoteUrl,
     surroundings: tuple[Environment, Files, BlockingPool],
     bootstrap: Callable[[], str],
+    supervisor: Supervisor,
+    owner: OwnerTools | None,
 ) -> TierScrub:
     """Make it, not started: it is a client of the broker that `bootstrap` names."""
     environment, files, pool = surroundings
@@ -92,4 +108,6 @@ def make_tier_scrub(
 
     grace_ms = values.integer("tierlog.scrub.grace.ms")
     scrubber = Scrubber(tier, metadata, environment.wall_clock_ms, grace_ms)
-    return TierScrub(scrubber, tier, values.integer("tierlog.scrub.interval.ms"))
+    interval_ms = values.integer("tierlog.scrub.interval.ms")
+    ownership = None if owner is None else TierOwnership(tier, owner, draws_anew=False)
+    return TierScrub(scrubber, tier, interval_ms, supervisor, ownership)

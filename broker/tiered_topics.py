@@ -1,10 +1,16 @@
-"""Topics that need the remote tier, looked at before a broker serves without one."""
+"""Topics that need the remote tier, and the one that it needs, looked at as a broker starts."""
 
+import logging
 from collections.abc import Container
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..replication.cluster_image import ClusterImage
+from ..replication.controller import Controller
+from ..replication.tier_metadata_topic import mend
+from ..replication.topic_names import REMOTE_LOG_METADATA_TOPIC
+
+_log = logging.getLogger(__name__)
 
 _TIERED = "remote.storage.enable"
 
@@ -28,3 +34,14 @@ def check_tier_is_there(
                 f"You have to delete all topics with the property {_TIERED}=true before disabling"
                 f" tiered storage cluster-wide ({name} has it).",
             )
+
+
+async def mend_metadata_topic(controller: Controller) -> None:
+    """Have the tier's metadata topic keep its records, whoever made it. Raises KafkaError."""
+    mended = await controller.decide(lambda image: mend(controller.config, image))
+    if mended:
+        _log.warning(
+            "%s would have lost what is known of the tier; it is configured anew: %s",
+            REMOTE_LOG_METADATA_TOPIC,
+            ", ".join(f"{name}={value}" for name, value in mended.items()),
+        )

@@ -129,4 +129,5 @@ class TopicDefaults:
         """The configuration of a topic that sets nothing itself."""
         stated = {name: self.stated(name) for name in TOPIC_CONFIGS}
         overrides = {name: text for name, text in stated.items() if text is not None}
-        return LogConfig.from_properties(overrides, LogConfig())
+        limit = self._values.integer("tierlog.decompressed.batch.max.bytes")
+        return LogConfig.from_properties(overrides, LogConfig(decompressed_batch_max_bytes=limit))

@@ -8,6 +8,7 @@ carried out and what nobody ends is aborted; else the first request makes the co
 from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment
+from ..clients.supervisor import Supervisor
 from ..replication.controller import Controller
 from ..replication.replica_manager import ReplicaManager
 from ..replication.topic_names import TRANSACTION_STATE_TOPIC
@@ -30,7 +31,9 @@ class Transactions:
         controller: Controller,
         replicas: tuple[ReplicaManager, LogManager],
         groups: Groups,
+        supervisor: Supervisor,
     ) -> None:
+        self._supervisor = supervisor
         self._config = config
         self._environment = environment
         self._controller = controller
@@ -75,7 +78,9 @@ class Transactions:
             self._replica_manager,
             self._log_manager,
         )
-        coordinator = TransactionCoordinator(config, self._environment, log, self.markers)
+        coordinator = TransactionCoordinator(
+            config, self._environment, log, self.markers, self._supervisor
+        )
         self._coordinator = coordinator
         coordinator.start()
         # Which protocol of transactions there is must be known before their log is read.

@@ -25,6 +25,7 @@ from typing import Protocol, TypeGuard, cast
 from ..clients.protocol.primitives import size_of
 from ..clients.protocol.schema import Chunk
 from ..storage.files import FileRegion
+from .hangup_watch import HangupWatch
 
 SCRATCH_BYTES = 512 * 1024
 """Bytes taken from the socket in one call. Only the request that is cut off at its end is copied:
@@ -45,6 +46,11 @@ _MAX_BUFFERS = 64
 class Receiver(Protocol):
     """The connection, as its transport sees it."""
 
+    @property
+    def appetite(self) -> int:
+        """How many bytes it takes now. What it does not take stays with the system."""
+        ...
+
     def received(self, view: memoryview) -> None:
         """Bytes arrived. They are overwritten when this returns."""
         ...
@@ -57,8 +63,22 @@ class Receiver(Protocol):
         """`size` bytes have arrived in `space()`."""
         ...
 
+    def progressed(self) -> None:
+        """The peer has taken some of what had to wait for it."""
+        ...
+
     def drained(self) -> None:
         """Everything that had to wait for the peer has been sent."""
+        ...
+
+    def overtaken(self) -> None:
+        """More has arrived while it takes nothing; reading is paused until it resumes it."""
+        ...
+
+    def hung_up(self) -> None:
+        """The peer sends no more, which was noticed while nothing was read. What it has sent
+        before can still be read.
+        """
         ...
 
     def disconnected(self) -> None:
@@ -80,9 +100,20 @@ class Transport(Protocol):
         """Send what is queued; False if the peer did not take all of it yet."""
         ...
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of answers in memory that the peer has not taken yet, without records."""
+        ...
+
     def pause_reading(self) -> None: ...
 
     def resume_reading(self) -> None: ...
+
+    def read_ahead(self) -> memoryview | None:
+        """What has arrived while reading is paused, good until anything else is read; empty at the
+        end of the stream, None where nothing can be said.
+        """
+        ...
 
     def close(self) -> None:
         """Close at once; what is queued is dropped."""
@@ -98,14 +129,25 @@ def _is_large(piece: Piece) -> TypeGuard[FileRegion]:
     return type(piece) is FileRegion and piece.nbytes > _SMALL_REGION_BYTES
 
 
-class SharedScratch:
-    """The receive buffer of all sockets of one loop: filled and emptied within one callback."""
+def _answer_bytes(piece: Piece) -> int:
+    """Its memory, unless it is records: of those views are queued, or regions of files."""
+    if isinstance(piece, memoryview):
+        # What is left of an answer that was sent in part is a view too.
+        return len(piece) if isinstance(piece.obj, bytes) else 0
+    return len(piece) if isinstance(piece, bytes) else 0
 
-    __slots__ = ("buffer", "view")
+
+class SharedScratch:
+    """What the sockets of one listener share: the receive buffer, filled and emptied within one
+    callback, and the watch over those that are not read.
+    """
+
+    __slots__ = ("buffer", "hangups", "view")
 
     def __init__(self) -> None:
         self.buffer = bytearray(SCRATCH_BYTES)
         self.view = memoryview(self.buffer)
+        self.hangups = HangupWatch()
 
 
 class SocketTransport:
@@ -143,18 +185,57 @@ class SocketTransport:
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._fd)
+            self._scratch.hangups.add(self._fd, self._hung_up)
 
     def resume_reading(self) -> None:
         if not self._reading and self._receiver is not None:
             self._reading = True
+            self._scratch.hangups.remove(self._fd)
             self._loop.add_reader(self._fd, self._readable)
+
+    def _hung_up(self) -> None:
+        if self._receiver is not None:
+            self._receiver.hung_up()
+
+    def read_ahead(self) -> memoryview | None:
+        if self._reading or self._receiver is None:
+            return None
+        try:
+            return self._scratch.view[: self._socket.recv_into(self._scratch.buffer)]
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError:
+            return self._scratch.view[:0]
+
+    def _peek(self) -> None:
+        """Something has arrived that nobody wants now: the end of the stream, or bytes that can
+        stay where they are.
+        """
+        try:
+            is_at_end = not self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            is_at_end = True
+        if is_at_end:
+            self.close()
+        elif self._receiver is not None:
+            self.pause_reading()
+            self._receiver.overtaken()
 
     def _readable(self) -> None:
         receiver = self._receiver
         assert receiver is not None, "A closed transport has no reader."
+        appetite = receiver.appetite
+        if not appetite:
+            self._peek()
+            return
         space = receiver.space()
         try:
-            size = self._socket.recv_into(self._scratch.buffer if space is None else space)
+            if space is None:
+                size = self._socket.recv_into(self._scratch.buffer, appetite)
+            else:
+                size = self._socket.recv_into(space)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -193,9 +274,11 @@ class SocketTransport:
         except OSError:
             self.close()
             return
+        receiver = self._receiver
+        if receiver is not None:
+            receiver.progressed()
         if done:
             self._stop_writing()
-            receiver = self._receiver
             if receiver is not None:
                 receiver.drained()
 
@@ -262,9 +345,17 @@ class SocketTransport:
             else:
                 queue[0] = memoryview(head)[sent:]
 
+    @property
+    def unsent_bytes(self) -> int:
+        return sum(map(_answer_bytes, self._queue))
+
     def close(self) -> None:
         receiver, self._receiver = self._receiver, None
-        self.pause_reading()
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+        else:
+            self._scratch.hangups.remove(self._fd)
         self._stop_writing()
         self._queue.clear()
         self._socket.close()
@@ -325,6 +416,10 @@ class StreamTransport(asyncio.Protocol):
         if self._stream is not None and not self._stream.is_closing():
             self._stream.resume_reading()
 
+    def read_ahead(self) -> memoryview | None:
+        """The loop reads by itself or not at all."""
+        return None
+
     def send(self, chunks: Sequence[Chunk]) -> None:
         self._queue.extend(cast("Sequence[Piece]", chunks))
 
@@ -340,6 +435,10 @@ class StreamTransport(asyncio.Protocol):
                 return True
             self._stream.writelines(pieces)
         return not self._blocked
+
+    @property
+    def unsent_bytes(self) -> int:
+        return 0 if self._stream is None else self._stream.get_write_buffer_size()
 
     def close(self) -> None:
         if self._stream is not None:

@@ -6,7 +6,9 @@ starts and ends that many threads at once. Here some of them bound what runs sid
 others nothing at all, but whoever sets them with Kafka's tools need not know that.
 """
 
+from ..clients.config_def import invalid
 from ..clients.errors import ErrorCode, KafkaError
+from ..clients.record.compression import CompressionType
 from .config_groups import check_group_properties
 from .config_values import ConfigValues
 from .topic_defaults import TopicDefaults
@@ -28,6 +30,7 @@ THREADS = frozenset(
 """Numbers of threads that Kafka lets be changed while it runs."""
 
 _DEDUPE_BYTES_PER_THREAD = 1 << 20
+_LOAD_FACTOR = "log.cleaner.io.buffer.load.factor"
 _RATES = ("max.connections", "max.connection.creation.rate")
 
 
@@ -50,6 +53,13 @@ def check_values(values: ConfigValues) -> None:
     dedupe_bytes = values.integer("log.cleaner.dedupe.buffer.size")
     if values.boolean("log.cleaner.enable") and dedupe_bytes // threads <= _DEDUPE_BYTES_PER_THREAD:
         raise _refuse("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+    load_factor = values.number(_LOAD_FACTOR)
+    if not 0 < load_factor <= 1:
+        # Kafka takes any, and a cleaner without room for a key cleans nothing.
+        raise invalid(
+            _LOAD_FACTOR, values.text(_LOAD_FACTOR), "Value must be above 0 and no more than 1"
+        )
+    _check_relations(values)
     overrides = values.text("max.connections.per.ip.overrides")
     if values.integer("max.connections.per.ip") == 0 and not overrides:
         raise _refuse(
@@ -57,6 +67,37 @@ def check_values(values: ConfigValues) -> None:
             "property is set."
         )
     check_group_properties(values)
+
+
+def _check_relations(values: ConfigValues) -> None:
+    """What Kafka demands of two properties at once, in its words, where a file states one of them.
+
+    The defaults keep it, so a start need not read the table of what has no effect.
+    """
+    stated = values.stated
+    codec = values.integer("offsets.topic.compression.codec")
+    if codec not in tuple(map(int, CompressionType)):
+        raise _refuse(f"Unknown compression type id: {codec}.")
+    for least, most, purpose in (
+        (
+            "replica.fetch.wait.max.ms",
+            "replica.lag.time.max.ms",
+            "to prevent frequent changes in ISR",
+        ),
+        (
+            "connection.failed.authentication.delay.ms",
+            "connections.max.idle.ms",
+            "to prevent failed authentication responses from timing out",
+        ),
+    ):
+        if least not in stated and most not in stated:
+            continue
+        is_unbounded = most == "connections.max.idle.ms" and values.integer(most) < 0
+        if values.integer(least) > values.integer(most) and not is_unbounded:
+            raise _refuse(
+                f"{least}={values.integer(least)} should always be less than or equal to"
+                f" {most}={values.integer(most)} {purpose}."
+            )
 
 
 def check_change(before: ConfigValues, after: ConfigValues) -> None:

@@ -9,6 +9,7 @@ The notations: ``[1,...]`` at least, ``[0,...,1]`` between, ``[0,...,1] or -1`` 
 ``[a, b]`` one of (for a list: each of), ``non-empty string``, and ``""`` for anything of the type.
 """
 
+import math
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -83,13 +84,21 @@ def _typed(definition: ConfigDef, text: str) -> ConfigValue:
     if kind in _WIDTHS:
         return _integer(definition, text)
     if kind is ConfigType.DOUBLE:
-        try:
-            return float(text)
-        except ValueError:
-            raise invalid(definition.name, text, "Not a number of type DOUBLE") from None
+        return _double(definition, text)
     if kind is ConfigType.LIST:
         return [item.strip() for item in text.split(",")] if text else []
     return text
+
+
+def _double(definition: ConfigDef, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if math.isnan(value):
+        # Kafka takes NaN, which every rule allows and nothing can be compared with.
+        raise invalid(definition.name, text, "Not a number of type DOUBLE")
+    return value
 
 
 def _integer(definition: ConfigDef, text: str) -> int:

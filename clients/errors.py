@@ -215,7 +215,7 @@ class KafkaError(Exception):
 
 
 class ProtocolError(KafkaError):
-    """Bytes that are not what their header announced; whoever sent them is cut off (C8)."""
+    """Bytes that are not what their header announced; whoever sent them is cut off."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)

@@ -14,7 +14,7 @@ from random import Random
 from typing import cast
 
 from .backoff import Backoff
-from .completed_fetch import CompletedFetch, ConsumerRecord
+from .completed_fetch import CompletedFetch, ConsumerRecord, UndecodableRecordsError
 from .errors import ErrorCode, KafkaError
 from .kafka_uuid import ZERO_UUID
 from .metadata import Metadata
@@ -105,7 +105,10 @@ class Fetcher:
         }
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
-        """Records in order within each partition. Raises a `KafkaError` that fetching met."""
+        """Records in order within each partition. Raises a `KafkaError` that fetching met.
+
+        What was taken before it is returned first, and the error is met again at the next call.
+        """
         taken: list[ConsumerRecord] = []
         for fetch in tuple(self._completed):
             position = self.positions.get(fetch.partition)
@@ -116,7 +119,9 @@ class Fetcher:
                 continue
             try:
                 taken += fetch.take(max_records - len(taken))
-            except KafkaError:
+            except UndecodableRecordsError:
+                if taken:
+                    break
                 self._completed.remove(fetch)
                 raise
             position.offset = fetch.next_offset
@@ -207,7 +212,16 @@ class Fetcher:
                 asked = offsets.get(partition)
                 if position is None or asked is None or position.offset != asked:
                     continue
-                if data.error_code:
+                if data.error_code == ErrorCode.CORRUPT_MESSAGE:
+                    # Trying again would be of no use: as in Kafka, the reader has to know.
+                    self._failure = UndecodableRecordsError(
+                        ErrorCode.CORRUPT_MESSAGE,
+                        "The leader's log is damaged there.",
+                        partition,
+                        asked,
+                        asked + 1,
+                    )
+                elif data.error_code:
                     message = f"{partition} cannot be read at offset {asked}."
                     self._on_failure(partition, refusal(data.error_code, message))
                 else:

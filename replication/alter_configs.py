@@ -18,6 +18,7 @@ from .config_control import validate_topic_config
 from .controller_config import RECORDS_PER_OPERATION_MAX, ControllerConfig, Decision
 from .metadata_records import ConfigRecord
 from .resource_configs import GROUP_CONFIGS, validate_client_metrics, validate_group_config
+from .tier_metadata_topic import check_is_kept
 from .topic_names import validate_topic_name
 
 
@@ -116,7 +117,9 @@ def apply_changes(
         try:
             operation = ConfigOperation(number)
         except ValueError:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Unknown operations type {number}"
+            ) from None
         if operation is ConfigOperation.DELETE or value is None:
             values.pop(name, None)
         elif operation is ConfigOperation.SET:
@@ -163,7 +166,7 @@ def _validate(
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
             )
-        validate_topic_config(config, before, after)
+        check_is_kept(config, name, validate_topic_config(config, before, after))
     elif kind == ConfigResourceType.GROUP:
         validate_group_config(name, after, config.static_config)
     elif kind == ConfigResourceType.CLIENT_METRICS:

@@ -32,6 +32,8 @@ class AppendEntry:
     error_message: str | None = None
     # With NOT_LEADER_OR_FOLLOWER only.
     current_leader: CurrentLeader | None = None
+    # Whether `ReplicaManager.check_at_length` has looked at the records.
+    is_checked: bool = False
 
     def refuse(self, code: ErrorCode, message: str | None = None) -> None:
         """Say that nothing was appended, and why."""
@@ -47,3 +49,5 @@ class AppendRequest:
     acks: int = ACKS_ALL
     timeout_ms: int = 30_000
     origin: AppendOrigin = AppendOrigin.CLIENT
+    # The client id of a client's request.
+    sender: str | None = None

@@ -15,7 +15,7 @@ Rules it keeps:
 - removing a topic removes its configuration, and a topic created again is another topic.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import MappingProxyType
@@ -145,6 +145,8 @@ class ClusterImage:
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(
         default_factory=dict[QuotaEntity, Mapping[str, float]]
     )
+    # Of every topic whose removal is on record. Data goes for this reason, and for no other.
+    deleted_topic_ids: AbstractSet[Uuid] = frozenset()
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         found = self.topics_by_name.get(topic)
@@ -184,6 +186,8 @@ class ClusterDelta:
         self.changed_topics: dict[Uuid, TopicDelta] = {}
         # Topics of the base image that are gone.
         self.deleted_topics: dict[Uuid, TopicImage] = {}
+        # Their ids, and those of topics that came and went within the run.
+        self.removed_ids: set[Uuid] = set()
         self.changed_configs: dict[ConfigResource, dict[str, str]] = {}
         self.changed_brokers: dict[int, BrokerImage | None] = {}
         self.features: dict[str, int] = {}
@@ -208,6 +212,7 @@ class ClusterDelta:
             {entity: dict(values) for entity, values in image.client_quotas.items()}
         )
         delta.next_producer_id = image.next_producer_id
+        delta.removed_ids.update(image.deleted_topic_ids)
         return delta
 
     def replay(self, record: Message) -> None:
@@ -278,6 +283,11 @@ class ClusterDelta:
             client_quotas=_merge(
                 base.client_quotas,
                 {entity: values or None for entity, values in self.changed_quotas.items()},
+            ),
+            deleted_topic_ids=(
+                base.deleted_topic_ids | self.removed_ids
+                if self.removed_ids
+                else base.deleted_topic_ids
             ),
         )
 
@@ -354,6 +364,7 @@ class ClusterDelta:
 
     def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
         delta = self.changed_topics.pop(record.topic_id, None)
+        self.removed_ids.add(record.topic_id)
         base = self.base.topics_by_id.get(record.topic_id)
         if base is not None:
             self.deleted_topics[record.topic_id] = base

@@ -1,4 +1,4 @@
-"""The controller: every change of the cluster's state, one after the other (KIP-500, K10).
+"""The controller: every change of the cluster's state, one after the other (KIP-500).
 
     request -> decision (pure, against the newest image) -> metadata log -> fsync -> image -> answer
 
@@ -11,7 +11,7 @@ Rules it keeps:
 
 - nothing is answered before it counts, and nothing that counts is forgotten by a crash;
 - a disk that refuses an fsync ends the controller's leadership: no retry, for nobody knows what
-  the disk holds now (L6). What waits is answered NOT_CONTROLLER;
+  the disk holds now. What waits is answered NOT_CONTROLLER;
 - the queue has a bound, and a request whose time has passed is not begun (REQUEST_TIMED_OUT).
 """
 
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.protocol.schema import Message
+from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..storage.config import LogConfig
 from .broker_control import (
@@ -77,6 +78,7 @@ ImageListener = Callable[[ClusterImage, ClusterDelta], None]
 _WRITES_MAX = 10_000
 _WRITES_PER_FLUSH = 500
 _DEFAULT_TIMEOUT_MS = 30_000
+_PUBLICATION = "Publication of metadata"
 
 
 class ControllerState(Enum):
@@ -123,12 +125,14 @@ class Controller:
         environment: Environment,
         metadata_log: MetadataLog,
         flush_executor: Executor,
+        supervisor: Supervisor,
     ) -> None:
         self._config = config
         self._environment = environment
         self._metadata_log = metadata_log
         # fsyncs run here, so that the event loop doesn't wait for the disk.
         self._flush_executor = flush_executor
+        self._supervisor = supervisor
         self._listeners: list[ImageListener] = []
         self._state = ControllerState.STARTING
         # None wakes the worker so that it sees that it is to stop.
@@ -229,7 +233,9 @@ class Controller:
     def _publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         self.image = image
         for listener in self._listeners:
-            listener(image, delta)
+            # What one of them cannot do with the change must not end the controller.
+            with self._supervisor.attempt(_PUBLICATION, _name(listener)):
+                listener(image, delta)
 
     async def _write(
         self,
@@ -294,7 +300,8 @@ class Controller:
                 records = write.decide(image).records
                 delta = ClusterDelta(image)
                 delta.replay_all(records)
-            except KafkaError as error:
+            except Exception as error:
+                # Nothing of it is written: it fails alone. Whoever waits reports the unexpected.
                 write.fail(error)
                 continue
             if not records:
@@ -360,7 +367,7 @@ class Controller:
         random = self._environment.random
         try:
             return await self._write(
-                lambda image: create_partitions(image, request, random, charge),
+                lambda image: create_partitions(self._config, image, request, random, charge),
                 request.timeout_ms,
             )
         except KafkaError as error:
@@ -457,3 +464,7 @@ class Controller:
 
 def _not_controller() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the controller any more.")
+
+
+def _name(listener: ImageListener) -> str:
+    return getattr(listener, "__qualname__", type(listener).__name__)

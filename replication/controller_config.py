@@ -54,8 +54,13 @@ class ControllerConfig:
     remote_storage_system_enabled: bool = False
     # Whether new topics that do not say are tiered.
     remote_storage_default: bool = False
+    # Partitions of all topics together, beyond which clients create no more.
+    partitions_max: int = 2**31 - 1
     # What topics get where they and the cluster say nothing.
     log_config: LogConfig = field(default_factory=LogConfig)
+    # How long the records of a metadata topic are kept on which this cluster's tier stands; None
+    # where none does.
+    tier_metadata_retention_ms: int | None = None
     # The broker properties given in the node's file, by name.
     static_config: Mapping[str, str] = field(default_factory=dict[str, str])
 

@@ -1,6 +1,6 @@
 """A fetch that waits for min.bytes (`DelayedFetch`).
 
-It completes as soon as one of these holds (F2):
+It completes as soon as one of these holds:
 
 - A: this broker no longer leads one of the partitions, or no longer in the epoch asked for;
 - B: one of the partitions is unknown or its log directory has failed;

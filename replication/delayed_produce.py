@@ -1,4 +1,4 @@
-"""A produce with acks=all that waits for its followers (`DelayedProduce`, P6).
+"""A produce with acks=all that waits for its followers (`DelayedProduce`).
 
 A partition is settled when the high watermark has passed its records, when too few replicas are in
 sync although it has (NOT_ENOUGH_REPLICAS_AFTER_APPEND), or when this broker no longer leads it.

@@ -4,6 +4,10 @@ All remote partitions of a fetch are read at the same time. The fetch is answere
 them is done, when this broker ceases to lead one, or when remote.fetch.max.wait.ms has passed
 (KIP-1018); what isn't done by then is answered as empty and without an error.
 
+A read that failed and may succeed later is answered with its error, but not before the fetch would
+have been answered anyway, unless another partition has records: a Java consumer asks again at once,
+some two thousand times a second, and a store that is away would cost it and this broker a core.
+
 If nobody has found anything by the end although there is something, because each first batch was
 larger than what was left to its partition, one of them is read again, whole: a consumer is never
 stuck behind an empty partition that came first (KAFKA-19795).
@@ -42,6 +46,7 @@ class DelayedRemoteFetch(DelayedOperation):
     """A fetch of which some partitions are being read from the remote tier."""
 
     __slots__ = (
+        "_has_failed",
         "_leader_epochs",
         "_on_complete",
         "_outstanding",
@@ -66,13 +71,18 @@ class DelayedRemoteFetch(DelayedOperation):
         self._too_large = list(reads.crowded_out)
         self._read_again = reads.read_again
         self._on_complete = on_complete
+        self._has_failed = False
 
     def try_complete(self) -> bool:
         for read, leader_epoch in zip(self._pending, self._leader_epochs, strict=True):
             partition = read.partition
             if not partition.is_leader or partition.leader_epoch != leader_epoch:
                 return self.force_complete()
-        return self._outstanding == 0 and self.force_complete()
+        return self._outstanding == 0 and not self._is_held_back and self.force_complete()
+
+    @property
+    def _is_held_back(self) -> bool:
+        return self._has_failed and not any(result.records for result in self._results)
 
     def on_complete(self) -> None:
         for read in self._pending:
@@ -104,6 +114,7 @@ class DelayedRemoteFetch(DelayedOperation):
         result.error_code = error
         result.high_watermark = result.last_stable_offset = result.log_start_offset = -1
         result.aborted_transactions = None
+        self._has_failed = self._has_failed or error is not ErrorCode.OFFSET_OUT_OF_RANGE
         self._one_done()
 
     def _one_done(self) -> None:

@@ -1,4 +1,4 @@
-"""DeleteRecords: moving a partition's log start offset forward for good (KIP-107, R8).
+"""DeleteRecords: moving a partition's log start offset forward for good (KIP-107).
 
 The leader moves its own log start at once and its followers follow with their fetches. The request
 is answered when the low watermark, the smallest log start of the live replicas, has reached the
@@ -11,6 +11,7 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicPartition
 from .delayed_replication import DelayedReplication
 from .partition import Partition
+from .topic_names import REMOTE_LOG_METADATA_TOPIC
 
 UP_TO_HIGH_WATERMARK = -1
 """As an offset: everything that consumers can see."""
@@ -44,6 +45,15 @@ class UnsettledDeletion:
 
 
 DelayedDeleteRecords = DelayedReplication[DeleteRecordsResult]
+
+
+def check_is_not_tier_metadata(partition: Partition) -> None:
+    """For brokers whose tier stands on its metadata topic. Raises KafkaError."""
+    topic = partition.topic_partition.topic
+    if topic == REMOTE_LOG_METADATA_TOPIC:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic}"
+        )
 
 
 def delete_records_of(partition: Partition, offset: int) -> int:

@@ -7,8 +7,10 @@ learns which tiered partitions are led from here, and the listener of a topic (t
 
 Rules it keeps:
 
-- a log belongs to a topic id: what is left of an older topic of the same name is deleted, never
-  served (KIP-516);
+- a log belongs to a topic id: what is left of an older topic of the same name is never served
+  (KIP-516);
+- a log is deleted only if the cluster's metadata says that its topic was, or that its replica is
+  not here any more. What merely says that it is another topic's is set aside (Kafka's `-stray`);
 - the role goes before the log: waiting requests are answered and listeners told before any file of
   the partition is touched;
 - one partition whose log directory fails doesn't keep the others from being published.
@@ -20,10 +22,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
-from ..clients.kafka_uuid import ZERO_UUID, Uuid
+from ..clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
+from ..storage.checkpoint import PARTITION_METADATA_FILE
 from ..storage.config import LogConfig
+from ..storage.log_dir import ResourcesExhaustedError
 from ..storage.log_manager import LogManager
+from ..storage.partition_directory import is_misread, write_topic_id
+from ..storage.unified_log import UnifiedLog
 from .cluster_image import (
     ClusterDelta,
     ClusterImage,
@@ -33,6 +39,7 @@ from .cluster_image import (
     TopicImage,
 )
 from .partition import Partition, PartitionRole
+from .partition_backlog import PartitionBacklog
 from .partition_control import UNASSIGNED_DIRECTORY
 from .remote_tier import RemoteTier
 from .topic_names import NEVER_TIERED
@@ -99,6 +106,8 @@ class HostedPartitions:
         self.by_name: dict[TopicPartition, Partition] = {}
         # Ours by the image, but their log could not be opened.
         self.offline: set[TopicPartition] = set()
+        self._image = ClusterImage("", config.node_id)
+        self._backlog = PartitionBacklog(self._make_waiting, self._delete_logs)
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
         """Tell `listener` of leaderships of the topic's partitions, beginning with present ones."""
@@ -108,31 +117,63 @@ class HostedPartitions:
                 listener.on_elected(partition.topic_partition.partition, partition.leader_epoch)
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Make it so: deletions, then new and changed partitions, then configuration."""
+        """Make it so: deletions, then new and changed partitions, then configuration.
+
+        Of many new partitions, and of many deleted logs, most wait for later turns of the loop.
+        """
+        self._image = image
+        is_start = delta.base.offset < 0
         changes = _RoleChanges()
         for topic in delta.deleted_topics.values():
             self._remove_all(topic)
         for changed in delta.changed_topics.values():
             for number, partition_image in changed.changed_partitions.items():
-                self._publish_partition(image, changed, number, partition_image, changes)
+                name = TopicPartition(changed.name, number)
+                if is_start or name in self.by_name or self._backlog.has_room():
+                    self._publish_partition(image, changed, number, partition_image, changes)
+                else:
+                    self._backlog.make_later(name)
         if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
             # The defaults of every topic may be others now.
-            for name in image.topics_by_name:
-                self._publish_config(image, name, changes)
+            for topic_name in image.topics_by_name:
+                self._publish_config(image, topic_name, changes)
         for resource in delta.changed_configs:
             if resource.type == ConfigResourceType.TOPIC:
                 self._publish_config(image, resource.name, changes)
         self._tell_remote_tier(changes)
-        if delta.base.offset < 0:
-            self._warn_of_strays()
+        if is_start:
+            self._settle_unclaimed(image)
 
-    def _warn_of_strays(self) -> None:
-        """Say which logs nobody has asked for. They stay: metadata can be wrong, data is dear."""
-        strays = [
-            log.directory
-            for log in (*self._log_manager.all_logs(), *self._log_manager.future_logs.all())
-            if log.topic_partition not in self.by_name
-        ]
+    def stop(self) -> None:
+        """Delete the logs that are still to be deleted, and make no more."""
+        self._backlog.stop()
+
+    def _make_waiting(self, names: list[TopicPartition]) -> None:
+        """Make partitions that have waited, if they are still to be made."""
+        image, changes = self._image, _RoleChanges()
+        for name in names:
+            topic = image.topics_by_name.get(name.topic)
+            partition_image = None if topic is None else topic.partitions.get(name.partition)
+            if topic is not None and partition_image is not None:
+                self._publish_partition(image, topic, name.partition, partition_image, changes)
+        self._tell_remote_tier(changes)
+
+    def _settle_unclaimed(self, image: ClusterImage) -> None:
+        """Delete the logs of deleted topics that a crash has left; say which others nobody wants.
+
+        Those stay: metadata can be wrong, data is dear.
+        """
+        strays: list[str] = []
+        deleted: list[TopicPartition] = []
+        for log in (*self._log_manager.all_logs(), *self._log_manager.future_logs.all()):
+            if log.topic_partition in self.by_name or log.topic_partition in self.offline:
+                continue
+            if log.topic_id in image.deleted_topic_ids:
+                _log.info("The topic of the log %s was deleted: the log goes", log.directory)
+                deleted.append(log.topic_partition)
+            else:
+                strays.append(log.directory)
+        self._delete_logs(deleted)
         if strays:
             _log.warning(
                 "%d logs belong to no partition of this broker and are left alone: %s",
@@ -143,17 +184,22 @@ class HostedPartitions:
     def _publish_partition(
         self,
         image: ClusterImage,
-        topic: TopicDelta,
+        topic: TopicDelta | TopicImage,
         number: int,
         partition_image: PartitionImage,
         changes: _RoleChanges,
     ) -> None:
         name = TopicPartition(topic.name, number)
+        self._backlog.discard_new(name)
         if self._config.node_id not in partition_image.replicas:
-            self._remove(name, topic_is_gone=False)
+            self._remove(name)
             return
         try:
             partition = self._host(image, topic, name, partition_image)
+        except ResourcesExhaustedError as error:
+            _log.warning("The log of %s cannot be opened yet: %s", name, error.message)
+            self._backlog.make_again(name)
+            return
         except KafkaError as error:
             _log.error("The log of %s cannot be opened: %s", name, error)
             self.offline.add(name)
@@ -172,7 +218,7 @@ class HostedPartitions:
     def _host(
         self,
         image: ClusterImage,
-        topic: TopicDelta,
+        topic: TopicDelta | TopicImage,
         name: TopicPartition,
         partition_image: PartitionImage,
     ) -> Partition:
@@ -180,14 +226,14 @@ class HostedPartitions:
         partition = self.by_name.get(name)
         if partition is not None:
             return partition
+        self._backlog.settle_deletion(name)
         now_ms = self._environment.wall_clock_ms()
-        stale = self._log_manager.get_log(name)
-        # A log that lost its topic's id in a power loss is taken for the topic's: its records may
-        # have been acknowledged.
-        if stale is not None and stale.topic_id not in (ZERO_UUID, topic.topic_id):
-            self._log_manager.delete_log(name, now_ms)
+        manager = self._log_manager
+        for found in (manager.get_log(name), manager.future_logs.get(name)):
+            if found is not None:
+                self._settle_stale(found, topic.topic_id, image, now_ms)
         directory = partition_image.directory(self._config.node_id)
-        self._settle_future(name, topic.topic_id, directory, now_ms)
+        self._settle_future(name, directory, now_ms)
         config = self._log_config(image, topic.name)
         log = self._log_manager.get_or_create_log(
             name,
@@ -209,19 +255,54 @@ class HostedPartitions:
             self.mover.resume(partition)
         return partition
 
-    def _settle_future(
-        self, name: TopicPartition, topic_id: Uuid, directory: Uuid | None, now_ms: int
+    def _settle_stale(
+        self, log: UnifiedLog, topic_id: Uuid, image: ClusterImage, now_ms: int
     ) -> None:
-        """What becomes of a log that a stop or a crash has left on its way to `directory`.
+        """What becomes of a log that says that it is another's of the name. Raises KafkaError.
 
-        It takes over if it was about to and no other is left; it goes if it is of another topic.
+        One that lost its topic's id in a power loss is taken for the topic's: its records may have
+        been acknowledged.
         """
+        found, manager = log.topic_id, self._log_manager
+        if found in (ZERO_UUID, topic_id):
+            return
+        if found in image.deleted_topic_ids:
+            if manager.future_logs.get(log.topic_partition) is log:
+                manager.delete_future_log(log.topic_partition, now_ms)
+            else:
+                manager.delete_log(log.topic_partition, now_ms)
+        elif is_misread(found, topic_id):
+            write_topic_id(log, topic_id)
+            _log.error(
+                "%s was damaged: %s says that the log is of a topic %s, which never was, where one "
+                "letter is other than in the id of its own, %s. The file is mended; look after "
+                "that disk",
+                log.directory,
+                PARTITION_METADATA_FILE,
+                uuid_to_string(found),
+                uuid_to_string(topic_id),
+            )
+        else:
+            directory = log.directory
+            aside = manager.set_aside(log, now_ms)
+            _log.error(
+                "%s says that it is the log of a topic %s, which this cluster never had: it is set "
+                "aside as %s, and %s begins anew here. If its records are wanted, stop the broker, "
+                "mend %s, and give the directory its name back",
+                directory,
+                uuid_to_string(found),
+                aside,
+                log.topic_partition,
+                PARTITION_METADATA_FILE,
+            )
+
+    def _settle_future(self, name: TopicPartition, directory: Uuid | None, now_ms: int) -> None:
+        """A log that a stop or a crash has left on its way to `directory` takes over if it was
+        about to and no other is left."""
         future = self._log_manager.future_logs.get(name)
         if future is None:
             return
-        if future.topic_id != topic_id:
-            self._log_manager.delete_future_log(name, now_ms)
-        elif self._log_manager.get_log(name) is None and future.log_dir.directory_id == directory:
+        if self._log_manager.get_log(name) is None and future.log_dir.directory_id == directory:
             self._log_manager.replace_current_with_future(name, now_ms)
 
     def _log_config(self, image: ClusterImage, topic: str) -> LogConfig:
@@ -230,32 +311,53 @@ class HostedPartitions:
         )
 
     def _remove_all(self, topic: TopicImage) -> None:
-        for number in topic.partitions:
-            self._remove(TopicPartition(topic.name, number), topic_is_gone=True)
+        """Stop serving the partitions of a deleted topic, then delete all that they have stored."""
+        names = [TopicPartition(topic.name, number) for number in topic.partitions]
+        removed = [each for each in map(self._resign, names) if each is not None]
+        if removed and self._remote_tier is not None:
+            ids = [partition.topic_id_partition for partition in removed]
+            self._remote_tier.stop_partitions(ids, delete=True)
+        at_once: list[TopicPartition] = []
+        later: list[TopicPartition] = []
+        for partition in removed:
+            (at_once if self._backlog.has_room() else later).append(partition.topic_partition)
+        self._delete_logs(at_once)
+        self._backlog.delete_later(later)
 
-    def _remove(self, name: TopicPartition, topic_is_gone: bool) -> None:
-        """Stop serving the partition, then delete what it has stored here.
+    def _remove(self, name: TopicPartition) -> None:
+        """Stop serving a partition that moves to another broker; its part of the tier stays."""
+        partition = self._resign(name)
+        if partition is None:
+            return
+        if self._remote_tier is not None:
+            self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
+        self._delete_logs([name])
 
-        What it has in the remote tier goes with its topic only: a replica that moves to another
-        broker leaves it to those that stay.
-        """
+    def _resign(self, name: TopicPartition) -> Partition | None:
+        """Stop serving the partition; it, if it was served."""
         self.offline.discard(name)
+        self._backlog.discard_new(name)
         if self.mover is not None:
             self.mover.forget(name)
         partition = self.by_name.pop(name, None)
         if partition is None:
-            return
+            return None
         had_led = partition.is_leader
         partition.remove()
         self._on_role_change(partition)
         self._tell_listener(partition, had_led, False)
-        if self._remote_tier is not None:
-            self._remote_tier.stop_partitions([partition.topic_id_partition], topic_is_gone)
-        try:
-            self._log_manager.delete_log(name, self._environment.wall_clock_ms())
-        except KafkaError as error:
-            # Its directory is offline: the next start finds a log without a topic.
-            _log.error("The log of %s cannot be deleted: %s", name, error)
+        return partition
+
+    def _delete_logs(self, names: list[TopicPartition]) -> None:
+        """Take the logs away, durably; one fsync of each directory does for all."""
+        now_ms = self._environment.wall_clock_ms()
+        for name in names:
+            try:
+                self._log_manager.delete_log(name, now_ms, durably=False)
+            except KafkaError as error:
+                # Its directory is offline: the next start finds a log of a deleted topic.
+                _log.error("The log of %s cannot be deleted: %s", name, error)
+        self._log_manager.sync_deletions()
 
     def _publish_config(self, image: ClusterImage, topic: str, changes: _RoleChanges) -> None:
         hosted = image.topics_by_name.get(topic)

@@ -29,7 +29,7 @@ def effective_min_isr(min_insync_replicas: int, replication_factor: int) -> int:
 def next_high_watermark(
     current: int, leader_end_offset: int, followers: Iterable[Replica], view: IsrView, now_ms: int
 ) -> int:
-    """The high watermark that the logs allow; never below the current one (F10).
+    """The high watermark that the logs allow; never below the current one.
 
     A replica that isn't in sync but has caught up holds it back too: it is about to join, and
     may join only if it holds everything below the high watermark. Under min ISR it stays put.

@@ -120,7 +120,7 @@ class LeaderFetch:
         except RuntimeError:
             # At the bound: an error for this partition only, which the client retries.
             _log.warning("Too many remote reads: %s", pending.partition.topic_partition)
-            delayed.fail(pending, ErrorCode.UNKNOWN_SERVER_ERROR)
+            delayed.fail(pending, ErrorCode.KAFKA_STORAGE_ERROR)
 
     async def _read_remote(
         self,

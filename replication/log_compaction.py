@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
+from ..clients.supervisor import Supervisor
 from ..storage.cleanable_log import CleanableLog, dirtiest, measure
 from ..storage.cleaner_checkpoint import CleanerCheckpoint
 from ..storage.cleaner_config import CleanerConfig
@@ -28,9 +29,11 @@ from ..storage.unified_log import UnifiedLog
 if TYPE_CHECKING:
     from ..clients.topic_partition import TopicPartition
     from ..storage.log_cleaner import CleaningStats, LogCleaning
-    from ..storage.log_segment import LogSegment
 
 _LOG = logging.getLogger(__name__)
+
+COMPACTION = "Compaction"
+"""The loop's name, to whoever watches it."""
 
 _CLEANER = "kafka.log:type=LogCleaner,name="
 _MANAGER = "kafka.log:type=LogCleanerManager,name="
@@ -46,8 +49,10 @@ class LogCompaction:
         log_manager: LogManager,
         environment: Environment,
         executor: Executor,
+        supervisor: Supervisor,
     ) -> None:
         self._config = config
+        self._supervisor = supervisor
         self._is_changed = asyncio.Event()
         self._log_manager = log_manager
         log_manager.on_move(self._on_move)
@@ -105,8 +110,11 @@ class LogCompaction:
     async def run(self) -> None:
         """Clean whatever is due, again and again."""
         while True:
+            was_due = False
+            with self._supervisor.attempt(COMPACTION):
+                was_due = await self.clean_dirtiest()
             # One turn of the loop for others between two logs, however small they are.
-            if await self.clean_dirtiest():
+            if was_due:
                 await asyncio.sleep(0)
             else:
                 await self._rest(lambda: self._config.backoff_ms / 1000)
@@ -156,7 +164,7 @@ class LogCompaction:
             return measure(log, self._checkpoint(log.log_dir).first_dirty_offset(log), now_ms)
         except OSError as error:
             log.log_dir.fail(error)
-        except (KafkaError, CorruptIndexError) as error:
+        except Exception as error:
             self._give_up(log, error)
         return None
 
@@ -178,9 +186,18 @@ class LogCompaction:
                 log.log_dir.fail(error)
 
     def _give_up(self, log: UnifiedLog, error: Exception) -> None:
-        if log.log_dir.is_online:
-            self.uncleanable.add(log.topic_partition)
-            _LOG.error("%s is not compacted any more: %s", log.topic_partition, error)
+        if not log.log_dir.is_online:
+            return
+        self.uncleanable.add(log.topic_partition)
+        is_told = isinstance(error, (KafkaError, CorruptIndexError))
+        _LOG.error(
+            "Unexpected exception thrown when cleaning log %s. Marking its partition (%s) as "
+            "uncleanable: it is not compacted any more until the broker starts again: %s",
+            log,
+            log.topic_partition,
+            error,
+            exc_info=None if is_told else error,
+        )
 
     # -- One log ------------------------------------------------------------------------------
 
@@ -188,27 +205,35 @@ class LogCompaction:
         # Only here: most starts have nothing to clean, and should not wait for this.
         from ..storage.log_cleaner import LogCleaning
 
-        log, started_ms = chosen.log, self._environment.wall_clock_ms()
+        log = chosen.log
         cleaning: LogCleaning | None = None
-        current: list[LogSegment] = []
         try:
-            cleaning = LogCleaning(chosen, self._config, started_ms)
-            await self._in_steps(cleaning.read_keys())
-            for group in cleaning.groups():
-                current = group
-                await self._in_steps(cleaning.clean(group))
-                if not cleaning.swap(group, self._environment.wall_clock_ms()):
-                    return
-            await self._note(log, cleaning.cleaned_up_to)
-            self._count(cleaning.stats, self._environment.wall_clock_ms() - started_ms)
+            cleaning = LogCleaning(chosen, self._config, self._environment.wall_clock_ms())
+            await self._clean_whole(cleaning)
         except OSError as error:
-            # The files of a log that is deleted meanwhile are closed: nothing is wrong then.
-            if cleaning is None or cleaning.is_current(current):
+            # The directory of a log that is deleted meanwhile goes: nothing is wrong then.
+            if not log.local.is_released:
                 log.log_dir.fail(error)
-        except (KafkaError, CorruptIndexError) as error:
+        except Exception as error:
+            # Whatever lies in one log, the others are cleaned (Kafka's `LogCleaner.cleanLog`).
             self._give_up(log, error)
             if cleaning is not None:
                 self._abandon(cleaning)
+
+    async def _clean_whole(self, cleaning: "LogCleaning") -> None:
+        """Run one round. Segments that go meanwhile are passed by; so is a log that is cut."""
+        wall_clock_ms = self._environment.wall_clock_ms
+        started_ms = wall_clock_ms()
+        is_whole = True
+        await self._in_steps(cleaning.read_keys())
+        for group in cleaning.groups():
+            if not cleaning.is_log_current:
+                return
+            await self._in_steps(cleaning.clean(group))
+            is_whole &= cleaning.swap(group, wall_clock_ms())
+        if is_whole and cleaning.is_log_current:
+            await self._note(cleaning.log, cleaning.cleaned_up_to)
+            self._count(cleaning.stats, wall_clock_ms() - started_ms)
 
     def _abandon(self, cleaning: "LogCleaning") -> None:
         try:
@@ -237,7 +262,7 @@ class LogCompaction:
         checkpoint.keep_only({each.topic_partition for each in self._log_manager.all_logs()})
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._executor, checkpoint.write)
+            await loop.run_in_executor(self._executor, checkpoint.prepare_write())
         except OSError as error:
             log.log_dir.fail(error)
 

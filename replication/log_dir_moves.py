@@ -41,6 +41,7 @@ _LAST_BYTES_MAX = 4 << 20
 """More than this is not copied in one go at the end."""
 
 _QUOTA_STEP_S = 1.0
+_MOVE = "Move to another log directory"
 _RETRY_S = 1.0
 
 
@@ -66,7 +67,7 @@ class LogDirMoves:
         self.quota = ByteRateQuota(UNLIMITED)
         """Bytes a second for all moves together; its limit may be changed at any time."""
         self._moves: dict[TopicPartition, _Move] = {}
-        self._tasks = TaskOwner(1, _failed)
+        self._tasks = TaskOwner(1)
         self._mover: asyncio.Task[None] | None = None
 
     # -- What is asked ------------------------------------------------------------------------
@@ -124,15 +125,20 @@ class LogDirMoves:
     async def _run(self) -> None:
         while self._moves:
             move = next(iter(self._moves.values()))
-            try:
-                await self._advance(move)
-            except KafkaError as error:
-                await self._put_off(move, error)
+            name = move.partition.topic_partition
+            with self._tools.supervisor.attempt(_MOVE, name):
+                try:
+                    await self._advance(move)
+                except KafkaError as error:
+                    await self._put_off(move, error)
+            if self._tools.supervisor.has_failed(_MOVE, name):
+                await self._put_off(move, None)
 
-    async def _put_off(self, move: _Move, error: KafkaError) -> None:
+    async def _put_off(self, move: _Move, error: KafkaError | None) -> None:
         """Let others go first, and try again, unless a disk has failed."""
         name = move.partition.topic_partition
-        _LOG.warning("The move of %s to another log directory waits: %s", name, error)
+        if error is not None:
+            _LOG.warning("The move of %s to another log directory waits: %s", name, error)
         if self._is_current(move):
             self._moves[name] = self._moves.pop(name)
         await asyncio.sleep(_RETRY_S)
@@ -206,7 +212,3 @@ class LogDirMoves:
         del self._moves[name]
         _LOG.info("%s has moved to %s", name, partition.log.log_dir.path)
         self._on_moved(partition)
-
-
-def _failed(task: asyncio.Task[object], failure: BaseException) -> None:
-    _LOG.error("%s failed for a reason of our own", task.get_name(), exc_info=failure)

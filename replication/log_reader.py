@@ -2,11 +2,12 @@
 
 Partitions are read in the order asked. The first one that has data may return one batch larger
 than every limit, so that no consumer is ever stuck; all others get whole batches that fit into
-what is left of the request's bytes and of their own (F1, KAFKA-19795). A remote read counts as the
+what is left of the request's bytes and of their own (KAFKA-19795). A remote read counts as the
 bytes it may bring, because how many it brings isn't known yet. While the quota of remote fetches is
 exceeded, a partition that needs the tier has nothing to give, without an error (KIP-956).
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ from .fetch_data import (
     aborted_transactions,
 )
 from .partition import Partition
+
+_log = logging.getLogger(__name__)
 
 _NAMES_THE_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
@@ -75,6 +78,8 @@ class LogReader:
         self._on_follower_fetch = on_follower_fetch
         self.is_remote_throttled = is_remote_throttled
         """Whether nobody may be given anything from the tier at the moment."""
+        self._damage: dict[TopicPartition, str] = {}
+        """What was last told of a partition whose log is damaged."""
 
     def read(self, params: FetchParams, partitions: Sequence[FetchPartition]) -> ReadOutcome:
         """Read what is there now; waits for nothing."""
@@ -86,6 +91,7 @@ class LogReader:
             try:
                 found = self._read_partition(params, asked, max_bytes, may_exceed, outcome)
             except KafkaError as error:
+                self._tell_damage(asked, error)
                 outcome.results.append(self.refused(asked, error))
                 outcome.must_answer = True
                 continue
@@ -148,6 +154,21 @@ class LogReader:
             )
         )
         return nbytes
+
+    def _tell_damage(self, asked: FetchPartition, error: KafkaError) -> None:
+        """Say once what of a log cannot be read, however often its readers ask."""
+        if error.code is not ErrorCode.CORRUPT_MESSAGE:
+            return
+        partition = asked.topic_id_partition.topic_partition
+        if self._damage.get(partition) != error.message:
+            self._damage[partition] = error.message
+            _log.error(
+                "%s cannot be read at offset %d: %s Consumers are told CORRUPT_MESSAGE; what lies "
+                "behind can be read by those that seek past it",
+                partition,
+                asked.fetch_offset,
+                error.message,
+            )
 
     def partition_for(self, asked: FetchPartition) -> Partition:
         """The partition asked for. Raises KafkaError: 3, 6, 103."""

@@ -7,7 +7,7 @@ state, all or nothing.
 Rules it keeps:
 
 - a record counts only after its bytes are on the disk: the high watermark follows the flush, and
-  with one voter it follows it at once (K8, stricter than Kafka's leader);
+  with one voter it follows it at once (stricter than Kafka's leader);
 - the epoch rises at every start and is on the disk before anything is written in it;
 - records between BeginTransaction and EndTransaction count together, or not at all (KIP-868).
 """
@@ -204,7 +204,7 @@ class MetadataLog:
                 continue
             unbracketed: list[Message] = []
             for record in batch.records():
-                message = decode_record(record.value or b"")
+                message = self._decoded(record.value or b"", batch)
                 match message:
                     case BeginTransactionRecord():
                         bracket = []
@@ -219,6 +219,16 @@ class MetadataLog:
                         (unbracketed if bracket is None else bracket).append(message)
             if unbracketed:
                 yield CommittedRecords(unbracketed, batch.last_offset, batch.partition_leader_epoch)
+
+    def _decoded(self, value: bytes, batch: RecordBatch) -> Message:
+        try:
+            return decode_record(value)
+        except KafkaError as error:
+            raise KafkaError(
+                error.code,
+                f"The metadata log in {self._log.directory} is damaged in the batch at offset "
+                f"{batch.base_offset}: {error.message}",
+            ) from error
 
     def _batches(self) -> Iterator[RecordBatch]:
         offset = self._log.log_start_offset

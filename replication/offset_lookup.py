@@ -1,4 +1,4 @@
-"""ListOffsets: from a timestamp, or a word for one, to an offset (F13, F14).
+"""ListOffsets: from a timestamp, or a word for one, to an offset.
 
     -1 latest                 the end that the reader may see (high watermark or LSO)
     -2 earliest               the log start offset, wherever it lies
@@ -13,9 +13,9 @@ Nothing at or beyond the end that the reader may see is ever answered, but for w
 start of its epoch doesn't know the end (OFFSET_NOT_AVAILABLE).
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.offset_names import (
@@ -25,7 +25,9 @@ from ..clients.offset_names import (
     LATEST_TIMESTAMP,
 )
 from ..clients.topic_partition import TopicPartition
+from ..clients.turns import in_turns
 from ..storage.fetch_data import FetchIsolation, RemoteTimestampLookup, TimestampAndOffset
+from ..storage.log_offsets import Found
 from .fetch_data import NO_EPOCH, CurrentLeader
 from .partition import Partition
 from .remote_tier import RemoteTier
@@ -68,7 +70,7 @@ def look_up_offset(
     isolation: FetchIsolation,
     remote_tier: RemoteTier | None,
 ) -> TimestampAndOffset | Coroutine[object, object, TimestampAndOffset]:
-    """The answer, or a coroutine for it when only the remote tier can tell.
+    """The answer, or a coroutine for it: only the remote tier can tell, or there is much to read.
 
     Raises KafkaError, as does the coroutine.
     """
@@ -82,17 +84,38 @@ def look_up_offset(
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, f"The timestamp {timestamp} has no meaning here."
         )
-    found = log.offset_for_timestamp(timestamp)
+    search = log.search_timestamp(timestamp)
+    try:
+        next(search)
+    except StopIteration as end:
+        return _answer(sight, timestamp, cast("Found", end.value), remote_tier)
+    return _look_up_at_length(sight, timestamp, search, remote_tier)
+
+
+async def _look_up_at_length(
+    sight: "_Sight",
+    timestamp: int,
+    search: Generator[None, None, Found],
+    remote_tier: RemoteTier | None,
+) -> TimestampAndOffset:
+    answer = _answer(sight, timestamp, await in_turns(search), remote_tier)
+    return answer if isinstance(answer, TimestampAndOffset) else await answer
+
+
+def _answer(
+    sight: "_Sight", timestamp: int, found: Found, remote_tier: RemoteTier | None
+) -> TimestampAndOffset | Coroutine[object, object, TimestampAndOffset]:
     if isinstance(found, RemoteTimestampLookup):
         if remote_tier is None:
             return sight.of(found.local_result)
         return _look_up_remote(remote_tier, found, sight)
     # A follower may begin where a log ends of which everything is in the tier (KIP-1023).
-    is_follower = isolation is FetchIsolation.LOG_END
+    is_follower = sight.isolation is FetchIsolation.LOG_END
     is_start = is_follower and timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP
     if not is_start and timestamp not in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         found = sight.of(found)
-    return _with_epoch(partition, log.log_start_offset, found or NO_OFFSET)
+    partition = sight.partition
+    return _with_epoch(partition, partition.log.log_start_offset, found or NO_OFFSET)
 
 
 def _with_epoch(

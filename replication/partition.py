@@ -13,7 +13,7 @@ Rules it keeps:
 
 - a request that carries a leader epoch is answered only by the leader of that very epoch: an older
   one is fenced (74), a newer one not known yet (75), and only then does it matter who leads (6);
-- with acks=all nothing is appended while fewer than min.insync.replicas are in sync (P5);
+- with acks=all nothing is appended while fewer than min.insync.replicas are in sync;
 - the high watermark is the smallest end offset of the maximal ISR; with no follower it is the log
   end offset, at once.
 """
@@ -32,7 +32,7 @@ from .cluster_image import PartitionImage
 from .fetch_data import NO_EPOCH, CurrentLeader, EpochEndOffset
 from .isr import IsrView, effective_min_isr, next_high_watermark
 from .replica import Replica
-from .topic_names import INTERNAL_TOPICS
+from .topic_names import INTERNAL_TOPICS, NEVER_TIERED
 
 
 class PartitionRole(Enum):
@@ -85,6 +85,7 @@ class Partition:
         "_max_lag_ms",
         "_node_id",
         "image",
+        "is_guarded",
         "is_internal",
         "leader_epoch",
         "leader_epoch_start_offset",
@@ -106,6 +107,8 @@ class Partition:
         self.topic_id_partition = topic_id_partition
         self.topic_partition: TopicPartition = topic_id_partition.topic_partition
         self.is_internal = topic_id_partition.topic in INTERNAL_TOPICS
+        # Whether not everybody may write to it.
+        self.is_guarded = topic_id_partition.topic in NEVER_TIERED
         self.log = log
         self.role = PartitionRole.FOLLOWER
         self.image = image
@@ -212,7 +215,13 @@ class Partition:
         )
 
     def append_as_leader(
-        self, records: memoryview, acks: int, origin: AppendOrigin, now_ms: int
+        self,
+        records: memoryview,
+        acks: int,
+        origin: AppendOrigin,
+        now_ms: int,
+        *,
+        is_checked: bool = False,
     ) -> LogAppendInfo:
         """Append to the log and move the high watermark if that is all it takes.
 
@@ -228,7 +237,9 @@ class Partition:
                 f"the min.isr requirement of {self.min_isr} for partition {self.topic_partition}",
             )
         log = self.log
-        info = log.append_as_leader(records, self.leader_epoch, now_ms, origin)
+        info = log.append_as_leader(
+            records, self.leader_epoch, now_ms, origin, is_checked=is_checked
+        )
         if self._followers:
             self.maybe_increment_high_watermark(now_ms)
         else:
@@ -249,16 +260,24 @@ class Partition:
         return True
 
     def update_follower(
-        self, replica_id: int, fetch_offset: int, log_start_offset: int, now_ms: int
+        self,
+        replica_id: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+        *,
+        knows_epoch: bool = False,
     ) -> bool:
         """Take note of a follower's fetch; whether the high watermark moved.
 
-        Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica.
+        Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica, and
+        UNKNOWN_LEADER_EPOCH for one that named the current leader epoch.
         """
         follower = self._followers.get(replica_id)
         if follower is None:
             raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                # Whoever knows this epoch may know of replicas that are unknown here.
+                ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"Broker {replica_id} is not a replica of {self.topic_partition}.",
             )
         follower.on_fetch(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms)
@@ -271,7 +290,7 @@ class Partition:
         return min((self.log.log_start_offset, *starts))
 
     def check_replicated(self, required_offset: int) -> ErrorCode | None:
-        """Whether acks=all can be answered for records below `required_offset` (P6).
+        """Whether acks=all can be answered for records below `required_offset`.
 
         None: not yet. NOT_ENOUGH_REPLICAS_AFTER_APPEND: replicated, but to fewer than required.
         """
@@ -284,7 +303,7 @@ class Partition:
         return ErrorCode.NONE
 
     def epoch_end_offset(self, epoch: int) -> EpochEndOffset:
-        """The largest epoch not above `epoch` and its end offset; (-1, -1) if undefined (F7).
+        """The largest epoch not above `epoch` and its end offset; (-1, -1) if undefined.
 
         The current epoch enters the log's history with its first batch. Until then it is empty,
         begins and ends at the log end offset, and is the end of every epoch before it.
@@ -299,7 +318,7 @@ class Partition:
         return EpochEndOffset(*log.end_offset_for_epoch(epoch))
 
     def diverging_epoch(self, last_fetched_epoch: int, offset: int) -> EpochEndOffset | None:
-        """Where the fetcher's log leaves ours, if it does (F6, KIP-595).
+        """Where the fetcher's log leaves ours, if it does (KIP-595).
 
         Raises KafkaError(OFFSET_OUT_OF_RANGE) when that can't be told: the epoch is undefined.
         """

@@ -1,9 +1,9 @@
 """The quorum that keeps the metadata log: its persisted state, and the election of one (KIP-595).
 
 `quorum-state` remembers the epoch, whom this node voted for and who leads. It is on the disk before
-anything is done in an epoch, so that no node ever votes twice in one or leads in one that is past
-(K1). With a single voter an election is decided by itself: the epoch rises by one at every start,
-the node votes for itself and has its majority (K12).
+anything is done in an epoch, so that no node ever votes twice in one or leads in one that is past.
+With a single voter an election is decided by itself: the epoch rises by one at every start,
+the node votes for itself and has its majority.
 """
 
 import json

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid
+from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition
 from .cluster_image import ClusterImage
@@ -24,6 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 _ASSIGNMENTS_PER_WRITE = 2_250
 _RETRY_S = 1.0
+_ASSIGNMENT = "Assignment of replicas to directories"
 
 Decide = Callable[[Callable[[ClusterImage], Decision[None]]], Awaitable[None]]
 
@@ -31,12 +33,13 @@ Decide = Callable[[Callable[[ClusterImage], Decision[None]]], Awaitable[None]]
 class ReplicaDirectories:
     """See the top of this file. `decide` is the controller's."""
 
-    def __init__(self, node_id: int, decide: Decide) -> None:
+    def __init__(self, node_id: int, decide: Decide, supervisor: Supervisor) -> None:
         self._node_id = node_id
         self._decide = decide
         self._pending: dict[TopicIdPartition, Uuid] = {}
         self._failed: set[Uuid] = set()
-        self._tasks = TaskOwner(1, _failed)
+        self._supervisor = supervisor
+        self._tasks = TaskOwner(1)
         self._is_stopped = False
         self._teller: asyncio.Task[None] | None = None
 
@@ -69,11 +72,13 @@ class ReplicaDirectories:
 
     async def _tell_all(self) -> None:
         while self._pending or self._failed:
-            try:
-                await self._tell_some()
-            except KafkaError as error:
-                _LOG.info("The controller was not told where replicas are: %s", error)
-                await asyncio.sleep(_RETRY_S)
+            with self._supervisor.attempt(_ASSIGNMENT):
+                try:
+                    await self._tell_some()
+                except KafkaError as error:
+                    _LOG.info("The controller was not told where replicas are: %s", error)
+                    await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(self._supervisor.pause_seconds(_ASSIGNMENT))
 
     async def _tell_some(self) -> None:
         # What has left a failed directory is not to be taken for lost with it.
@@ -95,7 +100,4 @@ class MoveTools(NamedTuple):
 
     directories: ReplicaDirectories
     executor: Executor
-
-
-def _failed(task: asyncio.Task[object], failure: BaseException) -> None:
-    _LOG.error("%s failed for a reason of our own", task.get_name(), exc_info=failure)
+    supervisor: Supervisor

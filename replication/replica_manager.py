@@ -15,18 +15,20 @@ Rules it keeps:
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicPartition
+from ..clients.turns import in_turns
 from ..storage.append_info import RecordValidationError
 from ..storage.fetch_data import FetchIsolation
 from ..storage.log_dir import LogDir
 from ..storage.log_manager import LogManager
+from ..storage.log_validator import may_take_long
 from ..storage.producer_entry import AppendOrigin
 from .append_data import ACKS_ALL, AppendEntry, AppendRequest
 from .cluster_image import ClusterDelta, ClusterImage
@@ -37,6 +39,7 @@ from .delete_records import (
     DelayedDeleteRecords,
     DeleteRecordsResult,
     UnsettledDeletion,
+    check_is_not_tier_metadata,
     delete_records_of,
 )
 from .fetch_data import CurrentLeader, EpochEndOffset, FetchParams, FetchPartition, FetchResults
@@ -44,11 +47,14 @@ from .hosted_partitions import HostedConfig, HostedPartitions, LeadershipListene
 from .leader_fetch import LeaderFetch
 from .log_reader import LogReader
 from .offset_lookup import OffsetQuery
-from .partition import Partition, PartitionEvent
+from .partition import Partition, PartitionEvent, PartitionRole
 from .purgatory import Purgatory
 from .remote_tier import RemoteTier
 from .replica_directories import MoveTools
 from .replica_movement import ReplicaMovement
+
+if TYPE_CHECKING:
+    from ..clients.record.batch import RecordBatch
 
 _log = logging.getLogger(__name__)
 
@@ -99,6 +105,8 @@ class ReplicaManager:
         self._image = image
         self._loop = loop
         self._remote_tier = remote_tier
+        self.metadata_writer: str | None = None
+        """The client id that alone may write to the tier's metadata topic; None: anybody may."""
         self._hosted = HostedPartitions(
             HostedConfig(config.node_id, config.replica_lag_time_max_ms),
             environment,
@@ -117,6 +125,7 @@ class ReplicaManager:
         self._leader_fetch = LeaderFetch(
             self._reader, loop, remote_tier, config.remote_fetch_max_wait_ms
         )
+        self._long_checks = asyncio.Lock()
         self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
         self._delete_purgatory: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", loop)
         self._offsets = OffsetListing(
@@ -234,6 +243,35 @@ class ReplicaManager:
             return self._wait_for_followers(waiting, request.timeout_ms, entries, unsettled)
         return entries
 
+    def needs_long_check(self, entry: AppendEntry) -> bool:
+        """Whether a look at the entry's records may take longer than others should wait."""
+        return may_take_long(entry.records) and self._long_check(entry) is not None
+
+    def _long_check(self, entry: AppendEntry) -> "Generator[None, None, RecordBatch] | None":
+        partition = self._partitions.get(entry.topic_partition)
+        if partition is None or partition.role is not PartitionRole.LEADER:
+            return None
+        try:
+            return partition.log.long_check(entry.records, self._environment.wall_clock_ms())
+        except KafkaError:
+            # The append will say so.
+            return None
+
+    async def check_at_length(self, entry: AppendEntry) -> None:
+        """Look at the entry's records, with pauses, and one entry of all after the other.
+
+        The records must be the entry's own: they may be changed, and are read across the pauses.
+        """
+        async with self._long_checks:
+            steps = self._long_check(entry)
+            if steps is None:
+                return
+            try:
+                entry.records = (await in_turns(steps)).view
+                entry.is_checked = True
+            except KafkaError as error:
+                self._refuse(entry, error)
+
     def _append(
         self,
         entry: AppendEntry,
@@ -244,9 +282,11 @@ class ReplicaManager:
         topic_partition, acks = entry.topic_partition, request.acks
         try:
             partition = self._partitions.get(topic_partition) or self.partition(topic_partition)
-            if partition.is_internal:
-                _check_may_write(partition, request.origin)
-            info = partition.append_as_leader(entry.records, acks, request.origin, now_ms)
+            if partition.is_guarded:
+                self._check_may_write(partition, request)
+            info = partition.append_as_leader(
+                entry.records, acks, request.origin, now_ms, is_checked=entry.is_checked
+            )
         except KafkaError as error:
             self._refuse(entry, error)
             return
@@ -258,6 +298,18 @@ class ReplicaManager:
         self._complete_waiting(partition)
         if acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
             unsettled.append(UnsettledAppend(partition, last_offset + 1, entry))
+
+    def _check_may_write(self, partition: Partition, request: AppendRequest) -> None:
+        """The internal topics are their coordinators' alone, and the tier's its own producer's."""
+        if request.origin is not AppendOrigin.CLIENT:
+            return
+        writer = self.metadata_writer
+        if not partition.is_internal and (writer is None or request.sender == writer):
+            return
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Cannot append to internal topic {partition.topic_partition.topic}",
+        )
 
     def _refuse(self, entry: AppendEntry, error: KafkaError) -> None:
         entry.refuse(error.code, error.message or None)
@@ -314,7 +366,11 @@ class ReplicaManager:
     ) -> None:
         now_ms = self._environment.wall_clock_ms()
         if partition.update_follower(
-            replica_id, asked.fetch_offset, asked.log_start_offset, now_ms
+            replica_id,
+            asked.fetch_offset,
+            asked.log_start_offset,
+            now_ms,
+            knows_epoch=asked.current_leader_epoch >= 0,
         ):
             self._complete_waiting(partition)
         if self._delete_purgatory.is_watched(partition):
@@ -344,6 +400,8 @@ class ReplicaManager:
             results.append(result)
             try:
                 partition = self.partition(topic_partition)
+                if self.metadata_writer is not None:
+                    check_is_not_tier_metadata(partition)
                 required = delete_records_of(partition, offset)
             except KafkaError as error:
                 result.error = error.code
@@ -358,25 +416,17 @@ class ReplicaManager:
     def offset_for_leader_epoch(
         self, topic_partition: TopicPartition, current_leader_epoch: int, leader_epoch: int
     ) -> EpochEndOffset:
-        """The end of a leader epoch (F7). Raises KafkaError: 3, 6, 56, 74, 75."""
+        """The end of a leader epoch. Raises KafkaError: 3, 6, 56, 74, 75."""
         partition = self.partition(topic_partition)
         partition.leader_log(current_leader_epoch)
         return partition.epoch_end_offset(leader_epoch)
 
     async def stop(self) -> None:
         """Answer everything that waits with what there is, and end our tasks."""
+        self._hosted.stop()
         if self._movement is not None:
             await self._movement.stop()
         self._produce_purgatory.shutdown()
         self._delete_purgatory.shutdown()
         await self._leader_fetch.stop()
         await self._offsets.stop()
-
-
-def _check_may_write(partition: Partition, origin: AppendOrigin) -> None:
-    """The internal topics are their coordinators' alone."""
-    if origin is AppendOrigin.CLIENT:
-        raise KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Cannot append to internal topic {partition.topic_partition.topic}",
-        )

@@ -4,6 +4,7 @@ This is what every start needs of moving replicas: it tells the controller of di
 does not know. The machinery of moves is loaded with the first one.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+_REPORT_INTERVAL_S = 1.0
 _ANY_ID = "0" * 32
 
 
@@ -43,6 +45,8 @@ class ReplicaMovement:
         self._environment = environment
         self._bytes_per_second: int | None = None
         self._moves: LogDirMoves | None = None
+        self._next_report = 0.0
+        self._unreported = 0
 
     def alter(
         self, name: TopicPartition, path: str, partition_of: Callable[[TopicPartition], Partition]
@@ -57,12 +61,25 @@ class ReplicaMovement:
             partition.log.log_dir.check()
             self._machinery().alter(partition, log_dir)
         except KafkaError as error:
-            _LOG.warning("Unable to alter log dirs for %s: %s", name, error.message)
+            self._report(name, error)
             if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 # What old clients expect.
                 return ErrorCode.REPLICA_NOT_AVAILABLE
             return error.code
         return ErrorCode.NONE
+
+    def _report(self, name: TopicPartition, error: KafkaError) -> None:
+        """Log the refusal, at most once a second: a request may name a hundred thousand."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_report:
+            self._unreported += 1
+            return
+        more = f" ({self._unreported} more like it before)" if self._unreported else ""
+        self._unreported = 0
+        self._next_report = now + _REPORT_INTERVAL_S
+        _LOG.warning(
+            "Unable to alter log dirs for %.300r: %.300r%s", str(name), error.message, more
+        )
 
     def _prefer(self, name: TopicPartition, log_dir: LogDir) -> None:
         if self._log_manager.get_log(name) is None:

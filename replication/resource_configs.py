@@ -7,12 +7,12 @@ Kafka's defaults. Both are checked here as the controller does it, by value and 
 bounds that the node's file gives.
 """
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..clients.config_def import ConfigDef, ConfigType, parse_value
 from ..clients.errors import ErrorCode, KafkaError
+from ..clients.linear_regex import InvalidRegexError, Pattern, compile_pattern
 
 _INT, _STRING, _LIST, _BOOLEAN = (
     ConfigType.INT,
@@ -105,6 +105,7 @@ CLIENT_METRICS_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
 """A subscription's properties by name (KIP-714)."""
 
 _INTERVAL_MIN_MS, _INTERVAL_MAX_MS = 100, 3_600_000
+_SHOWN_CHARACTERS = 1_000
 _MATCHABLE = frozenset(
     {
         "client_instance_id",
@@ -188,16 +189,26 @@ def validate_client_metrics(name: str, values: Mapping[str, str]) -> None:
     client_patterns(values.get("match", ""))
 
 
-def client_patterns(text: str) -> Mapping[str, re.Pattern[str]]:
-    """The patterns that a client must match, by what they look at. Raises KafkaError."""
-    patterns: dict[str, re.Pattern[str]] = {}
+def client_patterns(text: str) -> Mapping[str, Pattern]:
+    """The patterns that a client must match, by what they look at. Raises KafkaError.
+
+    Of several patterns for the same subject the last one holds, and only that one is compiled.
+    """
+    items: dict[str, str] = {}
     for item in filter(None, (item.strip() for item in text.split(","))):
-        subject, separator, pattern = item.partition("=")
-        illegal = KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {item}")
+        subject, separator, _ = item.partition("=")
         if not separator or subject.strip() not in _MATCHABLE:
-            raise illegal
+            raise _illegal_pattern(item)
+        items[subject.strip()] = item
+    patterns: dict[str, Pattern] = {}
+    for subject, item in items.items():
         try:
-            patterns[subject.strip()] = re.compile(pattern.strip())
-        except re.error as error:
-            raise illegal from error
+            patterns[subject] = compile_pattern(item.partition("=")[2].strip())
+        except InvalidRegexError as error:
+            raise _illegal_pattern(item) from error
     return patterns
+
+
+def _illegal_pattern(item: str) -> KafkaError:
+    shown = item if len(item) <= _SHOWN_CHARACTERS else item[:_SHOWN_CHARACTERS] + "..."
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {shown}")

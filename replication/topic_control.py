@@ -31,6 +31,7 @@ from ..clients.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ..clients.protocol.schema import Message
+from ..storage.config import LogConfig
 from ..storage.log_dirs import CLUSTER_METADATA_TOPIC
 from .cluster_image import ClusterImage, TopicImage
 from .config_control import config_record, new_topic_config, topic_config_in_force
@@ -44,6 +45,7 @@ from .controller_config import (
 from .metadata_records import RemoveTopicRecord, TopicRecord
 from .partition_control import check_assignment, new_partition
 from .placement import place_replicas
+from .tier_metadata_topic import check_is_kept, check_may_delete, check_may_grow
 from .topic_names import NEVER_TIERED, colliding_topic, validate_topic_name
 
 if TYPE_CHECKING:
@@ -77,18 +79,20 @@ def create_topics(
         return Decision([], refused_creation(request, _policy(_TOO_MANY_PARTITIONS)))
     records: list[Message] = []
     results: list[CreatableTopicResult] = []
+    created = 0
     topics = {topic.name: topic for topic in request.topics}
     for name, topic in topics.items():
         try:
             if named[name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            result, topic_records = _create_topic(control, image, topic)
+            result, topic_records = _create_topic(control, image, topic, created)
         except KafkaError as error:
             result = CreatableTopicResult(
                 name=name, error_code=error.code, error_message=error.message or None, configs=[]
             )
         else:
             records += topic_records
+            created += result.num_partitions
         results.append(result)
     if len(records) > RECORDS_PER_OPERATION_MAX:
         return Decision([], refused_creation(request, _policy(_TOO_MANY_RECORDS)))
@@ -111,11 +115,17 @@ def refused_creation(request: CreateTopicsRequest, error: KafkaError) -> CreateT
 
 
 def _create_topic(
-    control: TopicControl, image: ClusterImage, topic: CreatableTopic
+    control: TopicControl, image: ClusterImage, topic: CreatableTopic, created: int
 ) -> tuple[CreatableTopicResult, list[Message]]:
     _check_new_name(image, topic.name)
     overrides = _overrides(control.config, topic)
+    if topic.name in NEVER_TIERED:
+        amounts_to = LogConfig.from_properties(overrides, control.config.log_config)
+        check_is_kept(control.config, topic.name, amounts_to)
     assignments = _assignments(control, image, topic)
+    if topic.name not in NEVER_TIERED:
+        # The broker's own topics are few, and without them it serves no group.
+        check_room(control.config, image, created, len(assignments))
     control.charge(len(assignments))
     topic_id = control.new_topic_id()
     partitions = [
@@ -144,6 +154,22 @@ def _create_topic(
         ],
     )
     return result, records
+
+
+def check_room(config: ControllerConfig, image: ClusterImage, created: int, more: int) -> None:
+    """Raises KafkaError(POLICY_VIOLATION) if `more` partitions are too many.
+
+    `created` are those that this request has created before. Each partition keeps a file open: one
+    that the broker can't open would be found out too late.
+    """
+    existing = created + sum(len(topic.partitions) for topic in image.topics_by_id.values())
+    limit = config.partitions_max
+    if existing + more > limit:
+        raise _policy(
+            f"Unable to create {more} more partition(s): this broker has {existing} and takes "
+            f"{limit} (tierlog.max.partitions; by default as many as its limit on open files, "
+            "ulimit -n, allows)."
+        )
 
 
 def _overrides(config: ControllerConfig, topic: CreatableTopic) -> dict[str, str]:
@@ -264,6 +290,7 @@ def delete_topics(
                 # Answered where it is named.
                 continue
             _check_named_once(topic, by_name, by_id)
+            check_may_delete(config, topic.name)
             charge(len(topic.partitions))
         except KafkaError as error:
             result = DeletableTopicResult(
@@ -333,6 +360,7 @@ def _check_named_once(topic: TopicImage, by_name: Counter[str], by_id: Counter[U
 
 
 def create_partitions(
+    config: ControllerConfig,
     image: ClusterImage,
     request: CreatePartitionsRequest,
     random: "Random",
@@ -347,9 +375,11 @@ def create_partitions(
         try:
             if named[name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            check_may_grow(config, name)
             added = _add_partitions(image, topic, random, charge)
             if len(records) + len(added) > RECORDS_PER_OPERATION_MAX:
                 raise _policy(_TOO_MANY_RECORDS)
+            check_room(config, image, len(records), len(added))
         except KafkaError as error:
             result = CreatePartitionsTopicResult(
                 name=name, error_code=error.code, error_message=error.message or None

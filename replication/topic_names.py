@@ -15,6 +15,7 @@ GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 """The topics that Kafka's clients are told are internal."""
 NEVER_TIERED = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}

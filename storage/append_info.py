@@ -73,7 +73,7 @@ def appended_info(
 
 
 def duplicate_info(known: BatchMetadata, log_start_offset: int) -> LogAppendInfo:
-    """The answer for a retry: where and when the batch was appended the first time (I2)."""
+    """The answer for a retry: where and when the batch was appended the first time."""
     return LogAppendInfo(
         known.first_offset,
         known.last_offset,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from ..clients.errors import KafkaError
 from .local_log import FlushTask
-from .log_dir import LogDir
+from .log_dir import LogDir, ResourcesExhaustedError
 from .unified_log import UnifiedLog
 
 
@@ -19,9 +19,13 @@ class CleanShutdown:
 
     def __init__(self, logs: Iterable[UnifiedLog], now_ms: int) -> None:
         self._waiting: dict[UnifiedLog, FlushTask] = {}
+        self._unclean: set[LogDir] = set()
         for log in logs:
             try:
                 task = log.prepare_close(now_ms)
+            except ResourcesExhaustedError:
+                # The disk is sound, and the next start has to look at the log.
+                self._unclean.add(log.log_dir)
             except KafkaError:
                 # The directory's listener knows already.
                 if log.log_dir.is_online:
@@ -51,4 +55,6 @@ class CleanShutdown:
 
     def is_clean(self, log_dir: LogDir) -> bool:
         """Whether every log in the directory is on the disk."""
-        return log_dir.is_online and all(log.log_dir is not log_dir for log in self._waiting)
+        if not log_dir.is_online or log_dir in self._unclean:
+            return False
+        return all(log.log_dir is not log_dir for log in self._waiting)

@@ -6,6 +6,8 @@ and nothing else, so an offset outside the log, one of another topic of the same
 before a truncation are all answered with the log's start (`LogCleanerManager` in Kafka).
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from ..clients.kafka_uuid import Uuid
@@ -48,7 +50,7 @@ class CleanerCheckpoint:
         return known.offset
 
     def cleaned_up_to(self, log: UnifiedLog, offset: int) -> None:
-        """Note that everything below `offset` has been cleaned; `write` makes it last."""
+        """Note that everything below `offset` has been cleaned; `prepare_write` makes it last."""
         self._cleaned[log.topic_partition] = _Cleaned(offset, log.topic_id, log.local.truncations)
 
     def hand_over(self, log: UnifiedLog, other: "CleanerCheckpoint", moved: UnifiedLog) -> bool:
@@ -67,7 +69,14 @@ class CleanerCheckpoint:
             if partition in partitions
         }
 
-    def write(self) -> None:
-        """Replace the file, durably; OSError."""
+    def prepare_write(self) -> Callable[[], None]:
+        """What replaces the file by what is known now, durably, in any thread; it raises OSError.
+
+        What is noted meanwhile waits for the next one.
+        """
         offsets = {partition: known.offset for partition, known in self._cleaned.items()}
-        write_offset_checkpoint(self._files, self._path, offsets)
+        return partial(write_offset_checkpoint, self._files, self._path, offsets)
+
+    def write(self) -> None:
+        """Replace the file here and now, durably; OSError."""
+        self.prepare_write()()

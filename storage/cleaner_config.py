@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+LARGEST_DEDUPE_BUFFER = (1 << 31) - 1
+"""Bytes of keys that one cleaning takes at most, as in Kafka."""
+
 
 @dataclass(frozen=True, slots=True)
 class CleanerConfig:

@@ -150,6 +150,8 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
+    decompressed_batch_max_bytes: int = 33_554_432
+    """The broker's `tierlog.decompressed.batch.max.bytes`; no topic has one of its own."""
 
     @property
     def is_compacted(self) -> bool:

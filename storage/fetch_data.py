@@ -17,7 +17,7 @@ EMPTY_RECORDS = b""
 
 
 class FetchIsolation(IntEnum):
-    """How far a reader may see (F1)."""
+    """How far a reader may see."""
 
     LOG_END = 0
     """A follower: everything appended."""
@@ -72,6 +72,10 @@ class TimestampAndOffset(NamedTuple):
     timestamp: int
     offset: int
     leader_epoch: int
+
+    def is_better_maximum(self, other: "TimestampAndOffset") -> bool:
+        """Whether this answers MAX_TIMESTAMP and the other does not: younger, or the first."""
+        return (self.timestamp, -self.offset) > (other.timestamp, -other.offset)
 
 
 class RemoteTimestampLookup(NamedTuple):

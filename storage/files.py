@@ -28,6 +28,8 @@ import mmap
 import os
 from typing import Protocol, TypeAlias
 
+from .open_files import OpenFiles, files_limit
+
 ReadableBuffer: TypeAlias = bytes | bytearray | memoryview
 IndexBuffer: TypeAlias = memoryview | bytearray | bytes
 
@@ -113,6 +115,10 @@ class FileHandle(Protocol):
 
     def region(self, position: int, size: int) -> FileRegion: ...
 
+    def renamed(self, path: str) -> None:
+        """Say that the file has another name: it may have to be opened again by it."""
+        ...
+
     def close(self) -> None:
         """Let go of the file; regions handed out earlier stay readable. Idempotent."""
         ...
@@ -150,6 +156,11 @@ class DirectoryLock(Protocol):
 
 class Files(Protocol):
     """Every operation on names. Paths are absolute; all methods raise OSError on failure."""
+
+    @property
+    def max_open(self) -> int:
+        """How many files may be open at a time; beyond it each use may open one anew."""
+        ...
 
     def open(self, path: str, *, create: bool = False) -> FileHandle:
         """Open for reading and writing; FileNotFoundError unless it exists or `create`."""
@@ -241,19 +252,45 @@ class _Descriptor:
         os.close(self.fd)
 
 
+_READ_AND_WRITE = os.O_RDWR | os.O_CLOEXEC
+
+
 class OsFileHandle:
-    """`FileHandle` on a real file."""
+    """`FileHandle` on a real file. While it is idle its descriptor may be closed for another's."""
 
-    __slots__ = ("_descriptor", "path")
+    __slots__ = (
+        "__weakref__",
+        "_descriptor",
+        "_failure",
+        "_is_closed",
+        "_open_files",
+        "is_unsynced",
+        "path",
+        "was_used",
+    )
 
-    def __init__(self, path: str, fd: int) -> None:
+    def __init__(self, path: str, fd: int, open_files: OpenFiles) -> None:
         self.path = path
         self._descriptor: _Descriptor | None = _Descriptor(fd)
+        self._open_files = open_files
+        self._is_closed = False
+        self._failure: OSError | None = None
+        self.is_unsynced = False
+        """Whether something was written that may not be on the disk."""
+        self.was_used = True
+        open_files.add(self)
 
     def _open_descriptor(self) -> _Descriptor:
-        if self._descriptor is None:
-            raise OSError(errno.EBADF, "The file was closed", self.path)
-        return self._descriptor
+        self.was_used = True
+        # The local name keeps it open even if another thread closes the handle.
+        descriptor = self._descriptor
+        if descriptor is None:
+            if self._is_closed:
+                raise OSError(errno.EBADF, "The file was closed", self.path)
+            fd = self._open_files.perform(lambda: os.open(self.path, _READ_AND_WRITE))
+            descriptor = self._descriptor = _Descriptor(fd)
+            self._open_files.add(self)
+        return descriptor
 
     def size(self) -> int:
         return os.fstat(self._open_descriptor().fileno()).st_size
@@ -262,6 +299,8 @@ class OsFileHandle:
         return self._open_descriptor().pread(position, size)
 
     def write_at(self, position: int, buffer: ReadableBuffer) -> None:
+        # Said first: a descriptor with unsynced bytes is not given up without an fsync.
+        self.is_unsynced = True
         descriptor = self._descriptor or self._open_descriptor()
         fd = descriptor.fd
         written = os.pwrite(fd, buffer, position)
@@ -274,18 +313,43 @@ class OsFileHandle:
                 written += os.pwrite(fd, view[written:], position + written)
 
     def truncate(self, size: int) -> None:
+        self.is_unsynced = True
         os.ftruncate(self._open_descriptor().fileno(), size)
 
     def flush(self) -> None:
-        # The local name keeps the descriptor open even if another thread closes the handle.
+        if self._failure is not None:
+            raise self._failure
         descriptor = self._open_descriptor()
-        os.fdatasync(descriptor.fileno())
+        # What is written meanwhile may not be on the disk when the call returns.
+        self.is_unsynced = False
+        try:
+            os.fdatasync(descriptor.fileno())
+        except OSError as error:
+            # The kernel tells it once, and may have dropped the pages: the file stays failed.
+            self.is_unsynced, self._failure = True, error
+            raise
 
     def region(self, position: int, size: int) -> FileRegion:
         return FileRegion(self._open_descriptor(), position, size)
 
-    def close(self) -> None:
+    def sync_before_closing(self) -> bool:
+        try:
+            self.flush()
+        except OSError:
+            return False
+        return True
+
+    def give_up_descriptor(self) -> None:
+        """Close it until the next use; regions handed out earlier stay readable."""
         self._descriptor = None
+
+    def renamed(self, path: str) -> None:
+        self.path = path
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._descriptor = None
+        self._open_files.discard(self)
 
 
 _ALLOCATION_UNIT = mmap.PAGESIZE
@@ -298,10 +362,11 @@ class OsMappedFile:
     allocated ahead of the stores, where a full disk is an ordinary OSError.
     """
 
-    __slots__ = ("_allocated", "_path", "buffer", "capacity")
+    __slots__ = ("_allocated", "_open_files", "_path", "buffer", "capacity")
 
-    def __init__(self, path: str, capacity: int) -> None:
+    def __init__(self, path: str, capacity: int, open_files: OpenFiles) -> None:
         self._path = path
+        self._open_files = open_files
         self._allocated = 0
         self.buffer: IndexBuffer = b""
         descriptor = self._open(os.O_CREAT)
@@ -310,7 +375,8 @@ class OsMappedFile:
 
     def _open(self, flags: int = 0) -> _Descriptor:
         # Opened anew for each rare use: there may be indexes for each of many thousand segments.
-        return _Descriptor(os.open(self._path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644))
+        path, flags = self._path, _READ_AND_WRITE | flags
+        return _Descriptor(self._open_files.perform(lambda: os.open(path, flags, 0o644)))
 
     def _map(self, descriptor: _Descriptor) -> None:
         if self.capacity == 0:
@@ -372,12 +438,23 @@ class OsDirectoryLock:
 class OsFiles:
     """`Files` on the operating system's file system."""
 
+    def __init__(self, max_open: int | None = None) -> None:
+        """`max_open`: how many files may be open at a time; by default what the system grants."""
+        self._open_files = OpenFiles(files_limit() if max_open is None else max_open)
+
+    @property
+    def max_open(self) -> int:
+        return self._open_files.limit
+
+    def _open(self, path: str, flags: int) -> int:
+        return self._open_files.perform(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
+
     def open(self, path: str, *, create: bool = False) -> FileHandle:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return OsFileHandle(path, os.open(path, flags, 0o644))
+        fd = self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
+        return OsFileHandle(path, fd, self._open_files)
 
     def map(self, path: str, capacity: int) -> MappedFile:
-        return OsMappedFile(path, capacity)
+        return OsMappedFile(path, capacity, self._open_files)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -389,13 +466,13 @@ class OsFiles:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=self._open) as file:
             return file.read()
 
     def atomic_replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        handle = OsFileHandle(temporary, fd)
+        fd = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        handle = OsFileHandle(temporary, fd, self._open_files)
         handle.write_at(0, content)
         if durable:
             handle.flush()
@@ -415,13 +492,21 @@ class OsFiles:
         return True
 
     def remove_tree(self, path: str) -> None:
-        for directory, _, names in os.walk(path, topdown=False):
-            for name in names:
-                os.unlink(os.path.join(directory, name))
-            os.rmdir(directory)
+        try:
+            names = self.listdir(path)
+        except FileNotFoundError:
+            return
+        for name in names:
+            child = f"{path}/{name}"
+            # What a link leads to is not ours.
+            if os.path.isdir(child) and not os.path.islink(child):
+                self.remove_tree(child)
+            else:
+                self.remove(child)
+        os.rmdir(path)
 
     def listdir(self, path: str) -> list[str]:
-        return sorted(os.listdir(path))
+        return sorted(self._open_files.perform(lambda: os.listdir(path)))
 
     def is_directory(self, path: str) -> bool:
         return os.path.isdir(path)
@@ -430,14 +515,14 @@ class OsFiles:
         os.makedirs(path, exist_ok=True)
 
     def sync_dir(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
 
     def lock(self, path: str) -> DirectoryLock:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o644)
+        fd = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
             # POSIX locks are what a Kafka on the same directory looks at, but they do not
             # exclude two owners within one process; flock does.

@@ -22,6 +22,10 @@ class CorruptIndexError(Exception):
     """The index file contradicts itself or its segment; it must be rebuilt from the log."""
 
 
+class MissingIndexError(CorruptIndexError):
+    """There is no index file where a segment should have one."""
+
+
 class Index:
     """A sorted array of `entry` structs. Subclasses give the entries their meaning.
 

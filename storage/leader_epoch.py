@@ -36,8 +36,14 @@ class LeaderEpochCache:
         self._files = files
         self._path = path
         self._entries = [EpochEntry(*entry) for entry in read_epoch_checkpoint(files, path)]
-        self.is_synced = True
+        self._version = 0
+        """How often the checkpoint was written."""
+        self._synced_version = 0
+
+    @property
+    def is_synced(self) -> bool:
         """Whether the checkpoint on the disk would survive a crash."""
+        return self._synced_version >= self._version
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -136,12 +142,16 @@ class LeaderEpochCache:
             self._write()
 
     def _write(self, *, durable: bool = True) -> None:
+        # Before the write: a sync that runs meanwhile in another thread may miss it.
+        self._version += 1
         write_epoch_checkpoint(self._files, self._path, self._entries, durable=durable)
-        self.is_synced = durable
+        if durable:
+            self._synced_version = self._version
 
     def sync(self) -> None:
         """Make the checkpoint durable; its directory is the caller's to sync. For any thread."""
+        version = self._version
         handle = self._files.open(self._path)
         handle.flush()
         handle.close()
-        self.is_synced = True
+        self._synced_version = version

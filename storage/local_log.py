@@ -121,7 +121,7 @@ class LocalLog:
         self.log_end_offset = batches[-1].last_offset + 1
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether `size` bytes up to `last_offset` belong into a new segment (L1)."""
+        """Whether `size` bytes up to `last_offset` belong into a new segment."""
         segment, config = self.segments.last, self.config
         if segment.size == 0:
             return segment.offset_index.is_full or not segment.offset_index.can_hold(last_offset)

@@ -7,9 +7,10 @@
 
 Steps 1 and 3 read files that no longer change and write one that nobody else knows. They are
 generators that stop after every few hundred kilobytes, so that the caller may run them in a thread,
-slow them down or give up. Step 4 belongs to whoever owns the log, and asks first whether the group
-is still what it was: retention or a truncation may have come in between, and then the work is
-thrown away. A reader that holds a region of a replaced file goes on reading it.
+slow them down or give up. What they read stays open for them, whoever deletes it meanwhile. Steps 2
+and 4 belong to whoever owns the log, and ask first what is still as it was: retention or a
+truncation may have come in between, and then the work is thrown away. A reader that holds a region
+of a replaced file goes on reading it.
 
 After a crash at any point the log is found before or after step 4 of a group, never in between:
 see `LocalLog.replace_segments` (Kafka's `Cleaner`).
@@ -33,7 +34,7 @@ from .log_file import (
     TXN_INDEX_SUFFIX,
     file_path,
 )
-from .log_segment import LogSegment
+from .log_segment import LogSegment, PinnedSegment
 from .offset_map import OffsetMap, capacity_of
 
 
@@ -97,7 +98,11 @@ class LogCleaning:
         )
         for number, (segment, position) in enumerate(self._dirty):
             pending = 0
-            for batch in _checked(segment, position):
+            pinned = self._pin(segment)
+            if pinned is None:
+                # Whatever its keys could replace lay below it, and is gone as well.
+                continue
+            for batch in _checked(pinned, position):
                 if not self._put_keys(batch, transactions):
                     self.stats.map_utilization = keys.utilization
                     return
@@ -128,10 +133,14 @@ class LogCleaning:
     # -- 2. The groups ------------------------------------------------------------------------
 
     def groups(self) -> list[list[LogSegment]]:
-        """What is to be cleaned, in order. Call it when the keys are read."""
+        """What is to be cleaned, in order, of what is still there. Call it when keys are read."""
         end_offset = self._rules.keys.latest_offset + 1
         return group_segments(
-            [each for each in self._segments if each.base_offset < end_offset],
+            [
+                each
+                for each in self._segments
+                if each.base_offset < end_offset and self.is_current([each])
+            ],
             self._log_config.segment_bytes,
             self._log_config.segment_index_bytes,
             self._end_offset,
@@ -150,7 +159,12 @@ class LogCleaning:
         transactions = self._rules.transactions
         buffer, kept, pending = bytearray(), list[RecordBatch](), 0
         for segment in group:
-            for batch in _checked(segment):
+            pinned = self._pin(segment)
+            if pinned is None:
+                # The swap will find the group gone.
+                transactions.kept.clear()
+                return
+            for batch in _checked(pinned):
                 result = clean_batch(batch, self._rules)
                 pending += batch.size_in_bytes
                 if result is not None:
@@ -170,6 +184,19 @@ class LogCleaning:
         cleaned.flush_log()
         cleaned.flush_indexes()
         yield pending + len(buffer)
+
+    def _pin(self, segment: LogSegment) -> PinnedSegment | None:
+        """The segment for one who reads it; None where its file is closed because it is gone.
+
+        One at a time: all of a long log at once would take more descriptors than there are.
+        """
+        try:
+            return segment.pin()
+        except OSError:
+            # The others work on the log meanwhile, in their own thread.
+            if segment.is_deleted or not self.is_log_current:
+                return None
+            raise
 
     def _begin(self, base_offset: int) -> LogSegment:
         files, directory = self.log_dir.files, self.log.directory
@@ -192,10 +219,16 @@ class LogCleaning:
 
     def is_current(self, group: list[LogSegment]) -> bool:
         """Whether the group is still part of the log as it was when this round began."""
+        segments = self.log.local.segments
+        return self.is_log_current and all(
+            segments.floor(each.base_offset) is each for each in group
+        )
+
+    @property
+    def is_log_current(self) -> bool:
+        """Whether the log is still there, and nothing was cut off its end."""
         local = self.log.local
-        if local.is_released or local.truncations != self._truncations:
-            return False
-        return all(local.segments.floor(each.base_offset) is each for each in group)
+        return not local.is_released and local.truncations == self._truncations
 
     @on_disk
     def swap(self, group: list[LogSegment], now_ms: int) -> bool:
@@ -219,7 +252,7 @@ class LogCleaning:
             cleaned.delete()
 
 
-def _checked(segment: LogSegment, position: int = 0) -> Iterator[RecordBatch]:
+def _checked(segment: PinnedSegment, position: int = 0) -> Iterator[RecordBatch]:
     """The segment's batches; KafkaError where one is damaged, its offsets outside the CRC too."""
     expected = segment.base_offset
     for batch in segment.batches(position):

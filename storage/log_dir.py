@@ -9,7 +9,8 @@ fsync drops the pages that it could not write) is never asked again (KIP-112).
 
 import errno
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
@@ -17,11 +18,14 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID, Uuid, uuid_from_string, uuid_to_string
 from ..clients.topic_partition import TopicPartition
 from .checkpoint import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
     RECOVERY_POINT_FILE,
     MalformedCheckpointError,
     read_offset_checkpoint,
     write_offset_checkpoint,
 )
+from .durable_directory import make_durably
 from .files import DirectoryLock, Files
 from .index import CorruptIndexError
 
@@ -34,10 +38,26 @@ LOCK_FILE = ".lock"
 REBUILD_MARKER = ".rebuild-unfinished"
 """In a directory that `tierlog tier rebuild` is still writing."""
 UNKNOWN_BROKER_EPOCH = -1
+FOLDER_SUFFIX = ".folder-aside"
 
-_REMEDIES = {
+_log = logging.getLogger(__name__)
+
+_FILES = (
+    META_PROPERTIES_FILE,
+    CLEAN_SHUTDOWN_FILE,
+    RECOVERY_POINT_FILE,
+    LOG_START_FILE,
+    HIGH_WATERMARK_FILE,
+)
+
+_EXHAUSTED = {
     errno.EMFILE: "let this process have more files open (ulimit -n)",
     errno.ENFILE: "let this machine have more files open (sysctl fs.file-max)",
+    errno.ENOMEM: "give it more memory, or more mappings (sysctl vm.max_map_count)",
+}
+"""What runs out beside a disk, and what a person can do about it."""
+
+_REMEDIES = {
     errno.EFBIG: "let this process write larger files (ulimit -f)",
     errno.ENOSPC: "make room on its disk",
     errno.EDQUOT: "make room on its disk, or raise this user's quota",
@@ -49,6 +69,10 @@ _REMEDIES = {
 
 class LogDirError(Exception):
     """The directory cannot be used, and a person must decide: a plain sentence says why."""
+
+
+class ResourcesExhaustedError(KafkaError):
+    """Too few descriptors or mappings for this operation, now. The disk is sound: try again."""
 
 
 class MetaProperties(NamedTuple):
@@ -76,6 +100,7 @@ class LogDir:
         self.losses: list[LogLoss] = []
         """What opening its logs has cost, one for each log that lost something."""
         self._lock: DirectoryLock | None = None
+        self._was_clean: bool | None = None
 
     def __repr__(self) -> str:
         return f"LogDir({self.path}, {'online' if self.is_online else 'offline'})"
@@ -94,7 +119,16 @@ class LogDir:
             listener(self)
 
     def fail(self, error: OSError) -> KafkaError:
-        """Take the directory offline for `error`; answers what the caller must raise."""
+        """Take the directory offline for `error`; answers what the caller must raise.
+
+        An `error` that says nothing about the disk leaves it online (ResourcesExhaustedError).
+        """
+        remedy = _EXHAUSTED.get(error.errno or 0)
+        if remedy is not None and self.is_online:
+            return ResourcesExhaustedError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{error.strerror} in {self.path}: {remedy}.",
+            )
         if self.is_online:
             self.is_online = False
             self.failure = error
@@ -125,13 +159,15 @@ class LogDir:
         Raises LogDirError if another process has it, or if only the rebuild that was writing it may
         go on.
         """
-        _make_durably(self.files, self.path.rstrip("/"))
+        make_durably(self.files, self.path.rstrip("/"))
         try:
             self._lock = self.files.lock(f"{self.path}/{LOCK_FILE}")
         except BlockingIOError as error:
             raise LogDirError(
-                f"The log directory {self.path} is in use by another process."
+                f"The log directory {self.path} is in use by another process: stop that one, or"
+                " name another directory in log.dirs."
             ) from error
+        set_folders_aside(self.files, self.path, _FILES)
         if not is_rebuild and self.files.exists(f"{self.path}/{REBUILD_MARKER}"):
             self.release()
             raise LogDirError(
@@ -206,6 +242,18 @@ class LogDir:
     def has_clean_shutdown_marker(self) -> bool:
         return self.files.exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
 
+    def take_clean_shutdown_marker(self) -> bool:
+        """Whether the last stop was clean, for everyone who asks in this run.
+
+        The first who asks removes the marker, durably: from there on a crash needs recovery. To be
+        called before anything in the directory is written. Raises OSError.
+        """
+        if self._was_clean is None:
+            was_clean = self.has_clean_shutdown_marker()
+            self.remove_clean_shutdown_marker()
+            self._was_clean = was_clean
+        return self._was_clean
+
     def clean_shutdown_broker_epoch(self) -> int:
         """The broker epoch in the marker; -1 if there is no marker or it does not say."""
         path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
@@ -231,14 +279,21 @@ class LogDir:
             self.files.sync_dir(self.path)
 
 
-def _make_durably(files: Files, path: str) -> None:
-    """Make a directory and its parents; the name of each new one is synced in its parent."""
-    if path in ("", ".") or files.is_directory(path):
-        return
-    parent, slash, _ = path.rpartition("/")
-    _make_durably(files, parent)
-    files.mkdirs(path)
-    files.sync_dir(parent or slash or ".")
+def set_folders_aside(files: Files, directory: str, names: Iterable[str]) -> None:
+    """Rename folders that stand where files belong.
+
+    A folder of such a name is no failure of a disk, and may hold somebody's data.
+    """
+    for name in names:
+        path = f"{directory}/{name}"
+        if not name.endswith(FOLDER_SUFFIX) and files.is_directory(path):
+            files.rename(path, path + FOLDER_SUFFIX)
+            _log.error(
+                "%s is a folder where a file belongs. It is renamed to %s, and the file counts "
+                "as missing.",
+                path,
+                path + FOLDER_SUFFIX,
+            )
 
 
 class _OnDisk(Protocol):
@@ -254,7 +309,7 @@ _Result = TypeVar("_Result")
 def on_disk(
     method: Callable[Concatenate[_Log, _Parameters], _Result],
 ) -> Callable[Concatenate[_Log, _Parameters], _Result]:
-    """For methods of a log that touch the disk: a failure takes its directory offline (L6).
+    """For methods of a log that touch the disk: a failure takes its directory offline.
 
     Once it is offline the method is not even tried. Either way KAFKA_STORAGE_ERROR is raised.
     """

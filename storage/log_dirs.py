@@ -70,6 +70,17 @@ class LogDirs:
             found.append(meta)
         return found
 
+    def take_clean_shutdown_markers(self) -> None:
+        """Say durably that a crash from now on needs recovery, before anything is written.
+
+        A directory whose disk fails is offline afterwards.
+        """
+        for log_dir in self.online:
+            try:
+                log_dir.take_clean_shutdown_marker()
+            except OSError as error:
+                log_dir.fail(error)
+
     def stored_cluster_id(self) -> str | None:
         """The cluster that the directories were first used for; None if all are new."""
         for log_dir in self.all:

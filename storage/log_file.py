@@ -2,7 +2,8 @@
 
 A segment's files carry its base offset in twenty digits: `00000000000000000123.log` and so on. A
 partition's directory is `topic-0`; `topic-0.<id>-delete` is on its way out, and
-`topic-0.<id>-future` on its way in, from another log directory.
+`topic-0.<id>-future` on its way in, from another log directory. `topic-0.<id>-stray` is set aside,
+because whose it is cannot be believed; only a person removes it.
 """
 
 from ..clients.topic_partition import TopicPartition
@@ -54,6 +55,12 @@ def partition_directory_name(topic_partition: TopicPartition) -> str:
 def deleted_directory_name(topic_partition: TopicPartition, unique_id: str) -> str:
     """The directory of a log on its way out; never longer than a file system allows."""
     suffix = f"-{topic_partition.partition}.{unique_id}{DELETE_DIRECTORY_SUFFIX}"
+    return topic_partition.topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
+
+
+def stray_directory_name(topic_partition: TopicPartition, unique_id: str) -> str:
+    """The directory of a log that is set aside; never longer than a file system allows."""
+    suffix = f"-{topic_partition.partition}.{unique_id}{STRAY_DIRECTORY_SUFFIX}"
     return topic_partition.topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
 
 

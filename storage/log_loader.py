@@ -1,19 +1,22 @@
 """Opening a log: from whatever a clean stop or a crash has left to a log that can be served.
 
 1. Files of unfinished work go: `.deleted`, `.cleaned`, and indexes without a log file; a `.swap`
-   that a cleaning had finished takes its place (L5).
+   that a cleaning had finished takes its place.
 2. After a clean stop indexes are believed if they make sense. After a crash every segment from the
    recovery point on is read batch by batch: at the first that is torn, damaged or out of order the
-   log is cut, later segments are deleted, and what was kept is indexed anew (L3). What that cost
+   log is cut, later segments are deleted, and what was kept is indexed anew. What that cost
    is noted for the broker to tell (`log_loss.py`).
-3. The leader epoch history is cut to the log's bounds, and the producer state is folded from the
-   newest valid snapshot on, so that both say what the surviving records say (I8).
+3. The leader epoch history is compared with the batches, and read from them anew where it says
+   something else; it is cut to the log's bounds, and the producer state is folded from the
+   newest valid snapshot on, so that both say what the surviving records say.
 
 Only the end of the log is ever lost this way, and nothing that was fsynced (`LogLoader` in Kafka).
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid
@@ -21,10 +24,10 @@ from ..clients.record.batch import RecordBatch
 from ..clients.topic_partition import TopicPartition
 from .checkpoint import LEADER_EPOCH_FILE, MalformedCheckpointError
 from .config import LogConfig
-from .index import CorruptIndexError
-from .leader_epoch import LeaderEpochCache
+from .index import CorruptIndexError, MissingIndexError
+from .leader_epoch import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
 from .local_log import LocalLog
-from .log_dir import LogDir
+from .log_dir import LogDir, set_folders_aside
 from .log_file import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -44,7 +47,11 @@ from .producer_state import ProducerStateManager
 from .transaction_index import AbortedTxn
 from .unified_log import LogParts, UnifiedLog
 
+_log = logging.getLogger(__name__)
+
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_RELATIVE_OFFSET_MAX = 2**31 - 1
+"""A segment is closed before its offsets go further beyond its base offset than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +72,24 @@ def load_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
     """Open or create the log in `request.directory`. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
     log_dir.check()
     try:
-        return _Loading(log_dir, request, now_ms).load()
+        try:
+            return _Loading(log_dir, request, now_ms).load()
+        except KafkaError as error:
+            # Batches in its middle cannot be read: all are looked at, and it is cut there.
+            _log.error("The log in %s is damaged: %s Recovering it.", request.directory, error)
+            careful = replace(request, had_clean_shutdown=False, recovery_point=0)
+            return _Loading(log_dir, careful, now_ms).load()
     except OSError as error:
         raise log_dir.fail(error) from error
+
+
+def _warn_of_index(segment: LogSegment, reason: object) -> None:
+    _log.warning(
+        "Found a corrupted index file corresponding to log file %s due to %s, recovering segment "
+        "and rebuilding index files.",
+        segment.path,
+        reason,
+    )
 
 
 class _Loading:
@@ -80,6 +102,8 @@ class _Loading:
         self._now_ms = now_ms
         self._segments = LogSegments()
         directory = request.directory
+        set_folders_aside(self._files, directory, self._files.listdir(directory))
+        self._has_lost_epochs = False
         self._epochs = self._read_epochs(f"{directory}/{LEADER_EPOCH_FILE}")
         self._log_start_offset = request.log_start_offset
         if request.config.remote_storage_enable and self._epochs.entries:
@@ -98,11 +122,53 @@ class _Loading:
     def _read_epochs(self, path: str) -> LeaderEpochCache:
         try:
             return LeaderEpochCache(self._files, path)
-        except MalformedCheckpointError:
-            # The batches know their epochs: every local one is read.
-            self._files.remove(path)
-            self._request = replace(self._request, had_clean_shutdown=False, recovery_point=0)
-            return LeaderEpochCache(self._files, path)
+        except MalformedCheckpointError as error:
+            return self._forget_epochs(str(error))
+
+    def _forget_epochs(self, reason: str) -> LeaderEpochCache:
+        """The batches know their epochs: every local one is to be read."""
+        path = f"{self._request.directory}/{LEADER_EPOCH_FILE}"
+        _log.warning(
+            "%s of %s is lost (%s): it is read anew from the record batches, and from the remote "
+            "tier for what only that has",
+            LEADER_EPOCH_FILE,
+            self._request.topic_partition,
+            reason,
+        )
+        self._files.remove(path)
+        self._has_lost_epochs = True
+        self._request = replace(self._request, had_clean_shutdown=False, recovery_point=0)
+        return LeaderEpochCache(self._files, path)
+
+    def _contradiction(self) -> str:
+        """How the epoch history cannot be that of the batches; nothing if it can.
+
+        Only of a clean stop is it known that nothing of the history was still to be written.
+        """
+        if not self._request.had_clean_shutdown:
+            return ""
+        entries = self._epochs.entries
+        if any(
+            older.epoch >= newer.epoch or older.start_offset >= newer.start_offset
+            for older, newer in pairwise(entries)
+        ):
+            return "its epochs do not follow one another"
+        start = self._request.log_start_offset
+        is_tiered = self._request.config.remote_storage_enable
+        if is_tiered and not entries and start < self._segments.last.base_offset:
+            # What is not here any more is in the tier, or deleted: the history says which.
+            return "it is empty"
+        for segment in (self._segments.first, self._segments.last):
+            batch = next((batch for _, batch in segment.positioned_batches()), None)
+            if batch is None or batch.base_offset < start:
+                continue
+            found = self._epochs.epoch_for_offset(batch.base_offset)
+            if batch.partition_leader_epoch not in (UNDEFINED_EPOCH, found):
+                return (
+                    f"the batch at offset {batch.base_offset} is of epoch "
+                    f"{batch.partition_leader_epoch}, and not of {found}"
+                )
+        return ""
 
     def load(self) -> UnifiedLog:
         request, directory = self._request, self._request.directory
@@ -112,8 +178,19 @@ class _Loading:
             names = self._files.listdir(directory)
         self._producers.scan_snapshots(names)
         self._open_segments(names)
+        contradiction = self._contradiction() if len(self._segments) else ""
+        if contradiction:
+            self._epochs = self._forget_epochs(contradiction)
+            request = self._request
+        if contradiction or (request.had_clean_shutdown and len(self._segments)):
+            # A clean stop leaves no history that begins above the log start: one of the two is
+            # lost. Both are kept until the leader has asked the tier where the log begins.
+            self._log_start_offset = request.log_start_offset
         if not request.had_clean_shutdown:
             self._recover_from(request.recovery_point)
+        elif len(self._segments) and 0 < request.recovery_point < self._end_offset():
+            # A clean stop leaves nothing unsynced: the last batches tell wrong offsets.
+            self._recover_segment(self._segments.last)
         start = self._log_start_offset
         if len(self._segments) and self._end_offset() < start:
             # The records that the checkpoints promise are gone with the disk's cache.
@@ -121,6 +198,16 @@ class _Loading:
                 self._lose(segment, start, "it ended below its start offset")
         if not len(self._segments):
             self._segments.add(self._segment(start))
+        self._tell_gaps()
+        if request.recovery_point > self._end_offset():
+            _log.error(
+                "The log of %s in %s ends at offset %d, and it was on the disk up to %d: the "
+                "records between them are lost.",
+                request.topic_partition,
+                directory,
+                self._end_offset(),
+                request.recovery_point,
+            )
         if self._loss is not None:
             self._log_dir.losses.append(self._loss)
             # What was cut must not come back among the records that are appended from now on.
@@ -139,7 +226,13 @@ class _Loading:
         local.note_rebuilt(self._rebuilt)
         first = self._segments.first.base_offset
         log_start_offset = self._log_start_offset
-        if not request.config.remote_storage_enable or not self._epochs.entries:
+        is_tiered, entries = request.config.remote_storage_enable, self._epochs.entries
+        if self._has_lost_epochs and is_tiered:
+            # What lies below is in the tier, which knows its epochs: the leader asks it.
+            if entries and entries[0].start_offset > log_start_offset:
+                oldest = EpochEntry(entries[0].epoch, log_start_offset)
+                self._epochs.replace([oldest, *entries[1:]])
+        elif not is_tiered or not entries:
             # What lies below a tiered log's first segment is in the tier, as long as there is a
             # history that leads there; otherwise it is gone.
             log_start_offset = max(log_start_offset, first)
@@ -223,12 +316,56 @@ class _Loading:
         if self._request.had_clean_shutdown:
             for segment in self._segments:
                 self._check_or_rebuild(segment)
+            self._check_transactions()
+
+    def _check_transactions(self) -> None:
+        """A producer's transactions follow each other: one segment's index tells of another's."""
+        ends: dict[int, int] = {}
+        for segment in self._segments:
+            for txn in list(segment.txn_index):
+                if txn.first_offset <= ends.get(txn.producer_id, -1):
+                    _warn_of_index(segment, f"{segment.txn_index.path} holds what was not aborted")
+                    self._recover_segment(segment)
+                    break
+                ends[txn.producer_id] = txn.last_offset
 
     def _check_or_rebuild(self, segment: LogSegment) -> None:
         try:
             segment.sanity_check(is_active=segment is self._segments.last)
-        except CorruptIndexError:
+            segment.check_end(self._limit_of(segment))
+        except MissingIndexError:
+            # A small active segment has none, which is no loss.
+            if not (segment is self._segments.last and segment.needs_no_index):
+                _log.error(
+                    "Could not find offset index file corresponding to log file %s, recovering "
+                    "segment and rebuilding index files...",
+                    segment.path,
+                )
             self._recover_segment(segment)
+        except (CorruptIndexError, KafkaError) as error:
+            _warn_of_index(segment, error)
+            self._recover_segment(segment)
+
+    def _limit_of(self, segment: LogSegment) -> int:
+        """The offset that no record of the segment may reach."""
+        following = self._segments.higher(segment.base_offset)
+        return 2**63 if following is None else following.base_offset
+
+    def _tell_gaps(self) -> None:
+        """Say which offsets are missing between segments, where only a loss explains it."""
+        if self._request.config.is_compacted:
+            return
+        for segment, following in pairwise(self._segments):
+            end = segment.next_offset()
+            if end != following.base_offset:
+                _log.error(
+                    "The log of %s lacks the offsets from %d to %d, before %s: a file of it was "
+                    "removed or cut.",
+                    self._request.topic_partition,
+                    end,
+                    following.base_offset - 1,
+                    following.path,
+                )
 
     def _end_offset(self) -> int:
         last = self._segments.last
@@ -329,19 +466,62 @@ class _Loading:
         following = self._segments.higher(segment.base_offset)
         limit = None if following is None else following.base_offset
         self._damage = "what stands there is not a whole record batch"
-        try:
-            for position, batch in segment.positioned_batches():
-                in_order = batch.base_offset >= expected and batch.last_offset_delta >= 0
-                if not batch.crc_is_valid():
-                    self._damage = "the CRC of the record batch there is wrong"
-                    return
-                if not in_order or (limit is not None and batch.next_offset > limit):
-                    self._damage = (
-                        f"a batch of other offsets, from {batch.base_offset} on, stands there"
-                    )
-                    return
-                expected = batch.next_offset
-                yield position, batch
-        except KafkaError:
-            # Bytes that cannot be a batch: the log ends before them.
-            return
+        for position, batch, after in _with_next(_readable(segment)):
+            if not batch.crc_is_valid():
+                self._damage = "the CRC of the record batch there is wrong"
+                return
+            in_order = batch.base_offset >= expected and batch.last_offset_delta >= 0
+            if (
+                not in_order
+                or (limit is not None and batch.next_offset > limit)
+                or self._is_misplaced(segment, batch, expected, after)
+            ):
+                self._damage = (
+                    f"a batch of other offsets, from {batch.base_offset} on, stands there"
+                )
+                return
+            expected = batch.next_offset
+            yield position, batch
+
+    def _is_misplaced(
+        self,
+        segment: LogSegment,
+        batch: RecordBatch,
+        expected: int,
+        after: RecordBatch | None,
+    ) -> bool:
+        """Whether a batch that leaves out offsets before it tells a wrong one: no CRC covers it.
+
+        Compaction leaves such gaps, and a topic may have been compacted once. But what follows
+        then follows this batch too, and nothing compacts the end of a log.
+        """
+        if batch.base_offset == expected:
+            return False
+        if batch.last_offset - segment.base_offset > _RELATIVE_OFFSET_MAX:
+            return True
+        if after is not None:
+            return after.base_offset < batch.next_offset
+        is_end = segment is self._segments.last
+        return is_end and not self._request.config.is_compacted
+
+
+def _readable(segment: LogSegment) -> Iterator[tuple[int, RecordBatch]]:
+    """The segment's batches up to bytes that cannot be one."""
+    try:
+        yield from segment.positioned_batches()
+    except KafkaError:
+        # The log ends before them.
+        return
+
+
+def _with_next(
+    batches: Iterator[tuple[int, RecordBatch]],
+) -> Iterator[tuple[int, RecordBatch, RecordBatch | None]]:
+    """Each batch with its position, and the one behind it; None behind the last."""
+    held: tuple[int, RecordBatch] | None = None
+    for each in batches:
+        if held is not None:
+            yield *held, each[1]
+        held = each
+    if held is not None:
+        yield *held, None

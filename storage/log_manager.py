@@ -14,6 +14,7 @@ go on (KIP-112). The cluster metadata log lives in a directory too, but has its 
 (Kafka's `LogManager`).
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -38,8 +39,16 @@ from .log_file import (
 from .log_loader import LoadRequest, load_log
 from .log_placement import LogPlacement
 from .offset_checkpoints import OffsetCheckpoints
-from .partition_directory import DoomedDirectories, make_log, read_topic_id, write_topic_id
+from .partition_directory import (
+    DoomedDirectories,
+    make_log,
+    read_topic_id,
+    set_aside,
+    write_topic_id,
+)
 from .unified_log import UnifiedLog
+
+_log = logging.getLogger(__name__)
 
 MoveListener = Callable[[UnifiedLog, UnifiedLog], None]
 
@@ -65,6 +74,8 @@ class LogManager:
         self._last_flush_ms: dict[UnifiedLog, int] = {}
         self._checkpoints = {each: OffsetCheckpoints(each) for each in self.log_dirs}
         self._doomed = DoomedDirectories(files)
+        self.recovered = 0
+        """How many logs the start has read again, for want of a clean stop."""
         self.placement = LogPlacement(self.log_dirs)
         self._move_listeners: list[MoveListener] = []
         self.future_logs = FutureLogs()
@@ -83,20 +94,24 @@ class LogManager:
             try:
                 self._load_directory(log_dir, configs, now_ms)
             except OSError as error:
-                log_dir.fail(error)
-            except KafkaError as error:
+                failure = log_dir.fail(error)
+                if log_dir.is_online:
+                    raise failure from error
+            except KafkaError:
                 # Only the disk's own failure is answered by going on without the directory.
-                if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                if log_dir.is_online:
                     raise
 
     def _load_directory(
         self, log_dir: LogDir, configs: Mapping[str, LogConfig], now_ms: int
     ) -> None:
         self.files.mkdirs(log_dir.path)
-        had_clean_shutdown = log_dir.has_clean_shutdown_marker()
-        log_dir.remove_clean_shutdown_marker()
+        had_clean_shutdown = log_dir.take_clean_shutdown_marker()
         self._checkpoints[log_dir].read()
-        for name in self.files.listdir(log_dir.path):
+        names = self.files.listdir(log_dir.path)
+        if not had_clean_shutdown and any(map(_may_hold_log, names)):
+            _log.info("Recovering the logs in %s: it has no clean shutdown marker", log_dir.path)
+        for name in names:
             directory = f"{log_dir.path}/{name}"
             if name.endswith(DELETE_DIRECTORY_SUFFIX):
                 self._doomed.note(log_dir, directory, now_ms)
@@ -119,6 +134,19 @@ class LogManager:
             checkpointed = self._checkpoints[log_dir].high_watermarks
             log.update_high_watermark(checkpointed.get(topic_partition, 0))
             self._add(log, now_ms, is_future=moved is not None)
+            if not had_clean_shutdown:
+                self._tell_recovered(log, request.recovery_point)
+
+    def _tell_recovered(self, log: UnifiedLog, recovery_point: int) -> None:
+        """Say what was read again. A log without a record above its recovery point says nothing."""
+        if log.log_end_offset > recovery_point:
+            self.recovered += 1
+            _log.info(
+                "Recovered %s from offset %d to %d",
+                log.topic_partition,
+                recovery_point,
+                log.log_end_offset,
+            )
 
     def _stored(
         self, log_dir: LogDir, topic_partition: TopicPartition, directory: str, was_clean: bool
@@ -202,29 +230,56 @@ class LogManager:
         )
         log_dir.check()
         try:
-            self._checkpoints[log_dir].forget(topic_partition)
+            self._checkpoints[log_dir].forget(topic_partition, self._has_log)
         except OSError as error:
             raise log_dir.fail(error) from error
         return make_log(log_dir, request, now_ms)
 
-    def delete_log(self, topic_partition: TopicPartition, now_ms: int) -> None:
+    def _has_log(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self._logs or self.future_logs.get(topic_partition) is not None
+
+    def delete_log(
+        self, topic_partition: TopicPartition, now_ms: int, *, durably: bool = True
+    ) -> None:
         """Take a log away: its directory is renamed now and removed after file.delete.delay.ms.
 
         A log that is being moved goes with it. Raises KafkaError(KAFKA_STORAGE_ERROR). A partition
-        without a log is no error.
+        without a log is no error. After the last of many `sync_deletions` makes them durable.
         """
         self.placement.forget(topic_partition)
         self.delete_future_log(topic_partition, now_ms)
         log = self._logs.pop(topic_partition, None)
         if log is not None:
-            self._give_up(log, now_ms)
+            self._give_up(log, now_ms, durably=durably)
 
-    def _give_up(self, log: UnifiedLog, now_ms: int) -> None:
+    def sync_deletions(self) -> None:
+        """See `delete_log`."""
+        self._doomed.sync()
+
+    def set_aside(self, log: UnifiedLog, now_ms: int) -> str:
+        """Let a log go and rename its directory, which stays for a person; its new path.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        if self.future_logs.get(log.topic_partition) is log:
+            self.future_logs.pop(log.topic_partition)
+        else:
+            self.placement.forget(log.topic_partition)
+            del self._logs[log.topic_partition]
         del self._last_flush_ms[log]
         log.release()
         log.log_dir.check()
         try:
-            self._doomed.doom(log, now_ms)
+            return set_aside(log, now_ms)
+        except OSError as error:
+            raise log.log_dir.fail(error) from error
+
+    def _give_up(self, log: UnifiedLog, now_ms: int, *, durably: bool = True) -> None:
+        del self._last_flush_ms[log]
+        log.release()
+        log.log_dir.check()
+        try:
+            self._doomed.doom(log, now_ms, durably=durably)
         except OSError as error:
             raise log.log_dir.fail(error) from error
 
@@ -308,44 +363,46 @@ class LogManager:
         """All logs, the future ones too."""
         return [*self._logs.values(), *self.future_logs.all()]
 
-    def _online_logs(self) -> list[UnifiedLog]:
+    def online_logs(self) -> list[UnifiedLog]:
+        """Every log whose directory works, the future ones too."""
         return [log for log in self._both() if log.log_dir.is_online]
 
-    def cleanup_logs(self, now_ms: int) -> int:
-        """Obey every log's retention; answers how many segments went (log.retention.check)."""
-        return self._for_each(lambda log: log.delete_old_segments(now_ms))
+    def delete_old_segments(self, log: UnifiedLog, now_ms: int) -> int:
+        """Apply the log's retention; answer how many segments it deleted.
 
-    def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget idle producers (producer.id.expiration.check.interval.ms)."""
-        for log in self._both():
-            log.producers.expiration_ms = self.producer_expiration_ms
-            log.producers.remove_expired(now_ms)
+        A failing disk takes the log's directory offline, whose listener reports it.
+        """
+        try:
+            return log.delete_old_segments(now_ms)
+        except KafkaError:
+            if log.log_dir.is_online:
+                raise
+            return 0
+
+    def remove_expired_producers(self, log: UnifiedLog, now_ms: int) -> None:
+        """Forget the log's idle producers (producer.id.expiration.ms)."""
+        log.producers.expiration_ms = self.producer_expiration_ms
+        log.producers.remove_expired(now_ms)
 
     def due_deletions(self, now_ms: int) -> list[Deletion]:
         """Deleted segments and logs whose delay is over: the caller is to remove their files."""
-        return [*due_deletions(self._online_logs(), now_ms), *self._doomed.take_due(now_ms)]
+        return [*due_deletions(self.online_logs(), now_ms), *self._doomed.take_due(now_ms)]
 
     def delete_pending(self, now_ms: int) -> None:
         """Remove them here and now."""
         for deletion in self.due_deletions(now_ms):
             deletion.run()
 
-    def flush_tasks(self, now_ms: int) -> list[tuple[UnifiedLog, FlushTask]]:
-        """What is to be fsynced now: closed segments, and logs whose flush.ms is over.
+    def flush_task(self, log: UnifiedLog, now_ms: int) -> FlushTask | None:
+        """What of the log is to be fsynced now: closed segments, or all once its flush.ms is over.
 
-        Run each task in a thread, then call `log.complete_flush(task)` in this one; on OSError
+        Run the task in a thread, then call `log.complete_flush(task)` in this one; on OSError
         `log.log_dir.fail(error)`.
         """
-        tasks: list[tuple[UnifiedLog, FlushTask]] = []
-        for log in self._online_logs():
-            waited_ms = now_ms - self._last_flush_ms[log]
-            is_due = waited_ms >= log.config.flush_ms
-            task = log.prepare_flush(None if is_due else log.local.active_segment.base_offset)
-            if is_due:
-                self._last_flush_ms[log] = now_ms
-            if task is not None:
-                tasks.append((log, task))
-        return tasks
+        is_due = now_ms - self._last_flush_ms[log] >= log.config.flush_ms
+        if is_due:
+            self._last_flush_ms[log] = now_ms
+        return log.prepare_flush(None if is_due else log.local.active_segment.base_offset)
 
     def checkpoint_recovery_points(self) -> None:
         """Write how far each log is durable: the next start reads only what lies above."""
@@ -371,18 +428,6 @@ class LogManager:
     def _logs_in(self, log_dir: LogDir) -> list[UnifiedLog]:
         return [log for log in self._both() if log.log_dir is log_dir]
 
-    def _for_each(self, work: Callable[[UnifiedLog], int]) -> int:
-        """Do it to every online log; a log that takes its directory offline ends only itself."""
-        total = 0
-        for log in self._online_logs():
-            try:
-                total += work(log)
-            except KafkaError:
-                # The directory's listener knows already.
-                if log.log_dir.is_online:
-                    raise
-        return total
-
     # -- The end ------------------------------------------------------------------------------
 
     def shutdown(self, now_ms: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
@@ -393,7 +438,7 @@ class LogManager:
 
     def begin_shutdown(self, now_ms: int) -> CleanShutdown:
         """`shutdown` for those who have threads: run its flushes, then `finish_shutdown`."""
-        return CleanShutdown(self._online_logs(), now_ms)
+        return CleanShutdown(self.online_logs(), now_ms)
 
     def finish_shutdown(
         self, closing: CleanShutdown, broker_epoch: int = UNKNOWN_BROKER_EPOCH
@@ -413,3 +458,8 @@ class LogManager:
             log_dir.release()
         self._logs.clear()
         self.future_logs = FutureLogs()
+
+
+def _may_hold_log(name: str) -> bool:
+    partition = parse_partition_directory(name)
+    return partition is not None and partition.topic != CLUSTER_METADATA_TOPIC

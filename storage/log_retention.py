@@ -1,4 +1,4 @@
-"""Which local segments may go (L2): from the oldest on, up to the first that stays.
+"""Which local segments may go: from the oldest on, up to the first that stays.
 
 A segment goes when it lies below the log start offset; when the log exceeds its size without it; or
 when its youngest record is too old. It never goes while it reaches to or above the high watermark.
@@ -38,23 +38,37 @@ class Breached(NamedTuple):
 
     segments: list[LogSegment]
     rolls_active: bool
+    reason: str = ""
+    """Why they may go, in Kafka's words."""
 
 
 def breached_segments(local: LocalLog, bounds: RetentionBounds, now_ms: int) -> Breached:
     """What may be deleted now, by the first rule of log start, size and age that finds anything."""
     config = local.config
-    rules: list[_Breaches] = [_log_start_rule(local, bounds)]
+    start = f"log start offset {bounds.local_log_start_offset} breach"
+    rules: list[tuple[_Breaches, str]] = [(_log_start_rule(local, bounds), start)]
     if config.deletes or (bounds.is_copied and not config.is_compacted):
-        rules.append(_size_rule(local, bounds))
-        rules.append(_age_rule(config, bounds, now_ms))
+        size, age = _limits(config, bounds)
+        which = "local log" if bounds.is_copied else "log"
+        rules.append((_size_rule(local, size), f"{which} retention size {size} breach"))
+        rules.append((_age_rule(age, bounds, now_ms), f"{which} retention time {age}ms breach"))
     found = Breached([], False)
-    for rule in rules:
+    for rule, reason in rules:
         candidate = _oldest_breaching(local, bounds, rule)
+        is_longer = len(candidate.segments) > len(found.segments)
         found = Breached(
-            max(found.segments, candidate.segments, key=len),
+            candidate.segments if is_longer else found.segments,
             found.rolls_active or candidate.rolls_active,
+            reason if is_longer else found.reason,
         )
     return found
+
+
+def _limits(config: LogConfig, bounds: RetentionBounds) -> tuple[int, int]:
+    """How many bytes stay on this disk, and for how many milliseconds."""
+    if bounds.is_copied:
+        return config.effective_local_retention_bytes, config.effective_local_retention_ms
+    return config.retention_bytes, config.retention_ms
 
 
 def _oldest_breaching(local: LocalLog, bounds: RetentionBounds, breaches: _Breaches) -> Breached:
@@ -89,9 +103,7 @@ def _log_start_rule(local: LocalLog, bounds: RetentionBounds) -> _Breaches:
     return breaches
 
 
-def _size_rule(local: LocalLog, bounds: RetentionBounds) -> _Breaches:
-    config = local.config
-    limit = config.effective_local_retention_bytes if bounds.is_copied else config.retention_bytes
+def _size_rule(local: LocalLog, limit: int) -> _Breaches:
     excess = local.segments.size_in_bytes - limit if limit >= 0 else -1
 
     def breaches(segment: LogSegment) -> bool:
@@ -104,9 +116,7 @@ def _size_rule(local: LocalLog, bounds: RetentionBounds) -> _Breaches:
     return breaches
 
 
-def _age_rule(config: LogConfig, bounds: RetentionBounds, now_ms: int) -> _Breaches:
-    limit = config.effective_local_retention_ms if bounds.is_copied else config.retention_ms
-
+def _age_rule(limit: int, bounds: RetentionBounds, now_ms: int) -> _Breaches:
     def breaches(segment: LogSegment) -> bool:
         if limit < 0:
             return False

@@ -12,7 +12,8 @@ never walk: one that reads where the log was just appended, and one that goes on
 ended. Both find the position in a small memory of recent batch starts (Kafka's `LogSegment`).
 """
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Generator, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from ..clients.record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch
 from .config import LogConfig
 from .fetch_data import TimestampAndOffset
 from .files import FileRegion, Files, ReadableBuffer
-from .index import CorruptIndexError
+from .index import CorruptIndexError, MissingIndexError
 from .log_file import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -30,16 +31,23 @@ from .log_file import (
     TXN_INDEX_SUFFIX,
     file_path,
 )
-from .offset_index import OffsetIndex
+from .offset_index import OffsetIndex, OffsetPosition
 from .time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
-from .transaction_index import TransactionIndex
+from .transaction_index import AbortedTxn, TransactionIndex
+
+_log = logging.getLogger(__name__)
 
 _POSITIONS_KEPT = 64
 _READ_WITHOUT_INDEX = 16_384
 """Bytes of a segment that are read as quickly as two index files are opened."""
 _SCAN_BYTES = 1 << 20
+_RECORDS_PER_STEP = 2_048
+"""Records that are decoded between two pauses of a search by time."""
 _HEADER = Struct(">qi11xi")
 """Base offset, batch length and last offset delta: all that a walk over batches needs."""
+_CHECKED_HEADER = Struct(">qi4xb6xi")
+"""The same and the magic number, to tell a batch from other bytes."""
+_MAGIC = 2
 
 
 class BatchPosition(NamedTuple):
@@ -165,7 +173,8 @@ class LogSegment:
     def first_batch_timestamp(self) -> int | None:
         """The largest timestamp of the first batch: from it the segment's age is counted."""
         if self._first_timestamp is None and self.size > 0:
-            self._first_timestamp = next(iter(self.batches())).max_timestamp
+            first = next(iter(self.batches()), None)
+            self._first_timestamp = NO_TIMESTAMP if first is None else first.max_timestamp
         timestamp = self._first_timestamp
         return timestamp if timestamp is not None and timestamp >= 0 else None
 
@@ -173,16 +182,39 @@ class LogSegment:
 
     def locate(self, offset: int) -> BatchPosition | None:
         """The first batch that ends at or above `offset`; None if the segment ends before it."""
-        if offset >= (start := self.base_offset):
-            position = self._positions.get(offset)
-            if position is None:
-                position = self.offset_index.lookup(offset).position
-        else:
-            offset, position = start, 0
+        offset = max(offset, self.base_offset)
+        position = self._positions.get(offset)
+        if position is None:
+            position = self._indexed(self.offset_index.lookup, offset).position
         for found in self._headers(position):
             if found.next_offset > offset:
                 return found
         return None
+
+    def _indexed(self, look_up: Callable[[int], OffsetPosition], key: int) -> OffsetPosition:
+        """An entry of the offset index that names a batch; a damaged index is rebuilt for it."""
+        entry = look_up(key)
+        if entry.position == 0 or self._begins_batch(entry):
+            return entry
+        self.rebuild_indexes(f"{self.offset_index.path} names position {entry.position}")
+        return look_up(key)
+
+    def _begins_batch(self, entry: OffsetPosition) -> bool:
+        """Whether a batch begins at the entry's position, and at or below its offset."""
+        position = entry.position
+        if not 0 <= position <= self.size - BATCH_OVERHEAD:
+            return False
+        content = self._handle.pread(position, _CHECKED_HEADER.size)
+        if len(content) < _CHECKED_HEADER.size:
+            raise _cut_short(position)
+        header: tuple[int, int, int, int] = _CHECKED_HEADER.unpack(content)
+        base_offset, length, magic, delta = header
+        return (
+            magic == _MAGIC
+            and self.base_offset <= base_offset <= entry.offset
+            and delta >= 0
+            and BATCH_OVERHEAD <= LOG_OVERHEAD + length <= self.size - position
+        )
 
     def known_start(self, offset: int) -> int | None:
         """Where the batch at `offset` starts, if a recent append or read told."""
@@ -207,14 +239,14 @@ class LogSegment:
         """
         if limit >= self.size:
             return self.size
-        return self._last_end(max(start.end_position, self._indexed_position_before(limit)), limit)
+        return self._last_end(max(start.end_position, self.batch_start_before(limit)), limit)
 
     def end_past(self, start: int, limit: int) -> int | None:
         """As `end_within` for a batch at the position `start`, without a look at it.
 
         None where the index cannot tell that it ends before `limit`.
         """
-        position = self._indexed_position_before(limit)
+        position = self.batch_start_before(limit)
         return self._last_end(position, limit) if position > start else None
 
     def _last_end(self, position: int, limit: int) -> int:
@@ -225,19 +257,23 @@ class LogSegment:
                 return found.position
         return position
 
-    def _indexed_position_before(self, limit: int) -> int:
-        return self.offset_index.position_at_or_before(limit)
+    def batch_start_before(self, limit: int) -> int:
+        """Where the last indexed batch begins that does so at or before the position `limit`."""
+        return self._indexed(self.offset_index.entry_at_or_before, limit).position
 
     def _headers(self, position: int) -> Iterator[BatchPosition]:
         """Walk the batches from `position`, reading no more than their headers."""
         pread, size = self._handle.pread, self.size
         while position + BATCH_OVERHEAD <= size:
-            base_offset, length, delta = _HEADER.unpack(pread(position, _HEADER.size))
+            header = pread(position, _HEADER.size)
+            if len(header) < _HEADER.size:
+                raise _cut_short(position)
+            base_offset, length, delta = _HEADER.unpack(header)
             batch_size = LOG_OVERHEAD + length
             if batch_size < BATCH_OVERHEAD or position + batch_size > size or delta < 0:
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,
-                    f"The segment {self.base_offset} is damaged at position {position}.",
+                    f"{self.path} is damaged at position {position}.",
                 )
             yield BatchPosition(base_offset, base_offset + delta + 1, position, batch_size)
             position += batch_size
@@ -261,47 +297,101 @@ class LogSegment:
     ) -> Iterator[tuple[int, RecordBatch]]:
         """`batches`, each with its position."""
         end = self.size if end is None else min(end, self.size)
-        while end - position >= BATCH_OVERHEAD:
-            header = self._handle.pread(position, _HEADER.size)
-            length = _HEADER.unpack(header)[1]
-            wanted = max(_SCAN_BYTES, LOG_OVERHEAD + max(length, 0))
-            if position + LOG_OVERHEAD + length > end:
-                return
-            piece = memoryview(self._handle.pread(position, min(wanted, end - position)))
-            consumed = 0
-            while len(piece) - consumed >= BATCH_OVERHEAD:
-                length = _HEADER.unpack_from(piece, consumed)[1]
-                if length + LOG_OVERHEAD > len(piece) - consumed:
-                    break
-                batch = RecordBatch(piece, consumed)
-                yield position + consumed, batch
-                consumed += batch.size_in_bytes
-            position += consumed
+        return _positioned_batches(self._handle.pread, position, end)
 
-    def find_timestamp(self, timestamp: int, starting_offset: int) -> TimestampAndOffset | None:
-        """The first record at or after `starting_offset` with at least this timestamp."""
-        indexed = self.time_index.lookup(timestamp)
+    def pin(self) -> "PinnedSegment":
+        """Its batches as they are now, readable in any thread even when the segment is deleted."""
+        return PinnedSegment(self.base_offset, self.path, self._handle.region(0, self.size))
+
+    def find_timestamp(
+        self, timestamp: int, starting_offset: int
+    ) -> Generator[None, None, TimestampAndOffset | None]:
+        """The first record at or after `starting_offset` with at least this timestamp.
+
+        With pauses in batches of many records, in which the segment may be deleted.
+        """
+        indexed = self._indexed_time(timestamp)
         begin = max(starting_offset, indexed.offset)
-        position = self.offset_index.lookup(begin).position
-        for batch in self.batches(position):
+        position = self._indexed(self.offset_index.lookup, begin).position
+        for batch in self.pin().batches(position):
             if batch.max_timestamp < timestamp or batch.last_offset < starting_offset:
                 continue
-            for record in batch.records():
+            records = yield from batch.record_steps()
+            for number, record in enumerate(records, 1):
+                if not number % _RECORDS_PER_STEP:
+                    yield
                 if record.timestamp >= timestamp and record.offset >= starting_offset:
                     epoch = batch.partition_leader_epoch
                     return TimestampAndOffset(record.timestamp, record.offset, epoch)
         return None
 
+    def find_youngest(
+        self, starting_offset: int
+    ) -> Generator[None, None, TimestampAndOffset | None]:
+        """The first record with the largest timestamp at or after `starting_offset`, with pauses.
+
+        It looks at every batch: the time index helps only where the youngest of all is wanted.
+        """
+        best: TimestampAndOffset | None = None
+        position = self._indexed(self.offset_index.lookup, starting_offset).position
+        for batch in self.pin().batches(position):
+            if best is not None and batch.max_timestamp <= best.timestamp:
+                continue
+            records = yield from batch.record_steps()
+            for number, record in enumerate(records, 1):
+                if not number % _RECORDS_PER_STEP:
+                    yield
+                is_younger = best is None or record.timestamp > best.timestamp
+                if is_younger and record.offset >= starting_offset:
+                    epoch = batch.partition_leader_epoch
+                    best = TimestampAndOffset(record.timestamp, record.offset, epoch)
+        return best
+
+    def _indexed_time(self, timestamp: int) -> TimestampOffset:
+        """An entry of the time index that tells the truth; a damaged index is rebuilt for it."""
+        entry = self.time_index.lookup(timestamp)
+        following = self.time_index.next_above(entry) if self.time_index.entries else None
+        is_in_order = following is None or following.offset >= entry.offset
+        if is_in_order and self._is_true(entry):
+            return entry
+        self.rebuild_indexes(f"{self.time_index.path} names offset {entry.offset}")
+        return self.time_index.lookup(timestamp)
+
+    def _is_true(self, entry: TimestampOffset) -> bool:
+        """Whether a batch holds the entry's offset and has its timestamp as the largest."""
+        if entry.timestamp == NO_TIMESTAMP:
+            return True
+        found = self.locate(entry.offset)
+        if found is None or found.base_offset > entry.offset:
+            return False
+        batch = next(self.batches(found.position, found.end_position), None)
+        return batch is not None and batch.max_timestamp == entry.timestamp
+
     def upper_bound_offset(self, end_position: int) -> int | None:
         """An offset at or above the end of a read that ended at `end_position`."""
-        return self.offset_index.upper_bound_offset(end_position)
+        entry = self.offset_index.entry_at_or_after(end_position)
+        if entry is not None and not self._begins_batch(entry):
+            self.rebuild_indexes(f"{self.offset_index.path} names position {entry.position}")
+            entry = self.offset_index.entry_at_or_after(end_position)
+        return None if entry is None else entry.offset
 
     def next_offset(self) -> int:
         """One past the last offset in the segment; its base offset when it is empty."""
         last = self.base_offset
-        for found in self._headers(self.offset_index.lookup(2**62).position):
+        for found in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
             last = found.next_offset
         return last
+
+    def check_end(self, limit: int) -> None:
+        """Raises CorruptIndexError unless the file ends with a whole batch, below `limit`.
+
+        It walks from the last entry of the index only.
+        """
+        last, end = self.base_offset, 0
+        for found in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
+            last, end = found.next_offset, found.end_position
+        if end != self.size or last > limit:
+            raise CorruptIndexError(f"{self.path} ends in what is no batch of it")
 
     # -- Recovery and truncation --------------------------------------------------------------
 
@@ -319,17 +409,74 @@ class LogSegment:
         if is_active and self.needs_no_index:
             self._read_instead_of_index()
         elif self.size > 0 and not (self.offset_index.file_exists and self.time_index.file_exists):
-            raise CorruptIndexError(f"The segment {self.path} lacks an index.")
+            raise MissingIndexError(f"The segment {self.path} lacks an index.")
         self.offset_index.sanity_check()
         self.time_index.sanity_check()
         self.txn_index.sanity_check()
+        if is_active:
+            self.offset_index.check_order()
+            self.time_index.check_order()
         last = self.offset_index.last
-        if last is not None and last.position >= self.size:
-            raise CorruptIndexError(f"An index of {self.path} goes on behind its end.")
+        if last is not None and not self._begins_batch(last):
+            raise CorruptIndexError(f"{self.offset_index.path} names what is no batch.")
         if self.size == 0 and self.time_index.entries:
             raise CorruptIndexError(
                 f"A time index of {self.path} tells of records that are not there."
             )
+        self._check_times()
+        for txn in self.txn_index:
+            if not self._holds_transaction(txn):
+                raise CorruptIndexError(f"{self.txn_index.path} holds what was not aborted.")
+
+    def _check_times(self) -> None:
+        """Retention goes by the last entry: it must be one, and true."""
+        entry = self.max_timestamp_so_far
+        if entry.timestamp == NO_TIMESTAMP:
+            is_true = self.size == 0 or self._starts_without_time()
+        else:
+            is_true = self._is_true(entry)
+        if not is_true:
+            raise CorruptIndexError(f"{self.time_index.path} does not tell the largest timestamp.")
+
+    def _starts_without_time(self) -> bool:
+        first = next(self.batches(), None)
+        return first is None or first.max_timestamp == NO_TIMESTAMP
+
+    def _holds_transaction(self, txn: AbortedTxn) -> bool:
+        """Whether nothing in the segment contradicts an aborted transaction.
+
+        Compaction may have removed its batches; one that begins with another segment is not asked
+        for there.
+        """
+        for offset, is_control in ((txn.first_offset, False), (txn.last_offset, True)):
+            found = self.locate(offset) if offset >= self.base_offset else None
+            if found is None or found.base_offset > offset:
+                continue
+            batch = next(self.batches(found.position, found.end_position))
+            is_its = batch.producer_id == txn.producer_id and batch.is_transactional
+            if found.base_offset != offset or not is_its or batch.is_control != is_control:
+                return False
+        return True
+
+    def rebuild_indexes(self, reason: str) -> None:
+        """Make the offset and the time index of a closed segment anew, because one is damaged."""
+        _log.warning(
+            "Found a corrupted index file corresponding to log file %s due to %s, rebuilding "
+            "index files.",
+            self.path,
+            reason,
+        )
+        self._forget_times_and_positions()
+        expected = self.base_offset
+        for position, batch in self.positioned_batches():
+            # What is damaged itself, in the bytes that no checksum covers, is not indexed.
+            is_in_order = batch.base_offset >= expected and batch.last_offset_delta >= 0
+            if not is_in_order or not self.offset_index.can_hold(batch.last_offset):
+                break
+            expected = batch.next_offset
+            self._index(batch, position)
+        self.become_inactive()
+        self.flush_indexes()
 
     def _read_instead_of_index(self) -> None:
         """Learn from the batches what the time index would say.
@@ -339,7 +486,7 @@ class LogSegment:
         """
         try:
             if any(batch.is_control for batch in self.batches()):
-                raise CorruptIndexError(f"The segment {self.path} lacks an index.")
+                raise MissingIndexError(f"The segment {self.path} lacks an index.")
             nothing = TimestampOffset(NO_TIMESTAMP, self.base_offset)
             self._max_timestamp = self._youngest_from(nothing, 0)
         except KafkaError as error:
@@ -347,9 +494,12 @@ class LogSegment:
 
     def begin_rebuild(self) -> None:
         """Forget all indexes before `rebuild_with` is told of every batch."""
+        self.txn_index.reset()
+        self._forget_times_and_positions()
+
+    def _forget_times_and_positions(self) -> None:
         self.offset_index.reset()
         self.time_index.reset()
-        self.txn_index.reset()
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._first_timestamp = None
         self._bytes_since_index_entry = 0
@@ -391,7 +541,7 @@ class LogSegment:
     def _max_timestamp_after_truncation(self) -> TimestampOffset:
         """The time index may miss the youngest batches: they are looked at again."""
         known = self.time_index.last
-        return self._youngest_from(known, self.offset_index.lookup(known.offset).position)
+        return self._youngest_from(known, self._indexed(self.offset_index.lookup, known.offset)[1])
 
     def _youngest_from(self, known: TimestampOffset, position: int) -> TimestampOffset:
         """The youngest of what is known and of the batches from `position` on."""
@@ -454,6 +604,7 @@ class LogSegment:
         path = self.path.removesuffix(old) + new
         self._files.rename(self.path, path)
         self.path = path
+        self._handle.renamed(path)
         for index in (self.offset_index, self.time_index, self.txn_index):
             # A mapping knows its file by name. The next use makes one anew.
             index.close()
@@ -464,6 +615,7 @@ class LogSegment:
         self.is_deleted = True
         self._files.rename(self.path, self.path + DELETED_SUFFIX)
         self.path += DELETED_SUFFIX
+        self._handle.renamed(self.path)
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.rename(index.path + DELETED_SUFFIX)
 
@@ -473,3 +625,52 @@ class LogSegment:
         self._files.remove(self.path)
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.delete()
+
+
+class PinnedSegment(NamedTuple):
+    """The batches of a segment for one who reads them while others may delete it."""
+
+    base_offset: int
+    path: str
+    region: FileRegion
+
+    def batches(self, position: int = 0) -> Iterator[RecordBatch]:
+        """As `LogSegment.batches`."""
+        for _, batch in _positioned_batches(self._pread, position, self.region.nbytes):
+            yield batch
+
+    def _pread(self, position: int, size: int) -> bytes:
+        return self.region.slice(position, size).read()
+
+
+def _positioned_batches(
+    pread: Callable[[int, int], bytes], position: int, end: int
+) -> Iterator[tuple[int, RecordBatch]]:
+    while end - position >= BATCH_OVERHEAD:
+        header = pread(position, _HEADER.size)
+        if len(header) < _HEADER.size:
+            raise _cut_short(position)
+        length = _HEADER.unpack(header)[1]
+        wanted = max(_SCAN_BYTES, LOG_OVERHEAD + max(length, 0))
+        if position + LOG_OVERHEAD + length > end:
+            return
+        piece = memoryview(pread(position, min(wanted, end - position)))
+        consumed = 0
+        while len(piece) - consumed >= BATCH_OVERHEAD:
+            length = _HEADER.unpack_from(piece, consumed)[1]
+            if length + LOG_OVERHEAD > len(piece) - consumed:
+                break
+            batch = RecordBatch(piece, consumed)
+            yield position + consumed, batch
+            consumed += batch.size_in_bytes
+        if not consumed:
+            raise _cut_short(position)
+        position += consumed
+
+
+def _cut_short(position: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"A segment's file ends behind position {position}, in the middle of a batch: somebody "
+        "else has cut it.",
+    )

@@ -1,16 +1,22 @@
 """What a leader demands of a batch before it gives it an offset (Kafka's `LogValidator`).
 
 A client's append is one batch of message format 2 that starts at offset 0, matches its CRC, counts
-its records rightly and is no control batch (P1); it is no larger than the topic allows (P2). Then
+its records rightly and is no control batch; it is no larger than the topic allows. Then
 the leader stamps base offset and leader epoch in place: both lie outside the CRC, and the bytes are
 never copied.
 
-Records are opened only where a rule cannot be decided from the header: a compacted topic demands
-keys, and a limit on the past needs every timestamp (P3). A topic with its own compression.type
-re-compresses batches that came with another codec, and LogAppendTime replaces the timestamps; both
-change bytes under the CRC. The largest timestamp of a header is believed, since its CRC held.
+Every length in an uncompressed batch is looked at (`RecordWalk`): what is in the log must be
+readable by consumers, the cleaner and the tier. A compressed batch is decompressed only where a
+rule needs its records: a compacted topic demands keys, a limit on the past needs every timestamp,
+and a topic with its own compression.type stores another codec. Of others the codec's own
+first bytes are looked at, and whether so many records can come of so few bytes. docs/differences.md
+tells what Kafka looks at beyond that.
+
+A batch of many records, and one that decompresses to much, takes longer than others may be kept
+waiting: `client_batch_steps` is the same work with pauses.
 """
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from struct import Struct
 
@@ -26,9 +32,17 @@ from ..clients.record.batch import (
     batches,
     stamp_crc,
     stamp_log_append_time,
+    stamp_max_timestamp,
 )
-from ..clients.record.builder import rebuild_batch
-from ..clients.record.compression import CompressionType
+from ..clients.record.builder import rebuild_batch, recompress_batch
+from ..clients.record.compression import (
+    Buffer,
+    CompressionType,
+    check_outside,
+    decompress_steps,
+)
+from ..clients.record.record_walk import SMALLEST_RECORD_BYTES, RecordWalk
+from ..clients.steps import finished
 from .append_info import RecordError, RecordValidationError
 from .config import INT64_MAX, LogConfig
 from .producer_entry import AppendOrigin
@@ -38,9 +52,14 @@ _CLIENT = AppendOrigin.CLIENT
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _ATTRIBUTES_POSITION = 21
-_CONTROL_OR_COMPRESSED = CONTROL_BIT | COMPRESSION_CODEC_MASK
-"""Attributes of batches that clients may not send, or that may have a codec that nobody knows."""
+_ATTRIBUTES_AND_COUNT = Struct(">21xh34xi")
+_UNUSUAL = CONTROL_BIT | COMPRESSION_CODEC_MASK | TIMESTAMP_TYPE_BIT
+"""Attributes that clients may not send, or of which there may be a codec that nobody knows."""
 _NO_CODEC_OF_ITS_OWN = "producer"
+_MANY_RECORDS = 8_192
+"""A batch of more is looked at in turns with whatever else there is to do."""
+_RECORD_ERRORS_MAX = 1_000
+"""So many bad records of a batch are named; the others are as bad."""
 
 
 @dataclass(slots=True)
@@ -51,6 +70,8 @@ class AppendContext:
     origin: AppendOrigin
     leader_epoch: int
     now_ms: int
+    is_checked: bool = False
+    """Whether `client_batch_steps` has looked at the records already."""
 
 
 @dataclass(slots=True)
@@ -80,8 +101,50 @@ def validate(records: memoryview, context: AppendContext) -> list[RecordBatch]:
 
 
 def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
-    """The one batch of a client's append; for nearly every one a look at its header will do."""
-    config = context.config
+    """The one batch of a client's append."""
+    batch = _outside_checked(records, context)
+    if context.is_checked:
+        return batch
+    if not batch.attributes & COMPRESSION_CODEC_MASK:
+        # Nearly every batch ends here.
+        walk = RecordWalk(batch, batch.view[BATCH_OVERHEAD:])
+        walk.finish()
+        if not _needs_more(batch, walk, context):
+            return batch
+    return finished(_record_steps(batch, context))
+
+
+def client_batch_steps(
+    records: memoryview, context: AppendContext
+) -> Generator[None, None, RecordBatch] | None:
+    """The checks of a client's batch with pauses, where they may take long; else None.
+
+    The generator's value is the batch to be appended, with `is_checked`. Raises KafkaError, as does
+    the generator.
+    """
+    batch = RecordBatch(records)
+    is_long = _opens(batch, context) if batch.is_compressed else batch.record_count > _MANY_RECORDS
+    return _client_batch_steps(records, context) if is_long else None
+
+
+def may_take_long(records: memoryview) -> bool:
+    """Whether `client_batch_steps` is worth asking: most batches have few records and no codec."""
+    if len(records) < BATCH_OVERHEAD:
+        return False
+    attributes: int
+    count: int
+    attributes, count = _ATTRIBUTES_AND_COUNT.unpack_from(records)
+    return count > _MANY_RECORDS or attributes & COMPRESSION_CODEC_MASK > 0
+
+
+def _client_batch_steps(
+    records: memoryview, context: AppendContext
+) -> Generator[None, None, RecordBatch]:
+    return (yield from _record_steps(_outside_checked(records, context), context))
+
+
+def _outside_checked(records: memoryview, context: AppendContext) -> RecordBatch:
+    """The one batch in `records`, after a look at its header."""
     size = len(records)
     if size >= BATCH_OVERHEAD and _INT32.unpack_from(records, 8)[0] + LOG_OVERHEAD == size:
         batch = RecordBatch(records)
@@ -92,7 +155,7 @@ def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
             f"A produced batch must start at offset 0, not {batch.base_offset}: "
             "offsets are given by the leader."
         )
-    if batch.size_in_bytes > config.max_message_bytes:
+    if batch.size_in_bytes > context.config.max_message_bytes:
         check_size(batch.size_in_bytes, context)
     batch.ensure_valid()
     count = batch.record_count
@@ -100,15 +163,9 @@ def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
         count <= 0
         or batch.last_offset_delta + 1 != count
         or (batch.base_sequence < 0 and batch.producer_id >= 0)
-        or batch.attributes & _CONTROL_OR_COMPRESSED
+        or batch.attributes & _UNUSUAL
     ):
-        _check_client_batch(batch)
-    if (
-        batch.max_timestamp > context.now_ms + config.message_timestamp_after_max_ms
-        or config.message_timestamp_before_max_ms < INT64_MAX
-        or "compact" in config.cleanup_policy
-    ):
-        _check_records(batch, context)
+        _check_client_batch(batch, context.config)
     return batch
 
 
@@ -123,7 +180,7 @@ def _only_batch(records: memoryview) -> RecordBatch:
 
 
 def check_size(size: int, context: AppendContext) -> None:
-    """Raise MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for a batch that cannot be stored (P2)."""
+    """Raise MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for a batch that cannot be stored."""
     limit = context.config.max_message_bytes
     if size > limit and context.origin is not AppendOrigin.RAFT_LEADER:
         raise KafkaError(
@@ -132,7 +189,7 @@ def check_size(size: int, context: AppendContext) -> None:
         )
 
 
-def _check_client_batch(batch: RecordBatch) -> None:
+def _check_client_batch(batch: RecordBatch, config: LogConfig) -> None:
     count = batch.record_count
     if batch.last_offset_delta < 0 or count <= 0:
         raise _invalid(f"A batch of {count} records up to offset delta "
@@ -149,46 +206,131 @@ def _check_client_batch(batch: RecordBatch) -> None:
     if batch.is_control:
         raise _invalid("Clients are not allowed to write control records.")
     _ = batch.compression_type  # refuses a codec number that names nothing
+    if (
+        config.message_timestamp_type == TimestampTypeName.LOG_APPEND_TIME
+        and batch.attributes & TIMESTAMP_TYPE_BIT
+    ):
+        text = (
+            "Invalid timestamp type in message. Producer should not set timestamp type to "
+            "LogAppendTime."
+        )
+        raise RecordValidationError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "One or more records have been rejected due to invalid timestamp",
+            tuple(RecordError(each, text) for each in range(min(count, _RECORD_ERRORS_MAX))),
+        )
 
 
-def _check_records(batch: RecordBatch, context: AppendContext) -> None:
-    """Keys and timestamps (P3). Opens the batch only when it must."""
+def _opens(batch: RecordBatch, context: AppendContext) -> bool:
+    """Whether a rule of the topic needs the records of a compressed batch."""
     config = context.config
-    checks_time = config.message_timestamp_type == TimestampTypeName.CREATE_TIME
-    latest = context.now_ms + config.message_timestamp_after_max_ms
-    earliest = (
-        context.now_ms - config.message_timestamp_before_max_ms
-        if config.message_timestamp_before_max_ms < INT64_MAX
-        else None
+    if config.is_compacted or _target_codec(batch, config) is not batch.compression_type:
+        return True
+    return config.message_timestamp_type == TimestampTypeName.CREATE_TIME and (
+        batch.max_timestamp > context.now_ms + config.message_timestamp_after_max_ms
+        or config.message_timestamp_before_max_ms < INT64_MAX
     )
-    is_too_late = checks_time and batch.max_timestamp > latest
-    if not (config.is_compacted or is_too_late or (checks_time and earliest is not None)):
+
+
+def _needs_more(batch: RecordBatch, walk: RecordWalk, context: AppendContext) -> bool:
+    """Whether a batch that was walked breaks a rule, tells a wrong time or changes its codec."""
+    config = context.config
+    return (
+        (not walk.agrees_on_time and config.message_timestamp_type == TimestampTypeName.CREATE_TIME)
+        or (walk.first_keyless >= 0 and "compact" in config.cleanup_policy)
+        or batch.max_timestamp > context.now_ms + config.message_timestamp_after_max_ms
+        or config.message_timestamp_before_max_ms < INT64_MAX
+        or config.compression_type != _NO_CODEC_OF_ITS_OWN
+    )
+
+
+def _record_steps(batch: RecordBatch, context: AppendContext) -> Generator[None, None, RecordBatch]:
+    """Look at the records, with pauses; the value is the batch as it is to be stored."""
+    payload = batch.view[BATCH_OVERHEAD:]
+    codec = batch.compression_type
+    if batch.is_compressed:
+        check_outside(codec, payload, batch.record_count * SMALLEST_RECORD_BYTES)
+        if not _opens(batch, context):
+            return batch
+    limit = max(context.config.decompressed_batch_max_bytes, context.config.max_message_bytes)
+    plain = yield from decompress_steps(codec, payload, limit)
+    walk = RecordWalk(batch, plain)
+    yield from walk.steps()
+    is_producers_time = context.config.message_timestamp_type == TimestampTypeName.CREATE_TIME
+    if is_producers_time and not walk.agrees_on_time:
+        batch.max_timestamp = yield from _latest_time(batch, plain)
+    yield from _check_limits(batch, plain, walk, context)
+    if is_producers_time and not walk.agrees_on_time:
+        # As Kafka's leader does.
+        stamp_max_timestamp(batch.view, 0, batch.max_timestamp)
+    target = _target_codec(batch, context.config)
+    if target is codec:
+        return batch
+    yield
+    recompressed = RecordBatch(memoryview(recompress_batch(batch, plain, target)))
+    check_size(recompressed.size_in_bytes, context)
+    return recompressed
+
+
+def _latest_time(batch: RecordBatch, plain: Buffer) -> Generator[None, None, int]:
+    """The largest timestamp of the records, where the header tells another one."""
+    latest: int | None = None
+    for number, record in enumerate(batch.decode(plain, with_own_time=True)):
+        if latest is None or record.timestamp > latest:
+            latest = record.timestamp
+        if not (number + 1) % _RECORDS_PER_STEP:
+            yield
+    if latest is None or not -INT64_MAX <= latest <= INT64_MAX:
+        raise _invalid(f"A record's timestamp {latest} is beyond what a header can tell.")
+    return latest
+
+
+def _check_limits(
+    batch: RecordBatch, plain: Buffer, walk: RecordWalk, context: AppendContext
+) -> Generator[None]:
+    """Keys and timestamps, record by record where some are known to be bad."""
+    config = context.config
+    lacks_keys = config.is_compacted and walk.first_keyless >= 0
+    latest = context.now_ms + config.message_timestamp_after_max_ms
+    earliest = max(context.now_ms - config.message_timestamp_before_max_ms, -INT64_MAX)
+    checks_time = config.message_timestamp_type == TimestampTypeName.CREATE_TIME and (
+        batch.max_timestamp > latest or config.message_timestamp_before_max_ms < INT64_MAX
+    )
+    if not (lacks_keys or checks_time):
         return
     missing_keys: list[RecordError] = []
     bad_times: list[RecordError] = []
-    for index, record in enumerate(batch.records()):
-        if config.is_compacted and record.key is None:
-            missing_keys.append(
-                RecordError(index, "Compacted topic cannot accept message without key.")
-            )
+    for index, record in enumerate(batch.decode(plain, with_own_time=True)):
+        if not (index + 1) % _RECORDS_PER_STEP:
+            yield
+        if lacks_keys and record.key is None:
+            text = "Compacted topic cannot accept message without key."
+            missing_keys.append(RecordError(index, text))
         timestamp = record.timestamp
-        if not checks_time or timestamp == NO_TIMESTAMP:
-            continue
-        if timestamp > latest or (earliest is not None and timestamp < earliest):
-            bad_times.append(RecordError(index, f"Timestamp {timestamp} is out of range."))
+        if checks_time and timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+            text = (
+                f"Timestamp {timestamp} of message with offset {index} is out of range. "
+                f"The timestamp should be within [{earliest}, {latest}]"
+            )
+            bad_times.append(RecordError(index, text))
+        if len(missing_keys) + len(bad_times) >= _RECORD_ERRORS_MAX:
+            break
+    if bad_times:
+        raise RecordValidationError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "One or more records have been rejected due to invalid timestamp",
+            (*missing_keys, *bad_times),
+        )
     if missing_keys:
         raise RecordValidationError(
             ErrorCode.INVALID_RECORD,
             "One or more records have been rejected: a compacted topic needs keys.",
-            (*missing_keys, *bad_times),
+            tuple(missing_keys),
         )
-    if bad_times or is_too_late:
-        floor = "" if earliest is None else f"{earliest}"
-        raise RecordValidationError(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"Record timestamps must lie within [{floor}, {latest}].",
-            tuple(bad_times),
-        )
+
+
+_RECORDS_PER_STEP = 2_048
+"""Records that are decoded between two pauses."""
 
 
 class TimestampTypeName:
@@ -237,15 +379,20 @@ def _stamp_time(batch: RecordBatch, append_time_ms: int | None) -> None:
 
 def _recompressed(batch: RecordBatch, context: AppendContext) -> RecordBatch:
     """The batch with the topic's codec, itself if that is the codec it has."""
-    name = context.config.compression_type
-    if batch.is_control:
-        return batch
-    target = CompressionType.NONE if name == "uncompressed" else CompressionType.from_name(name)
-    if target is batch.compression_type:
+    target = _target_codec(batch, context.config)
+    if batch.is_control or target is batch.compression_type:
         return batch
     rebuilt = RecordBatch(memoryview(rebuild_batch(batch, batch.records(), compression=target)))
     check_size(rebuilt.size_in_bytes, context)
     return rebuilt
+
+
+def _target_codec(batch: RecordBatch, config: LogConfig) -> CompressionType:
+    """The codec with which the topic stores the batch."""
+    name = config.compression_type
+    if name == _NO_CODEC_OF_ITS_OWN:
+        return batch.compression_type
+    return CompressionType.NONE if name == "uncompressed" else CompressionType.from_name(name)
 
 
 def _no_batch() -> KafkaError:

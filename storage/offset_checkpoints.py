@@ -87,15 +87,24 @@ class OffsetCheckpoints:
                 self._log_dir.fail(error)
         return offsets
 
-    def forget(self, topic_partition: TopicPartition) -> None:
-        """See that no file promises anything of a log that is yet to be made; OSError."""
+    def forget(
+        self, topic_partition: TopicPartition, has_log: Callable[[TopicPartition], bool]
+    ) -> None:
+        """See that no file promises anything of a log that is yet to be made; OSError.
+
+        What stands there of other logs that are gone goes with it: a topic of thousands of
+        partitions that is made anew must not write the file thousands of times.
+        """
         for name, known in (
             (RECOVERY_POINT_FILE, self.recovery_points),
             (LOG_START_FILE, self.log_starts),
         ):
             if known.pop(topic_partition, 0):
+                for gone in [each for each in known if not has_log(each)]:
+                    del known[gone]
                 # What the file says of others may be lower by now than what is known here.
-                offsets = self._read(name)
+                stored = self._read(name)
+                offsets = {each: stored[each] for each in stored if has_log(each)}
                 offsets.pop(topic_partition, None)
                 path = f"{self._log_dir.path}/{name}"
                 write_offset_checkpoint(self._log_dir.files, path, offsets)

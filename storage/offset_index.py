@@ -7,6 +7,7 @@ the last indexed batch at or below the offset, from where batch headers are scan
 """
 
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
@@ -69,8 +70,8 @@ class OffsetIndex(Index):
         slot = self._slot_above(offset) - 1
         return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
-    def upper_bound_offset(self, position: int) -> int | None:
-        """An offset above everything before `position`: that of the first entry at or after it.
+    def entry_at_or_after(self, position: int) -> OffsetPosition | None:
+        """The first entry at or after `position`: its offset is above everything before that.
 
         None if no entry lies that far: the segment's end is the bound.
         """
@@ -78,15 +79,15 @@ class OffsetIndex(Index):
         if not self.entries:
             return None
         slot = bisect_left(self._places(), (position,), key=self._column(_POSITION))
-        return self._entry(slot).offset if slot < self.entries else None
+        return self._entry(slot) if slot < self.entries else None
 
-    def position_at_or_before(self, position: int) -> int:
-        """The position of the last indexed batch that starts at or before `position`, else 0."""
+    def entry_at_or_before(self, position: int) -> OffsetPosition:
+        """The last indexed batch that starts at or before `position`; else the segment's start."""
         self._load()
         if not self.entries:
-            return 0
+            return OffsetPosition(self.base_offset, 0)
         slot = bisect_right(self._places(), (position,), key=self._column(_POSITION))
-        return self._entry(slot - 1).position if slot else 0
+        return self._entry(slot - 1) if slot else OffsetPosition(self.base_offset, 0)
 
     def _slot_above(self, offset: int) -> int:
         """The first slot whose offset is greater than `offset`."""
@@ -107,6 +108,22 @@ class OffsetIndex(Index):
             raise CorruptIndexError(f"Index {self.path} ends below its base offset.")
         if self.entries > 1 and self._entry(self.entries - 1).offset == self.base_offset:
             raise CorruptIndexError(f"Index {self.path} ends in zeros: it was never closed.")
+        if self.entries and (self._entry(0) < (self.base_offset, 0) or self._is_shrinking()):
+            raise CorruptIndexError(f"Index {self.path} has entries out of order.")
+
+    def _is_shrinking(self) -> bool:
+        (first_offset, first), (last_offset, last) = self._entry(0), self._entry(self.entries - 1)
+        return self.entries > 1 and (last_offset <= first_offset or last <= first)
+
+    def check_order(self) -> None:
+        """Look at every entry. Raises CorruptIndexError if one does not lie above its predecessor.
+
+        For an index that goes on growing; others are checked where they are used.
+        """
+        entries = self.all_entries()
+        for before, after in pairwise(entries):
+            if after.offset <= before.offset or after.position <= before.position:
+                raise CorruptIndexError(f"Index {self.path} has entries out of order.")
 
     def all_entries(self) -> list[OffsetPosition]:
         """Every entry, for copying and checking; proportional to the index."""

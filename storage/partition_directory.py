@@ -7,7 +7,7 @@ that no start takes it for a log, and removed after `file.delete.delay.ms` (`Log
 
 from functools import partial
 
-from ..clients.kafka_uuid import ZERO_UUID, Uuid
+from ..clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
 from .checkpoint import (
     PARTITION_METADATA_FILE,
     MalformedCheckpointError,
@@ -16,8 +16,8 @@ from .checkpoint import (
 )
 from .due_deletions import Deletion
 from .files import Files
-from .log_dir import LogDir, LogDirError
-from .log_file import deleted_directory_name
+from .log_dir import LogDir, LogDirError, set_folders_aside
+from .log_file import deleted_directory_name, stray_directory_name
 from .log_loader import LoadRequest, load_log
 from .unified_log import UnifiedLog
 
@@ -56,8 +56,28 @@ def write_topic_id(log: UnifiedLog, topic_id: Uuid) -> None:
     log.topic_id = topic_id
 
 
+def set_aside(log: UnifiedLog, now_ms: int) -> str:
+    """Rename a log's directory so that no start takes it for a log, durably; its new path.
+
+    Raises OSError.
+    """
+    log_dir = log.log_dir
+    unique_id = f"{log.topic_id.hex()}{now_ms:x}"
+    aside = f"{log_dir.path}/{stray_directory_name(log.topic_partition, unique_id)}"
+    log_dir.files.rename(log.directory, aside)
+    log_dir.files.sync_dir(log_dir.path)
+    return aside
+
+
+def is_misread(found: Uuid, meant: Uuid) -> bool:
+    """Whether one letter of an id's text is wrong: ids that are drawn differ in nearly all."""
+    pairs = zip(uuid_to_string(found), uuid_to_string(meant), strict=True)
+    return sum(one != other for one, other in pairs) == 1
+
+
 def read_topic_id(files: Files, directory: str, may_be_damaged: bool) -> Uuid:
     """Whose the log is; the zero id if it does not say. Raises LogDirError."""
+    set_folders_aside(files, directory, [PARTITION_METADATA_FILE])
     try:
         topic_id = read_partition_metadata(files, f"{directory}/{PARTITION_METADATA_FILE}")
     except MalformedCheckpointError as error:
@@ -73,20 +93,37 @@ class DoomedDirectories:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._waiting: list[tuple[int, LogDir, str]] = []
+        self._unsynced: set[LogDir] = set()
 
     def note(self, log_dir: LogDir, directory: str, due_ms: int) -> None:
         """Have a directory removed that has been renamed already."""
         self._waiting.append((due_ms, log_dir, directory))
 
-    def doom(self, log: UnifiedLog, now_ms: int) -> str:
-        """Rename a log's directory now, durably; answers the new name. Raises OSError."""
+    def doom(self, log: UnifiedLog, now_ms: int, *, durably: bool = True) -> str:
+        """Rename a log's directory now; answers the new name. Raises OSError.
+
+        Of many that go, each need not wait for the disk: `sync` does it for all.
+        """
         log_dir = log.log_dir
         unique_id = f"{log.topic_id.hex()}{now_ms:x}"
         doomed = f"{log_dir.path}/{deleted_directory_name(log.topic_partition, unique_id)}"
         self._files.rename(log.directory, doomed)
-        self._files.sync_dir(log_dir.path)
+        if durably:
+            self._files.sync_dir(log_dir.path)
+        else:
+            self._unsynced.add(log_dir)
         self.note(log_dir, doomed, now_ms + log.config.file_delete_delay_ms)
         return doomed
+
+    def sync(self) -> None:
+        """Make the new names durable. A disk that fails takes its directory offline."""
+        for log_dir in self._unsynced:
+            if log_dir.is_online:
+                try:
+                    self._files.sync_dir(log_dir.path)
+                except OSError as error:
+                    log_dir.fail(error)
+        self._unsynced.clear()
 
     def spare(self, doomed: str) -> None:
         """Do not remove this one after all: it has its old name back."""
@@ -94,8 +131,12 @@ class DoomedDirectories:
 
     def take_due(self, now_ms: int) -> list[Deletion]:
         """Those whose delay is over, from now on the caller's to remove."""
-        due = [entry for entry in self._waiting if entry[0] <= now_ms and entry[1].is_online]
-        self._waiting = [entry for entry in self._waiting if entry not in due]
+        due: list[tuple[int, LogDir, str]] = []
+        waiting: list[tuple[int, LogDir, str]] = []
+        for entry in self._waiting:
+            is_due = entry[0] <= now_ms and entry[1].is_online
+            (due if is_due else waiting).append(entry)
+        self._waiting = waiting
         return [
             Deletion(log_dir, partial(self._files.remove_tree, directory))
             for _, log_dir, directory in due

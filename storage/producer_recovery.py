@@ -96,7 +96,7 @@ def _batches_shortly_before(segments: LogSegments, offset: int) -> Iterator[Reco
     segment = segments.floor(offset - 1)
     while segment is not None and budget > 0:
         end = segment.position_of(offset)
-        start = segment.offset_index.position_at_or_before(max(0, end - budget))
+        start = segment.batch_start_before(max(0, end - budget))
         ranges.append((segment, start, end))
         budget -= end - start
         segment = segments.floor(segment.base_offset - 1)

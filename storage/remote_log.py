@@ -267,10 +267,9 @@ class RemoteLog:
         finished = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
         size = after.segment_size_bytes
         self._finished_bytes += size * ((after.state is finished) - (before.state is finished))
-        for epoch, start_offset in after.segment_leader_epochs:
+        for epoch, start_offset, end_offset in after.epoch_ranges():
             state = self._epoch_state(epoch)
             if after.state is finished:
-                end_offset = after.end_offset_of_epoch(epoch)
                 self._touch(state.finish_copy(start_offset, after.id, end_offset))
             elif after.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
                 state.start_delete(start_offset, after.id)

@@ -20,6 +20,9 @@ one whose epochs are newer than ours is another leader's business. These are the
   offset copying believes to have reached;
 - a lineage is dead only if the history reaches back to the log start offset. One that begins later
   has been lost, as with a damaged checkpoint, and proves nothing;
+- what one witness calls dead or half deleted (a checkpoint, an event) goes only if another one says
+  that nothing is lost with it: each of its offsets lies below the log start, in the local log, or
+  in another segment of the history. Otherwise it is withheld;
 - the new log start offset is at most the high watermark, and what does not end below it stays.
 """
 
@@ -66,6 +69,8 @@ class LogFacts(NamedTuple):
     log_end_offset: int
     local_only_bytes: int
     """Bytes of local segments that are not in the tier; see `local_only_bytes`."""
+    local_log_start_offset: int = 0
+    """Where its local part begins."""
 
 
 class Exempt(NamedTuple):
@@ -92,6 +97,8 @@ class RetentionDecision(NamedTuple):
 
     log_start_offset: int
     expired: list[ExpiredSegment]
+    withheld: tuple[ExpiredSegment, ...] = ()
+    """What would go, were it not the last that is left of offsets which the log still has."""
 
 
 def local_only_bytes(
@@ -183,9 +190,14 @@ def decide_retention(
     size: LineageSize | None = None,
 ) -> RetentionDecision:
     """See the top of this file. `size` is that of `remote`, for who asks again and again."""
+    in_doubt = _unfinished(remote, facts, exempt)
     if not facts.history:
-        return RetentionDecision(facts.log_start_offset, [])
-    expired = _unfinished(remote, facts, exempt)
+        # An empty log: nothing is known but that what lies below its start is nobody's.
+        below = [each for each in in_doubt if each.segment.end_offset < facts.log_start_offset]
+        return RetentionDecision(facts.log_start_offset, below)
+    in_doubt += _dead_lineage(remote, facts, exempt)
+    withheld = tuple(each for each in in_doubt if _is_last(remote, facts, each))
+    expired = [each for each in in_doubt if each not in withheld]
     finished = [
         each
         for each in _expired_by_rules(remote, facts, limits, now_ms, size or LineageSize(remote))
@@ -200,8 +212,23 @@ def decide_retention(
         ),
         0,
     )
-    expired += [each for each in finished if each.segment.end_offset < log_start_offset]
-    return RetentionDecision(log_start_offset, expired + _dead_lineage(remote, facts, exempt))
+    finished = [each for each in finished if each.segment.end_offset < log_start_offset]
+    of_doubt = [each for each in expired if each.reason is DeleteReason.DEAD_LINEAGE]
+    begun = [each for each in expired if each.reason is DeleteReason.UNFINISHED]
+    return RetentionDecision(log_start_offset, [*begun, *finished, *of_doubt], withheld)
+
+
+def is_last_copy(remote: RemoteLog, facts: LogFacts, segment: RemoteLogSegmentMetadata) -> bool:
+    """Whether the log has offsets that would be nowhere without this segment."""
+    begin = max(segment.start_offset, facts.log_start_offset)
+    end = min(segment.end_offset + 1, facts.local_log_start_offset, facts.log_end_offset)
+    return begin < end and not _is_covered(remote, facts.history, begin, end)
+
+
+def _is_last(remote: RemoteLog, facts: LogFacts, each: ExpiredSegment) -> bool:
+    # A copy that never ended was never all that there is: local data waits for its end.
+    is_certain = each.segment.state is _STATE.COPY_SEGMENT_STARTED
+    return not is_certain and is_last_copy(remote, facts, each.segment)
 
 
 def _unfinished(remote: RemoteLog, facts: LogFacts, exempt: Exempt) -> list[ExpiredSegment]:

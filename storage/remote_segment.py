@@ -23,9 +23,10 @@ The names are those of `RemoteLogSegmentMetadata`, `RemoteLogSegmentState` and
 exactly [start_offset, end_offset]: its first entry is clamped to the start offset.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
@@ -155,6 +156,13 @@ class RemoteLogSegmentMetadata:
             if later_epoch > epoch:
                 return start_offset - 1
         return self.end_offset
+
+    def epoch_ranges(self) -> Iterator[tuple[int, int, int]]:
+        """Each epoch with the first and the last offset that this segment holds of it."""
+        epochs = self.segment_leader_epochs
+        for (epoch, start_offset), (_, next_start) in pairwise(epochs):
+            yield epoch, start_offset, next_start - 1
+        yield *epochs[-1], self.end_offset
 
     def updated(self, update: "RemoteLogSegmentMetadataUpdate") -> "RemoteLogSegmentMetadata":
         """This metadata after an event. Custom metadata stays unless the event brings its own."""

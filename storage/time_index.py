@@ -6,6 +6,7 @@ closing the segment adds (Kafka's `TimeIndex`).
 """
 
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
@@ -73,6 +74,12 @@ class TimeIndex(Index):
         slot = bisect_right(self._places(), (timestamp,), key=self._column(_TIMESTAMP)) - 1
         return self._entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
+    def next_above(self, entry: TimestampOffset) -> TimestampOffset | None:
+        """The entry that follows one that `lookup` has given, if there is any."""
+        self._load()
+        slot = bisect_right(self._places(), (entry.timestamp,), key=self._column(_TIMESTAMP))
+        return self._entry(slot) if slot < self.entries else None
+
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""
         self._load()
@@ -90,8 +97,17 @@ class TimeIndex(Index):
             raise CorruptIndexError(f"Index {self.path} ends with a smaller timestamp.")
         if self.entries and self._last.offset < self.base_offset:
             raise CorruptIndexError(f"Index {self.path} ends below its base offset.")
+        first = self._entry(0) if self.entries else self._last
+        if self.entries > 1 and not (first[0] < self._last[0] and first[1] <= self._last[1]):
+            raise CorruptIndexError(f"Index {self.path} has entries out of order.")
         if self.entries > 1 and self._last.timestamp == 0 == self._last.offset - self.base_offset:
             raise CorruptIndexError(f"Index {self.path} ends in zeros: it was never closed.")
+
+    def check_order(self) -> None:
+        """As `OffsetIndex.check_order`."""
+        for before, after in pairwise(self.all_entries()):
+            if after.timestamp <= before.timestamp or after.offset < before.offset:
+                raise CorruptIndexError(f"Index {self.path} has entries out of order.")
 
     def all_entries(self) -> list[TimestampOffset]:
         """Every entry, for copying and checking; proportional to the index."""

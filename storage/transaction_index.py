@@ -47,6 +47,11 @@ class TransactionIndex:
         return self._size
 
     @property
+    def size_in_bytes(self) -> int:
+        """Bytes of its file."""
+        return self._loaded_size()
+
+    @property
     def is_empty(self) -> bool:
         return self._loaded_size() == 0
 
@@ -111,8 +116,22 @@ class TransactionIndex:
         """Raises CorruptIndexError unless the file is whole entries in order."""
         if self._loaded_size() % _ENTRY.size:
             raise CorruptIndexError(f"{self.path} ends inside an entry.")
-        if any(txn.last_offset < self.start_offset for txn in self):
-            raise CorruptIndexError(f"{self.path} holds a transaction below its segment.")
+        before = AbortedTxn(-1, -1, self.start_offset - 1, -1)
+        for txn in self:
+            if txn.last_offset < self.start_offset:
+                raise CorruptIndexError(f"{self.path} holds a transaction below its segment.")
+            is_in_order = (
+                txn.last_offset > before.last_offset
+                and txn.last_stable_offset >= before.last_stable_offset
+            )
+            is_sound = (
+                txn.producer_id >= 0
+                and 0 <= txn.first_offset <= txn.last_offset
+                and txn.last_stable_offset <= txn.last_offset + 1
+            )
+            if not (is_in_order and is_sound):
+                raise CorruptIndexError(f"{self.path} holds what is no aborted transaction.")
+            before = txn
 
     def flush(self) -> None:
         if self._handle is not None:
@@ -130,4 +149,6 @@ class TransactionIndex:
     def rename(self, path: str) -> None:
         if self.file_exists:
             self._files.rename(self.path, path)
+        if self._handle is not None:
+            self._handle.renamed(path)
         self.path = path

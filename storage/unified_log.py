@@ -14,13 +14,16 @@ Nothing here waits, starts a thread or looks at a clock. A disk that fails takes
 offline, and every method then raises KAFKA_STORAGE_ERROR (Kafka's `UnifiedLog`).
 """
 
+import logging
+from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.record.batch import NO_TIMESTAMP, RecordBatch, batches
+from ..clients.steps import finished
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from .append_info import LogAppendInfo, appended_info, duplicate_info
 from .aux_state import AuxState, start_log_at
@@ -29,17 +32,21 @@ from .fetch_data import (
     FetchDataInfo,
     FetchIsolation,
     RemoteRead,
-    RemoteTimestampLookup,
-    TimestampAndOffset,
 )
 from .files import ReadableBuffer
 from .leader_epoch import LeaderEpochCache
 from .local_log import FlushTask, LocalLog
 from .log_dir import LogDir, on_disk
-from .log_offsets import find_offset
+from .log_offsets import Found, find_offset
 from .log_retention import RetentionBounds, breached_segments
 from .log_segment import LogSegment
-from .log_validator import AppendContext, assign_offsets, too_large_for_segment, validate
+from .log_validator import (
+    AppendContext,
+    assign_offsets,
+    client_batch_steps,
+    too_large_for_segment,
+    validate,
+)
 from .producer_entry import AppendOrigin, CompletedTxn
 from .producer_recovery import reload_producers, take_snapshot_at_close
 from .producer_state import ProducerStateManager
@@ -48,10 +55,19 @@ from .transaction_index import AbortedTxn
 if TYPE_CHECKING:
     from .remote_log import RemoteLog
 
+_log = logging.getLogger(__name__)
+
 # Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every read.
 _LOG_END = FetchIsolation.LOG_END
 _HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
 _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
+
+
+class _Pause:
+    """What a step of a search answers that has not found anything yet."""
+
+
+_PAUSE = _Pause()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +103,8 @@ class UnifiedLog:
         """One past the last offset that is replicated. Invariant: at most the log end offset."""
         self.highest_remote_offset = -1
         """The last offset of a finished copy in this leader's lineage; -1 while unknown."""
+        self.knows_remote_offset = True
+        """Whether that is what the tier has; not while the metadata of the tier is being read."""
         self.read_only_reason = ""
         """Why nobody may append or delete here, in a sentence; empty where they may."""
         self._now_ms = now_ms  # the last time that anyone told
@@ -140,7 +158,7 @@ class UnifiedLog:
         return max(first_unstable, self.log_start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch at or below `epoch` and its end offset; (-1, -1) if unknown (F7)."""
+        """The largest epoch at or below `epoch` and its end offset; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     def end_offset_of(self, segment: LogSegment) -> int:
@@ -156,17 +174,20 @@ class UnifiedLog:
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        *,
+        is_checked: bool = False,
     ) -> LogAppendInfo:
         """Check, number and append; base offset and epoch are written into `records` in place.
 
-        A retry of a known batch is answered with where that batch is. Raises KafkaError with
-        nothing appended: see `log_validator` and `ProducerEntry`, and RECORD_LIST_TOO_LARGE.
+        `is_checked` says that `long_check` has looked at the records. A retry of a known batch is
+        answered with where that batch is. Raises KafkaError with nothing appended: see
+        `log_validator` and `ProducerEntry`, and RECORD_LIST_TOO_LARGE.
         """
         self._now_ms = now_ms
         if self.read_only_reason:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, self.read_only_reason)
         config = self.local.config
-        context = AppendContext(config, origin, leader_epoch, now_ms)
+        context = AppendContext(config, origin, leader_epoch, now_ms, is_checked)
         found = validate(records, context)
         for batch in found:
             if batch.producer_id >= 0:
@@ -179,6 +200,17 @@ class UnifiedLog:
         found = appendable.batches
         self._append(appendable.buffer, found, now_ms)
         return appended_info(found, appendable.log_append_time_ms, self.log_start_offset)
+
+    def long_check(
+        self, records: memoryview, now_ms: int
+    ) -> Generator[None, None, RecordBatch] | None:
+        """What a client's batch must be before it is appended, where finding out may take long.
+
+        See `client_batch_steps`; None where the append itself finds out soon enough.
+        """
+        return client_batch_steps(
+            records, AppendContext(self.config, AppendOrigin.CLIENT, -1, now_ms)
+        )
 
     @on_disk
     def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
@@ -270,7 +302,7 @@ class UnifiedLog:
         return self.local.bytes_between(offset, self.visible_end(isolation))
 
     def visible_end(self, isolation: FetchIsolation) -> int:
-        """The offset that a reader under `isolation` may not reach (F1)."""
+        """The offset that a reader under `isolation` may not reach."""
         if isolation is _HIGH_WATERMARK:
             return self.high_watermark
         if isolation is _LOG_END:
@@ -300,12 +332,26 @@ class UnifiedLog:
         """The aborted transactions that overlap [start, upper bound), from the local segments."""
         return self.local.aborted_transactions(start_offset, upper_bound)
 
-    @on_disk
-    def offset_for_timestamp(
-        self, timestamp: int
-    ) -> TimestampAndOffset | RemoteTimestampLookup | None:
+    def offset_for_timestamp(self, timestamp: int) -> Found:
         """Answer a ListOffsets query: see `log_offsets`."""
-        return find_offset(self, timestamp)
+        return finished(self.search_timestamp(timestamp))
+
+    def search_timestamp(self, timestamp: int) -> Generator[None, None, Found]:
+        """`offset_for_timestamp`, with pauses."""
+        search = find_offset(self, timestamp)
+        while True:
+            found = self._step(search)
+            if not isinstance(found, _Pause):
+                return found
+            yield
+
+    @on_disk
+    def _step(self, search: Generator[None, None, Found]) -> "Found | _Pause":
+        try:
+            next(search)
+        except StopIteration as end:
+            return cast("Found", end.value)
+        return _PAUSE
 
     # -- Moving the bounds --------------------------------------------------------------------
 
@@ -347,6 +393,12 @@ class UnifiedLog:
     def update_highest_remote_offset(self, offset: int) -> None:
         """Say that everything up to and including `offset` is safe in the tier."""
         self.highest_remote_offset = offset
+        self.knows_remote_offset = True
+
+    def forget_highest_remote_offset(self) -> None:
+        """How far the tier has the log is to be found out anew."""
+        self.highest_remote_offset = -1
+        self.knows_remote_offset = False
 
     # -- Segments -----------------------------------------------------------------------------
 
@@ -357,7 +409,12 @@ class UnifiedLog:
         self._roll(now_ms, 0)
 
     def _roll(self, now_ms: int, at_least: int) -> None:
-        self.local.roll(now_ms, at_least)
+        before = self.local.active_segment
+        if self.local.roll(now_ms, at_least) is not before:
+            base_offset = self.local.active_segment.base_offset
+            _log.info(
+                "Rolled new log segment of %s at offset %d", self.topic_partition, base_offset
+            )
         # So that a restart, and a follower built from the tier, find the state at this segment.
         self.producers.advance_to(self.local.log_end_offset)
         self.producers.take_snapshot()
@@ -373,9 +430,19 @@ class UnifiedLog:
             self.highest_remote_offset,
             self.config.copies_to_tier,
         )
-        segments, rolls_active = breached_segments(self.local, bounds, now_ms)
+        segments, rolls_active, reason = breached_segments(self.local, bounds, now_ms)
         if rolls_active or (segments and segments[-1] is self.local.active_segment):
             self._roll(now_ms, 0)
+        for segment in segments:
+            _log.info(
+                "Deleting local segment %020d.log of %s (offsets %d to %d, %d bytes) due to %s",
+                segment.base_offset,
+                self.topic_partition,
+                segment.base_offset,
+                self.local.end_offset_of(segment) - 1,
+                segment.size,
+                reason,
+            )
         if segments:
             self._delete_segments(segments, now_ms)
         return len(segments)
@@ -396,7 +463,7 @@ class UnifiedLog:
         return self.local.delete_pending(now_ms)
 
     def copy_candidates(self, from_offset: int) -> list[LogSegment]:
-        """Closed segments from the one that holds `from_offset` on, wholly below the LSO (S1)."""
+        """Closed segments from the one that holds `from_offset` on, wholly below the LSO."""
         last_stable_offset = self.last_stable_offset
         segments = self.local.segments.from_offset(from_offset)
         return [

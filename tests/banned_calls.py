@@ -94,6 +94,7 @@ BANS = (
         "socket.* select.* selectors.* ssl.* asyncio.open_connection asyncio.start_server "
         "asyncio.StreamReader asyncio.StreamWriter",
         "the running loop's create_server and create_connection, inside a transport",
+        "broker/hangup_watch.py",
         "broker/socket_listener.py",
         "broker/transport.py",
         "clients/network.py",

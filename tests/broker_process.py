@@ -88,13 +88,16 @@ class BrokerThread:
 class BrokerProcess:
     """`tierlog serve` as a user starts it."""
 
-    def __init__(self, arguments: Sequence[str], directory: Path) -> None:
+    def __init__(
+        self, arguments: Sequence[str], directory: Path, before: Sequence[str] = ()
+    ) -> None:
+        """`before`: the words of a command that runs the broker's, such as `nice`."""
         root = Path(__file__).parent.parent
         environment = {**os.environ, "PYTHONPATH": str(root / ".namespace")}
         self.log = directory / "broker.log"
         self._log_file = self.log.open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tierlog.broker", "serve", *arguments],
+            [*before, sys.executable, "-m", "tierlog.broker", "serve", *arguments],
             stdout=subprocess.PIPE,
             stderr=self._log_file,
             env=environment,
@@ -103,11 +106,16 @@ class BrokerProcess:
         self.ready_line = ""
 
     @classmethod
-    def on(cls, directory: Path, properties: Mapping[str, str] | None = None) -> Self:
+    def on(
+        cls,
+        directory: Path,
+        properties: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
+    ) -> Self:
         """With its data below `directory`, on a free port."""
         stated = {**TEST_PROPERTIES, "log.dirs": str(directory / "data"), **(properties or {})}
         arguments = [word for name in stated for word in ("--override", f"{name}={stated[name]}")]
-        return cls(arguments, directory)
+        return cls(arguments, directory, before)
 
     @property
     def bootstrap(self) -> str:

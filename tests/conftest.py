@@ -10,7 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tierlog.tests import toolchain
 from tierlog.tests.compatibility.ran import RanPlugin
@@ -23,7 +23,7 @@ SKIP_REASON = re.compile(SKIP_PREFIX + r"([^'\")]+)")
 TESTS = Path(__file__).parent
 
 # No test asserts how long something takes: it would fail on a busy machine.
-settings.register_profile("tierlog", deadline=None)
+settings.register_profile("tierlog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tierlog")
 
 

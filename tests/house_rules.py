@@ -17,9 +17,9 @@ from tierlog.tests.banned_calls import BANS, CODE_FOLDERS, TEST_BANS, banned
 
 ROOT = Path(__file__).resolve().parent.parent
 
-FILE_LINES_MAX = 500
+FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
-ARGUMENTS_MAX = 6
+ARGUMENTS_MAX = 7
 GENERIC_NAMES = frozenset(
     {"util", "utils", "helper", "helpers", "common", "misc", "shared", "stuff"}
 )
@@ -50,7 +50,7 @@ class SourceFile:
 
 
 def file_is_small(file: SourceFile) -> Offences:
-    """A file has at most 500 lines."""
+    """A file has at most 700 lines; most stay below 400."""
     lines = len(file.text.splitlines())
     if lines > FILE_LINES_MAX:
         yield FILE_LINES_MAX, f"{lines} lines; {FILE_LINES_MAX} is the limit: split by concept"
@@ -69,7 +69,7 @@ def functions_are_small(file: SourceFile) -> Offences:
 
 
 def arguments_are_few(file: SourceFile) -> Offences:
-    """A function takes at most six arguments beside self; beyond, a small value class."""
+    """A function takes at most seven arguments beside self; beyond, a class with a name."""
     for function in file.functions:
         arguments = function.args
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
 
 import tierlog
 from tierlog.tests.house_rules import ROOT, source_files
@@ -22,13 +24,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+_DEVELOPERS = ("tests/", "bench/micro/")
+
+
 def test_the_wheel_is_named_after_the_version_in_the_package(wheel: Path) -> None:
     assert wheel.name == f"tierlog-{tierlog.__version__}-py3-none-any.whl"
 
 
-def test_every_module_but_the_tests_is_in_the_wheel_under_tierlog(wheel: Path) -> None:
+def test_every_module_but_those_for_developers_is_in_the_wheel(wheel: Path) -> None:
     shipped = {name for name in ZipFile(wheel).namelist() if name.endswith(".py")}
-    expected = {file.path for file in source_files() if not file.path.startswith("tests/")}
+    expected = {file.path for file in source_files() if not file.path.startswith(_DEVELOPERS)}
     assert shipped == {f"tierlog/{path}" for path in expected}
 
 
@@ -37,6 +42,43 @@ def test_what_is_no_module_but_needed_is_in_the_wheel_too(wheel: Path) -> None:
     bench = {"kafka/pom.xml", "reporting/report.html.jinja", "reporting/prices.example.toml"}
     assert {"tierlog/py.typed", *(f"tierlog/bench/{name}" for name in bench)} <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_what_only_developers_read_is_not_in_the_wheel(wheel: Path) -> None:
+    names = ZipFile(wheel).namelist()
+    assert "tierlog/bench/RESULTS.md" not in names
+    assert not [name for name in names if name.startswith("tierlog/bench/micro/")]
+
+
+# Whose versions say that something breaks. The others count years, quarters or patches.
+_BOUNDED = frozenset(
+    {
+        *("confluent-kafka", "cramjam", "crc32c", "google-re2", "jinja2", "matplotlib", "moto"),
+        *("msgpack", "numpy", "pandas", "paramiko", "pyspark", "requests", "rich"),
+        *("sortedcontainers", "hdrhistogram"),
+    }
+)
+
+
+def test_the_next_major_version_of_a_dependency_is_not_taken_unseen() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    texts = [*project["dependencies"], *(t for e in extras if e != "test" for t in extras[e])]
+    requirements = [Requirement(text) for text in texts]
+    for requirement in requirements:
+        assert any(each.operator == ">=" for each in requirement.specifier) or (
+            requirement.name == "tierlog"
+        ), requirement
+        is_bounded = any(each.operator == "<" for each in requirement.specifier)
+        assert is_bounded == (requirement.name in _BOUNDED), requirement
+    pinned = {
+        Requirement(line).name.lower(): line.partition("==")[2]
+        for line in (ROOT / "tests" / "constraints.txt").read_text().splitlines()
+        if "==" in line and not line.startswith("#")
+    }
+    for requirement in requirements:
+        if requirement.name in pinned:
+            assert requirement.specifier.contains(pinned[requirement.name]), requirement
 
 
 def test_the_wheel_brings_its_commands(wheel: Path) -> None:
@@ -76,3 +118,21 @@ def test_the_wheel_runs_from_where_it_is_installed(wheel: Path, tmp_path: Path) 
         check=False,
     )
     assert tierlog.__version__ in answer.stdout, answer.stderr
+
+
+def test_the_plain_install_brings_the_codecs_of_kafkas_clients(wheel: Path) -> None:
+    """Nobody who starts a broker knows with which codec its clients will write."""
+    (name,) = (name for name in ZipFile(wheel).namelist() if name.endswith("/METADATA"))
+    lines = ZipFile(wheel).read(name).decode().splitlines()
+    needed = [line for line in lines if line.startswith("Requires-Dist: cramjam")]
+    assert needed, "The plain install lacks the codecs."
+    assert any("extra ==" not in line for line in needed)
+    assert "Provides-Extra: compression" in lines
+
+
+def test_a_start_does_not_wait_for_the_codecs() -> None:
+    program = (
+        "import sys, tierlog.broker.broker, tierlog.broker.handlers.produce;"
+        "sys.exit('cramjam' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0

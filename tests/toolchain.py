@@ -53,6 +53,7 @@ TOOLCHAINS = {
         Toolchain("go", "Go", _on_path("go")),
         Toolchain("node", "Node", _on_path("node")),
         Toolchain("sshd", "OpenSSH server", _on_path("sshd")),
+        Toolchain("strace", "strace", _on_path("strace")),
     )
 }
 

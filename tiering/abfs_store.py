@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from .blocking_pool import BlockingPool
-from .native_store import PARTS_AT_ONCE
+from .native_store import PARTS_AT_ONCE, UnfinishedUpload
 from .tier_store import TierObject
 
 
@@ -71,7 +71,7 @@ class AbfsClient:
             break
         return found, pages.continuation_token or None
 
-    async def abandoned(self, root: str, before_ms: int) -> list[Callable[[], Awaitable[object]]]:
+    async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         # The service forgets them after a week.
         return []
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar, cast
 from .blocking_pool import BlockingPool
 from .remote_failures import failure_of
 from .remote_storage import Failure
-from .tier_store import PIECE_BYTES, Source, TierObject
+from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject
 
 T = TypeVar("T")
 
@@ -215,7 +215,7 @@ class BlockingStore:
         folder = prefix.rstrip("/")
         await self._with(lambda fs, root: _remove_folder(fs, self._protocol, f"{root}/{folder}"))
 
-    async def abort_abandoned(self, before_ms: int) -> int:
+    async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
         return 0
 
     async def renew(self) -> bool:

@@ -40,6 +40,8 @@ BROKER_SETTINGS: dict[str, ConfigDef] = {
         ConfigDef("remote.log.manager.fetch.quota.window.size.seconds", _INT, "1", _POSITIVE),
         ConfigDef("remote.log.reader.threads", _INT, "10", _POSITIVE),
         ConfigDef("remote.log.reader.max.pending.tasks", _INT, "100", _POSITIVE),
+        ConfigDef("remote.fetch.max.wait.ms", _INT, "500", _POSITIVE),
+        ConfigDef("remote.list.offsets.request.timeout.ms", _LONG, "30000", _POSITIVE),
         ConfigDef("remote.log.index.file.cache.total.size.bytes", _LONG, str(1 << 30), _POSITIVE),
         ConfigDef("remote.log.metadata.custom.metadata.max.bytes", _INT, "128", "[0,...]"),
         # KIP-405 names the first; Kafka has no remover of partitions yet (KAFKA-15313).
@@ -114,6 +116,10 @@ class RemoteLogManagerConfig:
     fetch_quota_sample_seconds: int = 1
     reader_threads: int = 10
     reader_max_pending: int = 100
+    fetch_max_wait_ms: int = 500
+    """How long a fetch waits for the tier, and so for its turn to read from it."""
+    list_offsets_timeout_ms: int = 30_000
+    """The same of a look for a timestamp."""
     index_cache_bytes: int = 1 << 30
     custom_metadata_max_bytes: int = 128
     chunk_cache_bytes: int = 64 << 20
@@ -170,6 +176,8 @@ class RemoteLogManagerConfig:
             ),
             reader_threads=broker.integer("remote.log.reader.threads"),
             reader_max_pending=broker.integer("remote.log.reader.max.pending.tasks"),
+            fetch_max_wait_ms=broker.integer("remote.fetch.max.wait.ms"),
+            list_offsets_timeout_ms=broker.integer("remote.list.offsets.request.timeout.ms"),
             index_cache_bytes=broker.integer("remote.log.index.file.cache.total.size.bytes"),
             custom_metadata_max_bytes=broker.integer(
                 "remote.log.metadata.custom.metadata.max.bytes"

@@ -10,7 +10,8 @@
 The rules it keeps (Kafka's `RLMCopyTask`, and beyond it):
 
 - Nothing happens before the metadata of the partition is complete (KAFKA-17980).
-- Only closed segments wholly below the last stable offset are copied, in order, without a hole.
+- Only closed segments wholly below the last stable offset are copied, in order, without a hole,
+  and only once they are on the disk.
 - A failed copy is deleted at once, with two updates of its metadata, and its id is never used
   again. If the tier cannot be reached the deletion comes before the next attempt instead, so an
   outage leaves one unfinished segment behind however long it lasts. The same goes for what a
@@ -22,6 +23,7 @@ The rules it keeps (Kafka's `RLMCopyTask`, and beyond it):
 - Once copying is disabled no other segment is begun; one that is stored is finished (KIP-950).
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -30,6 +32,7 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..storage.files import Files
 from ..storage.log_segment import LogSegment
 from ..storage.remote_log import RemoteLog
+from ..storage.remote_retention import is_last_copy
 from ..storage.remote_segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -38,12 +41,17 @@ from ..storage.remote_segment import (
 )
 from ..storage.unified_log import UnifiedLog
 from .blocking_pool import BlockingPool
+from .expiration_task import facts_of
+from .gap_repair import GapRepair
 from .leader_term import LeaderTerm, ready_remote_log
+from .log_durability import LogDurability
 from .remote_storage import RemoteStorageError
-from .segment_deletion import SegmentDeletion
+from .segment_deletion import SegmentDeletion, segment_words
 from .segment_parts import Attempt, SegmentFacts, segment_data, segment_facts, segment_metadata
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _STATE = RemoteLogSegmentState
 
@@ -69,6 +77,7 @@ class CopyTools:
     pool: BlockingPool
     quota: CopyQuota
     custom_metadata_max_bytes: int
+    durability: LogDurability
 
 
 class CopyTask:
@@ -81,6 +90,7 @@ class CopyTask:
         self._metadata = tools.deletion.metadata
         self._environment = tools.deletion.environment
         self._statistics = tools.deletion.statistics
+        self._repair = GapRepair(tools.deletion, term)
         self._stored: RemoteLogSegmentMetadataUpdate | None = None
         """The event that finishes a stored segment, until it is known to have been written."""
 
@@ -95,6 +105,7 @@ class CopyTask:
             return 0
         remote = ready_remote_log(self._metadata, self._partition)
         await self._finish_stored(remote)
+        await self._repair.run_once(log, remote)
         if not log.config.copies_to_tier:
             self._statistics.set_copy_lag(log.topic_partition, 0, 0)
             return 0
@@ -132,6 +143,8 @@ class CopyTask:
         facts = segment_facts(log, segment)
         if not await self._tools.quota.take(facts.log.nbytes, lambda: self._may_copy(log)):
             return False
+        # Else a loss of power could cut the log below the end of what readers find in the tier.
+        await self._tools.durability.sync(log, facts.end_offset + 1)
         environment = self._environment
         segment_id = RemoteLogSegmentId(self._partition, environment.random_uuid())
         broker_id = self._tools.deletion.broker_id
@@ -141,6 +154,7 @@ class CopyTask:
             await self._copy_as(metadata, facts, remote)
         log.update_highest_remote_offset(metadata.end_offset)
         self._statistics.copied(self._partition.topic, metadata.segment_size_bytes)
+        _log.info("Copied to remote storage: %s", segment_words(metadata))
         log.delete_old_segments(environment.wall_clock_ms())
         return True
 
@@ -158,8 +172,7 @@ class CopyTask:
             )
         self._stored = self._tools.deletion.update(metadata, _STATE.COPY_SEGMENT_FINISHED, custom)
         self._term.unconfirmed = metadata.id
-        # Should this fail, the next run looks at the metadata to see whether it was written.
-        self._term.knows_copied_offset = False
+        # Should this fail, the next run publishes it again before anything else.
         await self._finish_stored(remote)
         self._term.knows_copied_offset = True
 
@@ -208,15 +221,27 @@ class CopyTask:
     # -- Cleaning up --------------------------------------------------------------------------
 
     async def _clean_up(self, log: UnifiedLog, remote: RemoteLog) -> None:
-        """Remove what copies have left; what retention has left below is expiration's."""
+        """Remove what copies have left; what retention has left below is expiration's.
+
+        The records of a copy that is removed are on the disk, or in a finished segment.
+        """
         for metadata in remote.unfinished_segments():
             if not self._term.is_current:
                 return
             if (
                 metadata.end_offset >= log.log_start_offset
-                and metadata.id not in self._term.in_hand
+                and metadata.id not in self._term.untouchable(log, remote)
+                and not self._is_last_copy(log, remote, metadata)
             ):
                 await self._delete(metadata)
+
+    def _is_last_copy(
+        self, log: UnifiedLog, remote: RemoteLog, metadata: RemoteLogSegmentMetadata
+    ) -> bool:
+        """A deletion that somebody began may be an error; expiration tells of it."""
+        return metadata.state is _STATE.DELETE_SEGMENT_STARTED and is_last_copy(
+            remote, facts_of(log, remote), metadata
+        )
 
     async def _delete(
         self, metadata: RemoteLogSegmentMetadata, custom: bytes | None = None

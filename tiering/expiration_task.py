@@ -18,6 +18,7 @@ What may go is decided in `storage/remote_retention.py`. The rules kept here (Ka
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 from ..storage.remote_log import RemoteLog
 from ..storage.remote_retention import (
@@ -31,9 +32,14 @@ from ..storage.remote_retention import (
     local_only_bytes,
 )
 from ..storage.unified_log import UnifiedLog
+from .gap_repair import GapRepair
 from .leader_term import LeaderTerm, ready_remote_log
+from .metadata_events import METADATA_TOPIC
 from .remote_storage import RemoteStorageError
 from .segment_deletion import SegmentDeletion
+
+if TYPE_CHECKING:
+    from ..clients.kafka_uuid import Uuid
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +52,9 @@ class ExpirationTask:
     def __init__(self, deletion: SegmentDeletion, term: LeaderTerm) -> None:
         self._deletion = deletion
         self._term = term
+        self._repair = GapRepair(deletion, term)
         self._size: LineageSize | None = None
+        self._withheld: set[Uuid] = set()
 
     async def run_once(self) -> int:
         """Delete what may go now; how many segments that was.
@@ -61,11 +69,27 @@ class ExpirationTask:
         if term.unconfirmed is not None:
             # The end of a copy may have been written or not: let that be settled first.
             return 0
+        await self._repair.run_once(log, remote)
         term.find_copied_offset(log, remote)
         decision = self._decide(log, remote)
         if decision.log_start_offset > log.log_start_offset:
             log.maybe_increment_log_start_offset(decision.log_start_offset)
+        self._tell_withheld(decision)
         return await self._delete_all(remote, decision.expired)
+
+    def _tell_withheld(self, decision: RetentionDecision) -> None:
+        for segment, reason in decision.withheld:
+            if segment.id not in self._withheld:
+                _log.warning(
+                    "The remote segment [%d, %d] of %s is not deleted, though %s: nothing else has "
+                    "its records. See whether leader-epoch-checkpoint or %s is damaged",
+                    segment.start_offset,
+                    segment.end_offset,
+                    segment.topic_id_partition.topic_partition,
+                    reason.value,
+                    METADATA_TOPIC,
+                )
+        self._withheld = {segment.id for segment, _ in decision.withheld}
 
     def _decide(self, log: UnifiedLog, remote: RemoteLog) -> RetentionDecision:
         statistics, topic_partition = self._deletion.statistics, log.topic_partition
@@ -78,7 +102,10 @@ class ExpirationTask:
             if config.deletes
             else RetentionLimits(-1, -1),
             self._deletion.environment.wall_clock_ms(),
-            Exempt(self._term.reserved, config.copies_to_tier and not self._term.copying_ended),
+            Exempt(
+                self._term.untouchable(log, remote),
+                config.copies_to_tier and not self._term.copying_ended,
+            ),
             self._size_of(remote),
         )
         took_ms = (asyncio.get_running_loop().time() - began) * 1000
@@ -162,4 +189,5 @@ def facts_of(log: UnifiedLog, remote: RemoteLog) -> LogFacts:
         local_only_bytes(remote, history, segments, log.highest_remote_offset)
         if log.config.retention_bytes >= 0
         else 0,
+        log.local_log_start_offset,
     )

@@ -29,7 +29,8 @@ from .native_store import Connector, NativeStore
 from .remote_failures import failure_of
 from .remote_storage import Failure, RemoteResourceNotFound, RemoteStorageError
 from .remote_url import RemoteUrl
-from .tier_store import SliceAt, Source, TierObject as TierObject, TierStore
+from .tier_packages import NATIVE_MODULES, missing_package_sentence, package_of
+from .tier_store import IsLeft, SliceAt, Source, TierObject as TierObject, TierStore
 
 T = TypeVar("T")
 
@@ -39,16 +40,11 @@ DEADLINE_SECONDS = 30.0
 _REASON_CHARACTERS = 400
 """Of what a library says; some append the whole page that a server sent."""
 
-_NATIVE_MODULES = {
-    "s3": "s3_store",
-    "s3a": "s3_store",
-    "gs": "gs_store",
-    "gcs": "gs_store",
-    "abfs": "abfs_store",
-    "abfss": "abfs_store",
-    "az": "abfs_store",
-}
-_PACKAGES = {"s3_store": "s3fs", "gs_store": "gcsfs", "abfs_store": "adlfs"}
+_NO_NAMES = frozenset(("", ".", ".."))
+"""What no part of a key may be."""
+_NOWHERE = ("\0", "\\", "://")
+"""What no key may hold: some stores would take it for a place elsewhere."""
+_KEY_CHARACTERS = 100
 
 _CHATTY = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "paramiko", "s3fs")
 
@@ -76,6 +72,7 @@ class TierFileSystem:
 
     async def write(self, key: str, size: int, slice_at: SliceAt) -> Part:
         """Write an object of `size` bytes, which `slice_at` gives piece by piece."""
+        self._check(key)
         source = Source(size, slice_at, self._pool)
         await self._do(lambda: self._store.put(key, source))
         return Part(size, source.crc)
@@ -89,6 +86,7 @@ class TierFileSystem:
 
         RemoteResourceNotFound if there is no such object.
         """
+        self._check(key)
         content = await self._do(lambda: self._store.get(key, start, end))
         if end is not None and len(content) != end - (start or 0):
             wanted = end - (start or 0)
@@ -107,26 +105,40 @@ class TierFileSystem:
 
     async def remove_all(self, keys: Sequence[str]) -> None:
         """Remove objects, with few requests where the store allows it; those missing are fine."""
+        for key in keys:
+            self._check(key)
         if keys:
             await self._do(lambda: self._store.remove(keys))
 
     async def list(self, prefix: str = "") -> list[TierObject]:
         """All objects whose key starts with `prefix`, in order of their keys."""
+        if prefix:
+            self._check(prefix.removesuffix("/"))
         return sorted(await self._do(lambda: self._store.find(prefix)))
 
     async def remove_folder(self, folder: str) -> None:
         """Remove every object in a folder, and the folder itself where a store has such a thing."""
+        self._check(folder.rstrip("/"))
         prefix = folder.rstrip("/") + "/"
         await self.remove_all([each.key for each in await self.list(prefix)])
         await self._do(lambda: self._store.remove_folder(prefix))
 
-    async def abort_abandoned(self, before_ms: int) -> int:
-        """Abort uploads begun before then, by the store's clock, and not finished; how many."""
-        return await self._do(lambda: self._store.abort_abandoned(before_ms))
+    async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
+        """Abort uploads in parts that are left; see `TierStore`."""
+        return await self._do(lambda: self._store.abort_uploads(prefix, is_left))
 
     async def close(self) -> None:
         """Let go of connections. The next call makes new ones."""
         await self._store.close()
+
+    def _check(self, key: str) -> None:
+        """Refuse a key that may leave the tier's root, in whatever store."""
+        names = key.split("/")
+        if any(each in _NO_NAMES for each in names) or any(each in key for each in _NOWHERE):
+            raise RemoteStorageError(
+                f"The remote tier {self} has no place for {key[:_KEY_CHARACTERS]!a}: it leads out "
+                "of the tier"
+            )
 
     async def _do(self, call: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -158,11 +170,8 @@ class TierFileSystem:
                 f"{self._location.protocol!r} do not offer what a tier needs, such as writing"
             )
         if isinstance(error, ImportError):
-            missing = _missing_package(self._location.protocol, error)
-            return RemoteStorageError(
-                f"The remote tier {self} needs the Python package {missing!r}, which is not "
-                f"installed: pip install {missing}"
-            )
+            missing = package_of(self._location.protocol, error)
+            return RemoteStorageError(missing_package_sentence(self._location, missing))
         text = self._location.redact(" ".join(f"{type(error).__name__}: {error}".split()))
         text = text[:_REASON_CHARACTERS]
         if type(error) is TimeoutError and not str(error):
@@ -189,7 +198,7 @@ def _store_for(
     protocol = location.protocol
     if protocol in ("file", "local"):
         return LocalStore(_local_path(location.url), files, pool, deadline_s)
-    if protocol in _NATIVE_MODULES:
+    if protocol in NATIVE_MODULES:
         return NativeStore(_connector(location), pool, deadline_s)
     return BlockingStore(protocol, partial(_open, location, deadline_s), pool, deadline_s)
 
@@ -201,7 +210,7 @@ def _local_path(url: str) -> str:
 
 def _connector(location: RemoteUrl) -> Connector:
     async def connect(pool: BlockingPool, deadline_s: float) -> Any:  # noqa: ANN401  # see Connector
-        name = _NATIVE_MODULES[location.protocol]
+        name = NATIVE_MODULES[location.protocol]
         module = await pool.run(partial(import_module, f"..{name}", __name__))
         _silence()
         return await module.connect(location.url, location.options, pool, deadline_s)
@@ -230,11 +239,8 @@ def _open(location: RemoteUrl, deadline_s: float) -> tuple[FileSystem, str]:
     try:
         file_system, root = url_to_fs(location.url, **options)
     except ImportError as error:
-        missing = _missing_package(location.protocol, error)
-        raise RemoteStorageError(
-            f"The remote tier {location} needs the Python package {missing!r}, which is not "
-            f"installed: pip install {missing}"
-        ) from None
+        missing = package_of(location.protocol, error)
+        raise RemoteStorageError(missing_package_sentence(location, missing)) from None
     except ValueError as error:
         reason = location.redact(str(error))
         raise RemoteStorageError(
@@ -257,9 +263,3 @@ def _defaults(protocol: str, deadline_s: float) -> dict[str, object]:
         return dict.fromkeys(steps, deadline_s)
     # A listing that is kept would show a store as it once was.
     return {"use_listings_cache": False}
-
-
-def _missing_package(protocol: str, error: ImportError) -> str:
-    """What to install: the file system's own package rather than one that it imports."""
-    package = _PACKAGES.get(_NATIVE_MODULES.get(protocol, ""))
-    return package or getattr(error.__cause__, "name", None) or error.name or str(error)

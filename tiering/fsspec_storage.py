@@ -12,6 +12,7 @@ stores a connection.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from ..clients.topic_partition import TopicIdPartition
@@ -19,12 +20,21 @@ from ..storage.files import Files
 from ..storage.remote_segment import RemoteLogSegmentMetadata
 from .blocking_pool import BlockingPool
 from .file_system import DEADLINE_SECONDS, TierFileSystem
-from .manifest import Manifest, TopicDescription, encode_manifest
-from .object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key, partition_prefix
-from .remote_storage import IndexType, LogSegmentData
+from .manifest import Manifest, TopicDescription, decode_manifest, encode_manifest
+from .object_keys import (
+    LOG_SUFFIX,
+    MANIFEST_SUFFIX,
+    object_key,
+    parse_object_key,
+    partition_prefix,
+)
+from .remote_storage import Failure, IndexType, LogSegmentData, RemoteStorageError
 from .remote_url import RemoteUrl
+from .tier_owner import OwnerTools, TierOwnership
 from .tier_probe import probe
 from .tier_store import PIECE_BYTES
+
+_log = logging.getLogger(__name__)
 
 CHUNK_BYTES = PIECE_BYTES
 """How much of a segment is in memory at once while it is copied."""
@@ -51,7 +61,9 @@ class FsspecStorage:
         pool: BlockingPool,
         deadline_s: float = DEADLINE_SECONDS,
         describe: Describe = _unknown,
+        owner: OwnerTools | None = None,
     ) -> None:
+        """`owner`: how it is known whose the tier is; None where nobody else can reach it."""
         self._location = location
         self._pool = pool
         self._probing = asyncio.Lock()
@@ -59,6 +71,7 @@ class FsspecStorage:
         self._is_probed = location.protocol == "memory"
         self._objects = TierFileSystem(location, files, pool, deadline_s)
         self._describe = describe
+        self._ownership = None if owner is None else TierOwnership(self._objects, owner)
 
     def __str__(self) -> str:
         return str(self._location)
@@ -66,6 +79,7 @@ class FsspecStorage:
     async def copy_log_segment_data(
         self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
     ) -> bytes | None:
+        await self._check_owner(metadata)
         await self._probe_once(metadata)
         log = data.log_segment
         key = object_key(metadata, LOG_SUFFIX)
@@ -77,6 +91,11 @@ class FsspecStorage:
         manifest = encode_manifest(Manifest(metadata, parts, topic))
         await self._objects.write_bytes(object_key(metadata, MANIFEST_SUFFIX), manifest)
         return None
+
+    async def _check_owner(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Nobody's tier becomes ours once the store has shown that it can be one."""
+        if self._ownership is not None:
+            await self._ownership.check(lambda: self._probe_once(metadata))
 
     async def _probe_once(self, metadata: RemoteLogSegmentMetadata) -> None:
         async with self._probing:
@@ -98,12 +117,61 @@ class FsspecStorage:
         return await self._objects.read(object_key(metadata, index_type.value))
 
     async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
+        await self._check_owner(metadata)
         await self._objects.remove(object_key(metadata, MANIFEST_SUFFIX))
         await self._objects.remove_all([object_key(metadata, suffix) for suffix in _SUFFIXES])
 
     async def delete_partition(self, partition: TopicIdPartition) -> None:
         """Remove whatever is left of a partition, and its folder. Idempotent."""
-        await self._objects.remove_folder(partition_prefix(partition))
+        folder = partition_prefix(partition)
+        if self._ownership is not None:
+            await self._ownership.check()
+        await self._abort_uploads(f"{folder}/")
+        await self._objects.remove_folder(folder)
+
+    async def abort_uploads(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Abort uploads in parts of a segment, whoever began them. Idempotent.
+
+        Its key has an id that one copy has alone, so no other segment's upload is touched.
+        """
+        await self._check_owner(metadata)
+        await self._abort_uploads(object_key(metadata, ""))
+
+    async def _abort_uploads(self, prefix: str) -> None:
+        try:
+            await self._objects.abort_uploads(prefix, lambda key, began_ms: True)
+        except RemoteStorageError as error:
+            if error.is_retriable:
+                raise
+            # Not everybody who may write may list them; they cost money and nothing else.
+            _log.warning("Unfinished uploads of %s stay in the remote tier: %s", prefix, error)
+
+    async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
+        """The segments whose manifest is there, and each object with the size that it says."""
+        sizes = {
+            each.key: each.size for each in await self._objects.list(partition_prefix(partition))
+        }
+        segments: list[RemoteLogSegmentMetadata] = []
+        for key in sizes:
+            said = parse_object_key(key)
+            if said is None or said.suffix != MANIFEST_SUFFIX:
+                continue
+            if said.topic_id_partition != partition:
+                continue
+            try:
+                manifest = decode_manifest(await self._objects.read(key))
+            except RemoteStorageError as error:
+                if error.failure in (Failure.BROKEN, Failure.NOT_FOUND):
+                    # Damaged, or removed since: of no whole segment, and no reason to give up.
+                    continue
+                raise
+            metadata = manifest.metadata
+            parts = manifest.parts.items()
+            if metadata.id == said.segment_id and all(
+                sizes.get(object_key(metadata, suffix)) == part.size for suffix, part in parts
+            ):
+                segments.append(metadata)
+        return segments
 
     async def close(self) -> None:
         await self._objects.close()

@@ -4,6 +4,7 @@ Of gcsfs its plain file system is taken, not the one for zonal buckets and hiera
 that it offers first: a tier needs neither, and that one asks the service which kind a bucket is.
 """
 
+import errno
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -12,7 +13,10 @@ from importlib import import_module
 from typing import Any, cast
 
 from .blocking_pool import BlockingPool
+from .native_store import UnfinishedUpload
 from .tier_store import TierObject
+
+_TRIES_IN_VAIN = 3
 
 _OCTETS = "application/octet-stream"
 
@@ -70,7 +74,7 @@ class GsClient:
         ]
         return found, answer.get("nextPageToken")
 
-    async def abandoned(self, root: str, before_ms: int) -> list[Callable[[], Awaitable[object]]]:
+    async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         # The service forgets them after a week.
         return []
 
@@ -90,10 +94,11 @@ class _GsUpload:
         self._sent = 0
 
     async def part(self, number: int, content: bytes) -> None:
-        end = self._sent + len(content)
+        start, end = self._sent, self._sent + len(content)
+        tries_in_vain = 0
         while self._sent < end:
-            rest = content[len(content) - (end - self._sent) :]
-            headers, _ = await self._gs._call(
+            rest = content[self._sent - start :]
+            headers, answer = await self._gs._call(
                 "POST",
                 self._location,
                 headers={
@@ -104,9 +109,15 @@ class _GsUpload:
                 # A stream goes out in small writes, where bytes would hold up the loop.
                 data=self._gcsfs.UnclosableBytesIO(rest),
             )
-            # The store says how far it got, unless that is the end of the object.
-            taken = headers.get("Range")
-            self._sent = end if taken is None else int(taken.rpartition("-")[2]) + 1
+            persisted = _persisted(headers.get("Range"), answer, self._size)
+            if persisted < start:
+                raise OSError(
+                    errno.EIO, f"The store has lost what it had of an upload, {start} bytes"
+                )
+            tries_in_vain = 0 if persisted > self._sent else tries_in_vain + 1
+            if tries_in_vain >= _TRIES_IN_VAIN:
+                raise OSError(errno.EIO, f"The store takes no byte after the first {persisted}")
+            self._sent = persisted
 
     async def finish(self) -> None:
         """The store puts it together when it has the last byte."""
@@ -114,6 +125,17 @@ class _GsUpload:
 
     async def abort(self) -> None:
         await self._gs._call("DELETE", self._location)
+
+
+def _persisted(range_header: str | None, answer: bytes, size: int) -> int:
+    """How many bytes of an upload the store has.
+
+    The last part is answered with the object, every other (308) with the range that was persisted.
+    A 308 without a range says that nothing was.
+    """
+    if range_header is not None:
+        return int(range_header.rpartition("-")[2]) + 1
+    return size if b'"name"' in answer else 0
 
 
 def _modified_ms(entry: dict[str, str]) -> int | None:

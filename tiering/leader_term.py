@@ -1,5 +1,7 @@
 """One term of leadership of one tiered partition: what its copying and its expiration share."""
 
+import asyncio
+import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -7,15 +9,19 @@ from typing import TYPE_CHECKING
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
+from ..storage.log_gaps import log_has_gap, possible_only_copies
 from ..storage.remote_lineage import LogBounds, copied_up_to, remote_log_start_offset
 from ..storage.remote_log import RemoteLog
+from ..storage.tier_history import mended_history
 from ..storage.unified_log import UnifiedLog
 from .metadata_manager import RemoteLogMetadataManager
 
 if TYPE_CHECKING:
-    import asyncio
-
     from .partition_loop import PartitionLoop
+
+_log = logging.getLogger(__name__)
+
+_EPOCHS_TOLD = 5
 
 
 def bounds_of(log: UnifiedLog) -> LogBounds:
@@ -48,6 +54,12 @@ class LeaderTerm:
         self.knows_copied_offset = False
         """Whether the log knows how far the tier has it. Before that nothing expires: what is in
         both tiers would be taken for two (KAFKA-20732)."""
+        self.repairing = asyncio.Lock()
+        """Held by the task that looks for copies that the metadata has lost."""
+        self.is_repaired = False
+        """Whether that is done (`gap_repair.py`)."""
+        self.store_was_searched = False
+        """Whether the store itself was asked, so that what is not known by now is not there."""
         self.copying_ended = False
         """Whether nothing is copied any more in this term."""
         self.in_hand: set[Uuid] = set()
@@ -83,6 +95,11 @@ class LeaderTerm:
         """Segments that only those who have them in hand may touch."""
         return self.in_hand if self.unconfirmed is None else {*self.in_hand, self.unconfirmed}
 
+    def untouchable(self, log: UnifiedLog, remote: RemoteLog) -> set[Uuid]:
+        """Segments that no clean-up may delete now: reserved ones, and what may be an only copy."""
+        only_copies = possible_only_copies(remote, log.leader_epochs.entries, bounds_of(log))
+        return self.reserved.union(segment.id for segment in only_copies)
+
     @contextmanager
     def holding(self, segment_id: Uuid) -> Generator[None]:
         """Keep a segment in hand."""
@@ -98,14 +115,58 @@ class LeaderTerm:
         The checkpoint of the log start offset may be lost, or a former leader may have deleted more
         than this replica was told; then the tier knows (KAFKA-16146). If nothing is left in it, the
         log begins where its local part does. A partition of which the metadata has never told
-        anything is let be: rather the metadata is lost than that nothing was there.
+        anything is let be, unless the store was searched: rather the metadata is lost than that
+        nothing was there. So is one that begins with a copy that may be the only one.
         """
         if self.knows_copied_offset:
             return
-        history = log.leader_epochs.entries
-        if log.log_start_offset < log.local_log_start_offset and not remote.is_unheard_of:
-            start = remote_log_start_offset(remote, history, log.local_log_start_offset)
-            log.maybe_increment_log_start_offset(min(start, log.local_log_start_offset))
-            history = log.leader_epochs.entries
-        log.update_highest_remote_offset(copied_up_to(remote, history, bounds_of(log)))
+        self._mend_history(log, remote)
+        if log.log_start_offset < log.local_log_start_offset and (
+            self.store_was_searched or not remote.is_unheard_of
+        ):
+            self._find_log_start(log, remote)
+            # What the tier tells only from the true log start on.
+            self._mend_history(log, remote)
+        history, bounds = log.leader_epochs.entries, bounds_of(log)
+        log.update_highest_remote_offset(copied_up_to(remote, history, bounds))
         self.knows_copied_offset = True
+        if log_has_gap(remote, history, bounds):
+            _log.error(
+                "Records of %s between its log start offset %d and its local log start offset %d "
+                "are in no finished remote segment and cannot be read. Objects that may hold them "
+                "are kept; `tierlog tier ls` shows what the remote tier holds",
+                self.partition.topic_partition,
+                bounds.log_start_offset,
+                bounds.local_log_start_offset,
+            )
+
+    def _mend_history(self, log: UnifiedLog, remote: RemoteLog) -> None:
+        """Take from the tier the epochs of what only it has, where the log has lost them."""
+        mended = mended_history(remote, log.leader_epochs.entries, bounds_of(log))
+        if mended is not None:
+            _log.warning(
+                "leader-epoch-checkpoint of %s said that %s wrote what lies below offset %d; the "
+                "remote tier has it from %s, and is believed",
+                self.partition.topic_partition,
+                [*log.leader_epochs.entries][:_EPOCHS_TOLD],
+                log.local_log_start_offset,
+                mended[:_EPOCHS_TOLD],
+            )
+            log.leader_epochs.replace(mended)
+
+    def _find_log_start(self, log: UnifiedLog, remote: RemoteLog) -> None:
+        history, bounds = log.leader_epochs.entries, bounds_of(log)
+        only_copies = possible_only_copies(remote, history, bounds)
+        start = min(
+            remote_log_start_offset(remote, history, bounds.local_log_start_offset),
+            bounds.local_log_start_offset,
+            *(segment.start_offset for segment in only_copies),
+        )
+        if log.maybe_increment_log_start_offset(start):
+            _log.warning(
+                "The log start offset of %s moves from %d to %d: the remote tier holds no record "
+                "between them",
+                self.partition.topic_partition,
+                bounds.log_start_offset,
+                start,
+            )

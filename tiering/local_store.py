@@ -2,20 +2,29 @@
 
 An object is written under a temporary name, synced and renamed, and the folder is synced, through
 the same door to the disk as the log: what is COPY_SEGMENT_FINISHED must survive a crash of the
-machine, because the local copy is deleted on the strength of it.
+machine, because the local copy is deleted on the strength of it. The folder's own name is synced
+too, and so is every one above it that may be new: each process does that once for each folder that
+it writes to, since one that was killed may have left a folder that no sync has seen.
 """
 
 import asyncio
 import errno
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from ..storage.durable_directory import make_durably
 from ..storage.files import FileHandle, Files
 from .blocking_pool import BlockingPool
-from .tier_store import Source, TierObject
+from .tier_store import IsLeft, Source, TierObject
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_FOLDERS_MAX = 10_000
+_NOT_FOR_US = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS})
 
 TEMPORARY = ".tmp"
 
@@ -32,6 +41,8 @@ class LocalStore:
         self._files = files
         self._pool = pool
         self._deadline_s = deadline_s
+        self._durable_folders: set[str] = set()
+        """Folders whose names this process has synced, up to the root."""
 
     async def _run(self, call: Callable[[], T]) -> T:
         async with asyncio.timeout(self._deadline_s):
@@ -54,10 +65,30 @@ class LocalStore:
             handle.close()
 
     def _begin(self, temporary: str) -> FileHandle:
-        self._files.mkdirs(temporary.rpartition("/")[0])
+        self._make_folder(temporary.rpartition("/")[0])
         handle = self._files.open(temporary, create=True)
         handle.truncate(0)
         return handle
+
+    def _make_folder(self, folder: str) -> None:
+        if folder in self._durable_folders and self._files.is_directory(folder):
+            return
+        make_durably(self._files, folder)
+        for above in _folders_above(folder):
+            self._sync_names(above)
+        if len(self._durable_folders) >= _FOLDERS_MAX:
+            self._durable_folders.clear()
+        self._durable_folders.add(folder)
+
+    def _sync_names(self, folder: str) -> None:
+        try:
+            self._files.sync_dir(folder)
+        except OSError as error:
+            is_ours = folder.startswith(self._root)
+            if is_ours or error.errno not in _NOT_FOR_US:
+                raise
+            # Somebody else made what is in there; we may not read it, or it has nothing to sync.
+            _log.debug("%s above the remote tier cannot be synced: %s", folder, error)
 
     def _finish(self, handle: FileHandle, temporary: str, path: str) -> None:
         handle.flush()
@@ -85,10 +116,15 @@ class LocalStore:
         await self._run(lambda: self._remove(keys))
 
     def _remove(self, keys: Sequence[str]) -> None:
+        folders: set[str] = set()
         for key in keys:
             path = self._path(key)
-            self._files.remove(path)
+            if self._files.remove(path):
+                folders.add(path.rpartition("/")[0])
             self._files.remove(path + TEMPORARY)
+        # What is said to be deleted must not come back, where nobody would look for it.
+        for folder in sorted(folders):
+            self._files.sync_dir(folder)
 
     async def find(self, prefix: str) -> list[TierObject]:
         folder = prefix.rpartition("/")[0]
@@ -122,7 +158,7 @@ class LocalStore:
     async def remove_folder(self, prefix: str) -> None:
         await self._run(lambda: self._files.remove_tree(self._path(prefix.rstrip("/"))))
 
-    async def abort_abandoned(self, before_ms: int) -> int:
+    async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
         return 0
 
     async def renew(self) -> bool:
@@ -130,3 +166,9 @@ class LocalStore:
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+
+def _folders_above(folder: str) -> list[str]:
+    """From the next one up to the root of the file system."""
+    names = folder.split("/")
+    return ["/".join(names[:count]) or "/" for count in range(len(names) - 1, 0, -1)]

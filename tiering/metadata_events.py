@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import cast
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..clients.kafka_uuid import Uuid
+from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..clients.partitioner import murmur2
 from ..clients.protocol.codec import decode, encode_bytes
 from ..clients.protocol.schema import Message, Struct, field, int8, int32, int64
@@ -32,11 +32,14 @@ from ..storage.remote_segment import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from .object_keys import is_partition_name
 
 METADATA_TOPIC = "__remote_log_metadata"
 
 _FRAME_VERSION = 1
 _VERSION = 0
+_NAME_CHARACTERS_MAX = 249
+"""Kafka's longest topic name."""
 
 
 class TopicIdPartitionEntry(Struct):
@@ -127,6 +130,16 @@ def decode_event(value: bytes) -> RemoteLogMetadata:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"Not a tiering event: {error}") from error
 
 
+def event_summary(event: RemoteLogMetadata) -> str:
+    """What an event tells, short enough for a log line whoever wrote it."""
+    partition = event.topic_id_partition
+    name = f"{partition.topic[:_NAME_CHARACTERS_MAX]!r}-{partition.partition}"
+    told = f"{event.state.name} from broker {event.broker_id}"
+    if isinstance(event, RemotePartitionDeleteMetadata):
+        return f"{told}, of partition {name}"
+    return f"{told}, of segment {uuid_to_string(event.segment_id.id)} of {name}"
+
+
 def _message(event: RemoteLogMetadata) -> Message:
     if isinstance(event, RemoteLogSegmentMetadata):
         return _segment_record(event)
@@ -178,6 +191,8 @@ def _segment_id_entry(segment_id: RemoteLogSegmentId) -> RemoteLogSegmentIdEntry
 
 
 def _partition(entry: TopicIdPartitionEntry) -> TopicIdPartition:
+    if not is_partition_name(entry.name, entry.partition):
+        raise ValueError(f"no topic can have the partition {entry.name[:60]!a}-{entry.partition}")
     return TopicIdPartition(entry.id, entry.name, entry.partition)
 
 

@@ -2,19 +2,22 @@
 
     publish(event) -> produced to the partition that the user partition's topic id chooses
                                      |
-        every broker consumes -> folded into one RemoteLog per user partition
+        every broker consumes -> puts its own replica on the disk
+                                     |
+                                     -> folds them into one RemoteLog per user partition
                                      |
     publish returns when this broker's own consumer has come past the event
 
-So what a broker decides next, it decides on a state that includes its own last step. An event may
-be told twice, or come from a leader that has been deposed: the state machine in `RemoteLog` drops
-what does not fit.
+So what a broker decides next, it decides on a state that includes its own last step, and that a
+loss of power cannot take back: local segments and objects are deleted on the strength of it. An
+event may be told twice, or come from a leader that has been deposed: the state machine in
+`RemoteLog` drops what does not fit.
 
 One consumer reads every metadata partition that any of this broker's user partitions needs, from
 its beginning, and keeps what it learns of all user partitions in it, wanted or not. A user
 partition assigned later therefore finds its past already there (KAFKA-16105). A user partition is
-ready once the consumer has reached the end that its metadata partition had when it was first
-wanted; before that nothing may be copied, expired or read on the strength of it.
+ready once the consumer has reached the end that its metadata partition had when its term of
+leadership began; before that nothing may be copied, expired or read on the strength of it.
 
 What was read is kept on disk (`metadata_snapshot.py`), and a start goes on from there.
 
@@ -28,8 +31,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ..clients.backoff import Backoff
+from ..clients.completed_fetch import UndecodableRecordsError
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
+from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.remote_log import Applied, RemoteLog
@@ -39,8 +44,15 @@ from ..storage.remote_segment import (
     RemoteLogSegmentMetadataUpdate,
 )
 from .config import MetadataManagerConfig
-from .metadata_events import METADATA_TOPIC, decode_event, encode_event, metadata_partition
+from .metadata_events import (
+    METADATA_TOPIC,
+    decode_event,
+    encode_event,
+    event_summary,
+    metadata_partition,
+)
 from .metadata_snapshot import Snapshot, TopicIdentity
+from .skipped_records import SkippedRecords
 from .snapshot_keeper import SnapshotKeeper
 
 if TYPE_CHECKING:
@@ -48,6 +60,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_LOOP = "Reading of the remote log metadata"
 _POLL_MS = 500
 _RETRY_MAX_MS = 10_000
 
@@ -56,7 +69,10 @@ class RemoteLogMetadataManager(Protocol):
     """What the rest of tiering asks of the metadata."""
 
     def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """These user partitions are led or followed here: learn their metadata."""
+        """These user partitions come to be led or followed here: learn their metadata.
+
+        Each is ready again when all is known that was published before this.
+        """
         ...
 
     def is_ready(self, partition: TopicIdPartition) -> bool:
@@ -80,7 +96,7 @@ class RemoteLogMetadataManager(Protocol):
         ...
 
     async def publish(self, event: RemoteLogMetadata) -> None:
-        """Write an event, and wait until it has come back. Raises KafkaError.
+        """Write an event, and wait until it has come back and is durable. Raises KafkaError.
 
         After an error the event may or may not have been written, now or later.
         """
@@ -122,6 +138,13 @@ class MetadataTopic(Protocol):
         """What has come since. Raises KafkaError."""
         ...
 
+    async def make_durable(self, ends: Mapping[int, int]) -> None:
+        """Return once what this broker has of each partition below its end is on the disk.
+
+        Raises KafkaError: then nothing may follow from those records.
+        """
+        ...
+
     async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:
         """The offset that will be read next, of each. Raises KafkaError."""
         ...
@@ -144,13 +167,15 @@ class TopicBasedRemoteLogMetadataManager:
         topic: MetadataTopic,
         environment: Environment,
         snapshots: SnapshotKeeper | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
+        self._supervisor = supervisor or Supervisor(environment.random)
         self._config = config
         self._snapshots = snapshots
         self._topic = topic
         self._environment = environment
         self._backoff = Backoff(config.initialization_retry_interval_ms, _RETRY_MAX_MS)
-        self._tasks = TaskOwner(1, self._died)
+        self._tasks = TaskOwner(1)
         self._is_started = False
         self._wanted: set[TopicIdPartition] = set()
         self._wants_all = False
@@ -163,9 +188,19 @@ class TopicBasedRemoteLogMetadataManager:
         """By metadata partition, one past the last event that was applied."""
         self._ready_at: dict[int, int] = {}
         """By metadata partition, the end that had to be reached when it was assigned."""
+        self._ends: dict[int, int] = {}
+        """By metadata partition, the newest end that anybody waits for."""
+        self._renewed: set[TopicIdPartition] = set()
+        """User partitions of which a new term has begun since the ends were last asked for."""
+        self._ready_offsets: dict[TopicIdPartition, int] = {}
+        """By user partition, the end that its metadata partition had after its term began."""
         self._moved = asyncio.Event()
         """Set, and replaced, whenever positions move."""
+        self._fetched: list[ConsumerRecord] = []
+        """Records that are read and not applied: they are not known to be durable yet."""
         self._status = ""
+        self.skipped = SkippedRecords()
+        """Records that nobody can make sense of."""
 
     @property
     def status(self) -> str:
@@ -185,15 +220,20 @@ class TopicBasedRemoteLogMetadataManager:
         await self._topic.close()
 
     def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
+        partitions = list(partitions)
+        self._renewed.update(partitions)
+        self._want(partitions)
+
+    def _want(self, partitions: Iterable[TopicIdPartition]) -> None:
         self._wanted.update(partitions)
         self._begin()
         self._update_assignment()
 
     def is_ready(self, partition: TopicIdPartition) -> bool:
-        if not self._partitions:
+        if not self._partitions or partition in self._renewed:
             return False
         number = metadata_partition(partition, self._partitions)
-        target = self._ready_at.get(number)
+        target = self._ready_offsets.get(partition, self._ready_at.get(number))
         return target is not None and self._positions.get(number, 0) >= target
 
     def remote_log(self, partition: TopicIdPartition) -> RemoteLog:
@@ -214,6 +254,8 @@ class TopicBasedRemoteLogMetadataManager:
         """
         for partition in partitions:
             self._wanted.discard(partition)
+            self._renewed.discard(partition)
+            self._ready_offsets.pop(partition, None)
             known = self._remote_logs.get(partition)
             if known is not None and known.is_unheard_of:
                 del self._remote_logs[partition]
@@ -224,7 +266,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._update_assignment()
 
     async def publish(self, event: RemoteLogMetadata) -> None:
-        self.assign([event.topic_id_partition])
+        self._want([event.topic_id_partition])
         try:
             async with asyncio.timeout(self._config.consume_wait_ms / 1000):
                 await self._opened.wait()
@@ -249,15 +291,20 @@ class TopicBasedRemoteLogMetadataManager:
     async def _run(self) -> None:
         failures = 0
         while True:
-            try:
-                if not self._opened.is_set():
-                    await self._open()
-                await self._read()
-                self._succeeded()
-                failures = 0
-            except KafkaError as error:
-                failures += 1
-                self._failed(error)
+            with self._supervisor.attempt(_LOOP):
+                try:
+                    if not self._opened.is_set():
+                        await self._open()
+                    await self._read()
+                    self._succeeded()
+                    failures = 0
+                except KafkaError as error:
+                    failures += 1
+                    self._failed(error)
+            if self._supervisor.has_failed(_LOOP):
+                self._status = "Reading the remote log metadata fails with an internal error"
+                await asyncio.sleep(self._supervisor.pause_seconds(_LOOP))
+            elif failures:
                 await asyncio.sleep(self._backoff.delay_seconds(failures, self._environment.random))
 
     async def _open(self) -> None:
@@ -284,7 +331,7 @@ class TopicBasedRemoteLogMetadataManager:
 
     async def _read(self) -> None:
         await self._begin_partitions()
-        records = await self._topic.poll(_POLL_MS)
+        records = await self._durable_records()
         rewound: set[int] = set()
         for record in records:
             number = record.partition
@@ -306,10 +353,32 @@ class TopicBasedRemoteLogMetadataManager:
         self._moved = asyncio.Event()
         await self._save(all_changed=False)
 
+    async def _durable_records(self) -> "list[ConsumerRecord]":
+        """What has come since. A restart alone must not make an event count that power can lose."""
+        if not self._fetched:
+            try:
+                self._fetched = await self._topic.poll(_POLL_MS)
+            except UndecodableRecordsError as error:
+                self._step_over(error)
+        if self._fetched:
+            await self._topic.make_durable(
+                {record.partition: record.offset + 1 for record in self._fetched}
+            )
+        records, self._fetched = self._fetched, []
+        return records
+
+    def _step_over(self, error: UndecodableRecordsError) -> None:
+        number = error.partition.partition
+        self.skipped.skip(number, error.offset, str(error.reason))
+        self._topic.seek(number, error.next_offset)
+        if self._snapshots is None or number not in self._snapshots.unverified:
+            self._positions[number] = error.next_offset
+
     async def _begin_partitions(self) -> None:
         """Read those that have come to be needed: from their snapshot on, or from the beginning."""
         new = sorted(self._assigned - self._ready_at.keys())
         if not new:
+            await self._renew()
             return
         self._topic.assign(sorted({*self._ready_at, *new}))
         ends = await self._topic.end_offsets(new)
@@ -320,6 +389,21 @@ class TopicBasedRemoteLogMetadataManager:
                 if offset is not None:
                     self._topic.seek(number, offset)
         self._ready_at.update(ends)
+        self._ends.update(ends)
+        await self._renew()
+
+    async def _renew(self) -> None:
+        """Ask for the ends that must be reached before the terms that have begun may act.
+
+        An earlier leader may have published until a moment ago.
+        """
+        if not self._renewed:
+            return
+        renewed = {each: metadata_partition(each, self._partitions) for each in self._renewed}
+        ends = await self._topic.end_offsets(sorted(set(renewed.values())))
+        self._ends.update(ends)
+        self._ready_offsets.update((each, ends[number]) for each, number in renewed.items())
+        self._renewed.difference_update(renewed)
 
     async def _restore(self, snapshot: Snapshot) -> None:
         for partition, image in snapshot.logs:
@@ -331,10 +415,12 @@ class TopicBasedRemoteLogMetadataManager:
         self._positions[snapshot.partition] = snapshot.next_offset
 
     async def _look_behind(self) -> None:
-        """The log start may lie above the last event: a position without a record to show it."""
-        if all(self._positions.get(each, 0) >= end for each, end in self._ready_at.items()):
-            return
-        behind = [each for each in self._ready_at if each not in self._positions]
+        """Positions without a record to show them.
+
+        The log start may lie above the last event, and what ends the log may be no record: a
+        marker of a transaction that somebody else wrote.
+        """
+        behind = [each for each, end in self._ends.items() if self._positions.get(each, 0) < end]
         if not behind:
             return
         positions = await self._topic.positions(behind)
@@ -353,40 +439,21 @@ class TopicBasedRemoteLogMetadataManager:
 
     def _apply(self, record: "ConsumerRecord") -> None:
         self._positions[record.partition] = record.offset + 1
-        event = self._decoded(record)
-        if self._snapshots is not None:
-            partition = None if event is None else event.topic_id_partition
-            self._snapshots.applied(record.partition, record.value or b"", partition)
-        if event is None:
-            return
-        remote = self.remote_log(event.topic_id_partition)
-        if isinstance(event, RemoteLogSegmentMetadata):
-            applied = remote.apply_copy_started(event)
-        elif isinstance(event, RemoteLogSegmentMetadataUpdate):
-            applied = remote.apply_update(event)
-        else:
-            applied = remote.apply_partition_delete(event.state, event.broker_id)
-        if applied is not Applied.YES:
-            _log.info("%s: %s", applied.value, event)
-
-    def _decoded(self, record: "ConsumerRecord") -> RemoteLogMetadata | None:
+        partition = None
         try:
-            return decode_event(record.value or b"")
+            event = decode_event(record.value or b"")
+            applied = _applied(event, self.remote_log(event.topic_id_partition))
+            partition = event.topic_id_partition
+            if applied is not Applied.YES:
+                _log.info("%s: %s", applied.value, event_summary(event))
         except KafkaError as error:
             # Somebody else wrote it. Stopping here would stop tiering for ever.
-            _log.error(
-                "Offset %d of %s-%d is skipped: %s",
-                record.offset,
-                METADATA_TOPIC,
-                record.partition,
-                error,
-            )
-            return None
-
-    def _died(self, _: asyncio.Task[object], failure: BaseException) -> None:
-        """A fault of ours: say it loudly. The next assignment or publication begins anew."""
-        self._status = f"Reading the remote log metadata failed: {failure!r}"
-        _log.error("Reading the remote log metadata failed", exc_info=failure)
+            self.skipped.skip(record.partition, record.offset, f"{error}.")
+        except Exception as error:
+            reason = "applying it failed with an internal error."
+            self.skipped.skip(record.partition, record.offset, reason, error)
+        if self._snapshots is not None:
+            self._snapshots.applied(record.partition, record.value or b"", partition)
 
     def _succeeded(self) -> None:
         if self._status:
@@ -397,3 +464,11 @@ class TopicBasedRemoteLogMetadataManager:
         if not self._status:
             _log.warning("The remote log metadata is not available, trying again: %s", error)
         self._status = f"The remote log metadata is not available: {error}"
+
+
+def _applied(event: RemoteLogMetadata, remote: RemoteLog) -> Applied:
+    if isinstance(event, RemoteLogSegmentMetadata):
+        return remote.apply_copy_started(event)
+    if isinstance(event, RemoteLogSegmentMetadataUpdate):
+        return remote.apply_update(event)
+    return remote.apply_partition_delete(event.state, event.broker_id)

@@ -3,6 +3,10 @@
 The topic is made with Kafka's settings: deleted, not compacted, never tiered itself, kept for ever.
 Its replication factor is what is configured, or the number of live brokers if they are fewer: on a
 single broker Kafka would wait for two more for ever.
+
+An event counts once it is durable. What this broker hosts of the topic it flushes itself, however
+the topic is configured (`log_durability.py`); what other brokers host is protected by replication,
+as in Kafka. Where there is neither, the topic is made with `flush.messages=1`.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -11,7 +15,9 @@ from typing import TYPE_CHECKING
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicPartition
+from ..storage.unified_log import UnifiedLog
 from .config import MetadataManagerConfig
+from .log_durability import LogDurability
 from .metadata_events import METADATA_TOPIC
 from .metadata_snapshot import TopicIdentity
 
@@ -22,34 +28,70 @@ if TYPE_CHECKING:
     from ..clients.consumer import Consumer
     from ..clients.producer import Producer
 
-_CLIENT_ID = "__remote_log_metadata_client"
+CLIENT_ID = "__remote_log_metadata_client"
 # What an event that is lost at a stop would have told (a copy, say) is done again after the next
 # start: no stop should wait for it until the delivery timeout.
 _STOP_TIMEOUT_MS = 2_000
 
 
-def metadata_topic_config(config: MetadataManagerConfig, replication_factor: int) -> dict[str, str]:
-    """What the metadata topic is made with."""
-    return {
+LogOf = Callable[[TopicPartition], UnifiedLog | None]
+"""The log that this broker has of a partition; None if it has none."""
+
+
+class HostedReplicas:
+    """What this broker hosts of the metadata topic."""
+
+    def __init__(self, log_of: LogOf, durability: LogDurability) -> None:
+        self._log_of = log_of
+        self._durability = durability
+
+    async def make_durable(self, ends: Mapping[int, int]) -> None:
+        """See `MetadataTopic`."""
+        for partition, end in ends.items():
+            log = self._log_of(TopicPartition(METADATA_TOPIC, partition))
+            if log is not None:
+                await self._durability.sync(log, end)
+
+    def stop(self) -> None:
+        """Start no further fsync. Idempotent."""
+        self._durability.stop()
+
+
+def metadata_topic_config(
+    config: MetadataManagerConfig, replication_factor: int, *, syncs_itself: bool = False
+) -> dict[str, str]:
+    """What the metadata topic is made with; `syncs_itself` if nobody else flushes its only copy."""
+    topic_config = {
         "cleanup.policy": "delete",
         "remote.storage.enable": "false",
         "retention.ms": str(config.topic_retention_ms),
         "min.insync.replicas": str(min(config.topic_min_isr, replication_factor)),
     }
+    if syncs_itself and replication_factor == 1:
+        topic_config["flush.messages"] = "1"
+    return topic_config
 
 
 class ClusterMetadataTopic:
-    """`MetadataTopic` over the wire. `bootstrap` is asked when it connects, not before."""
+    """`MetadataTopic` over the wire. `bootstrap` is asked when it connects, not before.
+
+    `hosted` is None where another cluster has the topic.
+    """
 
     def __init__(
         self,
         config: MetadataManagerConfig,
         bootstrap: Callable[[], str],
         environment: Environment,
+        hosted: HostedReplicas | None = None,
+        writer: str = CLIENT_ID,
     ) -> None:
+        """`writer` is the client id of its producer, by which its own broker knows it."""
         self._config = config
+        self._writer = writer
         self._bootstrap = bootstrap
         self._environment = environment
+        self._hosted = hosted
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
         self._identity: TopicIdentity | None = None
@@ -60,7 +102,7 @@ class ClusterMetadataTopic:
         from ..clients.producer import Producer
 
         bootstrap = self._bootstrap()
-        admin = Admin(bootstrap, client_id=_CLIENT_ID, environment=self._environment)
+        admin = Admin(bootstrap, client_id=CLIENT_ID, environment=self._environment)
         try:
             partitions = await self._ensure_topic(admin)
         finally:
@@ -68,7 +110,7 @@ class ClusterMetadataTopic:
         if self._producer is None:
             producer = Producer(
                 bootstrap,
-                client_id=_CLIENT_ID,
+                client_id=self._writer,
                 environment=self._environment,
             )
             await producer.start()
@@ -76,7 +118,7 @@ class ClusterMetadataTopic:
         if self._consumer is None:
             consumer = Consumer(
                 bootstrap,
-                client_id=_CLIENT_ID,
+                client_id=CLIENT_ID,
                 auto_offset_reset="earliest",
                 environment=self._environment,
             )
@@ -106,11 +148,13 @@ class ClusterMetadataTopic:
 
         config = self._config
         replication_factor = max(1, min(config.topic_replication_factor, live_brokers))
+        # A cluster of one has its only replica here, where it is flushed as events are read.
+        is_hosted = self._hosted is not None and live_brokers == 1
         return NewTopic(
             METADATA_TOPIC,
             config.topic_partitions,
             replication_factor,
-            metadata_topic_config(config, replication_factor),
+            metadata_topic_config(config, replication_factor, syncs_itself=not is_hosted),
         )
 
     @property
@@ -139,6 +183,10 @@ class ClusterMetadataTopic:
         assert self._consumer is not None
         return await self._consumer.poll(timeout_ms)
 
+    async def make_durable(self, ends: Mapping[int, int]) -> None:
+        if self._hosted is not None:
+            await self._hosted.make_durable(ends)
+
     async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:
         assert self._consumer is not None
         return {
@@ -160,3 +208,5 @@ class ClusterMetadataTopic:
             await consumer.stop()
         if producer is not None:
             await producer.stop(_STOP_TIMEOUT_MS)
+        if self._hosted is not None:
+            self._hosted.stop()

@@ -13,10 +13,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from .blocking_pool import BlockingPool
-from .tier_store import PIECE_BYTES, Source, TierObject, at_most
+from .remote_failures import failure_of
+from .remote_storage import Failure
+from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject, at_most
 
 T = TypeVar("T")
 
@@ -37,6 +39,14 @@ class Upload(Protocol):
     async def abort(self) -> None:
         """Let the store forget the parts that it has."""
         ...
+
+
+class UnfinishedUpload(NamedTuple):
+    """An upload in parts that was begun, by whomever."""
+
+    path: str
+    began_ms: int
+    abort: Callable[[], Awaitable[object]]
 
 
 class Client(Protocol):
@@ -60,8 +70,8 @@ class Client(Protocol):
         """A page of the listing, its keys whole paths, and where the next one begins."""
         ...
 
-    async def abandoned(self, root: str, before_ms: int) -> list[Callable[[], Awaitable[object]]]:
-        """The requests that abort uploads which began before then, and which would stay."""
+    async def uploads(self, prefix: str) -> list["UnfinishedUpload"]:
+        """Uploads in parts under a prefix that are not finished, and would stay for ever."""
         ...
 
     async def close(self) -> None: ...
@@ -208,11 +218,24 @@ class NativeStore:
     async def remove_folder(self, prefix: str) -> None:
         """Object stores have no folders."""
 
-    async def abort_abandoned(self, before_ms: int) -> int:
+    async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
         async with self._client() as (client, root):
-            calls = await self._within(client.abandoned(root, before_ms))
-            await at_most(_REMOVALS_AT_ONCE, [partial(self._called, call) for call in calls])
-            return len(calls)
+            uploads = [
+                upload
+                for upload in await self._within(client.uploads(f"{root}/{prefix}"))
+                if is_left(upload.path[len(root) + 1 :], upload.began_ms)
+            ]
+            calls = [partial(self._abort, upload) for upload in uploads]
+            await at_most(_REMOVALS_AT_ONCE, calls)
+            return len(uploads)
+
+    async def _abort(self, upload: UnfinishedUpload) -> None:
+        try:
+            await self._within(upload.abort())
+        except Exception as error:
+            # Finished or aborted since it was listed.
+            if failure_of(error) is not Failure.NOT_FOUND:
+                raise
 
     async def renew(self) -> bool:
         connection, self._connection = self._connection, None

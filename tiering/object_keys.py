@@ -8,19 +8,27 @@ say where it belongs, and the segment id, new for each attempt to copy, keeps on
 overwriting another. A sweep for orphans can thus decide from keys, and so can a person.
 
 Ids are in Kafka's text form, which may contain a dash: keys are taken apart by length, not by dash.
+
+A topic's name comes from events and manifests that anybody may have written, so it is looked at
+before it becomes part of a key: no name leads out of the tier.
 """
 
+import re
 from typing import NamedTuple
 
 from ..clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.remote_segment import RemoteLogSegmentMetadata
+from .remote_storage import RemoteStorageError
 
 LOG_SUFFIX = "log"
 MANIFEST_SUFFIX = "manifest"
 
 _ID_LENGTH = 22
 _OFFSET_DIGITS = 20
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
+_SHOWN = 60
+"""Characters of a name that is refused."""
 
 
 class ObjectKey(NamedTuple):
@@ -33,8 +41,21 @@ class ObjectKey(NamedTuple):
     suffix: str
 
 
+def is_partition_name(topic: str, partition: int) -> bool:
+    """Whether a topic may have this name and a partition of this number (`topic_names.py`)."""
+    return partition >= 0 and _TOPIC_NAME.fullmatch(topic) is not None
+
+
 def partition_prefix(partition: TopicIdPartition) -> str:
-    """The folder of all segments of one partition of one incarnation of a topic."""
+    """The folder of all segments of one partition of one incarnation of a topic.
+
+    Raises RemoteStorageError for a name that no topic can have.
+    """
+    if not is_partition_name(partition.topic, partition.partition):
+        raise RemoteStorageError(
+            f"{partition.topic[:_SHOWN]!a}-{partition.partition} is no partition that a topic can "
+            "have: nothing of it is read from the tier, written to it or removed"
+        )
     return f"{partition.topic}-{partition.partition}-{uuid_to_string(partition.topic_id)}"
 
 
@@ -66,9 +87,9 @@ def parse_object_key(key: str) -> ObjectKey | None:
             uuid_from_string(stem[-_ID_LENGTH:]),
             suffix,
         )
-    except ValueError:
+        return found if _key_of(found) == f"{folder}/{name}" else None
+    except (ValueError, RemoteStorageError):
         return None
-    return found if _key_of(found) == f"{folder}/{name}" else None
 
 
 def _key_of(key: ObjectKey) -> str:

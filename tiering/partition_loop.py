@@ -4,7 +4,8 @@ Copying, expiration and following each have a pool of their own, so that a slow 
 deletion (pitfall of one pool for all: deletions wait behind uploads). What a pool bounds is how
 many partitions are worked on at once; who may try is not bounded. After work that failed the
 pause doubles with each failure in a row, bounded and jittered, so that an outage is not hammered
-and partitions do not come back in step.
+and partitions do not come back in step. A failure that nobody expected ends no loop either: it is
+told with its traceback, counted, and the work is tried again (`clients/supervisor.py`).
 """
 
 import asyncio
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
+from ..clients.supervisor import Supervisor
+from ..clients.topic_partition import TopicPartition
 from ..storage.index import CorruptIndexError
 from .config import RemoteLogManagerConfig
 from .permits import Permits
@@ -37,6 +40,7 @@ class LoopTools:
     config: RemoteLogManagerConfig
     environment: Environment
     health: TierHealth
+    supervisor: Supervisor
 
     def pause_seconds(self, failures: int) -> float:
         """How long to wait after so many failures in a row."""
@@ -50,13 +54,18 @@ class LoopTools:
 class PartitionLoop:
     """See the top of this file."""
 
-    def __init__(self, name: str, pool: Permits, work: Work, tools: LoopTools) -> None:
-        self.name = name
-        """What is done to which partition: "Copying orders-0"."""
+    def __init__(
+        self, task: str, partition: TopicPartition, pool: Permits, work: Work, tools: LoopTools
+    ) -> None:
+        self._task = task
+        self._partition = partition
+        self.name = f"{task} of {partition}"
+        """What is done to which partition: "Copying of orders-0"."""
         self._pool = pool
         self._work = work
         self._tools = tools
         self._woken = asyncio.Event()
+        self._failures = 0
 
     def wake(self) -> None:
         """There may be something to do: end the present pause."""
@@ -64,23 +73,35 @@ class PartitionLoop:
 
     async def run(self) -> None:
         """Until the work says that it is over, or this is cancelled."""
-        failures = 0
-        while True:
-            self._woken.clear()
-            try:
-                async with self._pool:
-                    done = await self._work()
-                if done is None:
+        supervisor = self._tools.supervisor
+        try:
+            while True:
+                self._woken.clear()
+                pause: float | None = self._tools.config.task_interval_ms / 1000
+                with supervisor.attempt(self._task, self._partition):
+                    pause = await self._run_once()
+                if pause is None:
                     return
-                failures = 0
-                if done:
-                    self._tools.health.works()
-                pause = self._tools.config.task_interval_ms / 1000
-            except (RemoteStorageError, KafkaError, CorruptIndexError, OSError) as error:
-                failures += 1
-                self._failed(error, failures)
-                pause = self._tools.pause_seconds(failures)
-            await self._sleep(pause)
+                unexpected = supervisor.pause_seconds(self._task, self._partition)
+                await self._sleep(unexpected or pause)
+        finally:
+            supervisor.forget(self._task, self._partition)
+
+    async def _run_once(self) -> float | None:
+        """How long to wait before the next time; None if there is none."""
+        try:
+            async with self._pool:
+                done = await self._work()
+        except (RemoteStorageError, KafkaError, CorruptIndexError, OSError) as error:
+            self._failures += 1
+            self._failed(error, self._failures)
+            return self._tools.pause_seconds(self._failures)
+        if done is None:
+            return None
+        self._failures = 0
+        if done:
+            self._tools.health.works()
+        return self._tools.config.task_interval_ms / 1000
 
     async def _sleep(self, seconds: float) -> None:
         try:

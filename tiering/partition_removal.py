@@ -9,8 +9,11 @@ it, so any broker can take it up wherever another has left it (KIP-405's RemoteP
 - The broker that told the first MARKED removes, so that in a healthy cluster each segment is
   deleted once. All brokers read the events in one order and agree on who was first.
 - Where nothing has moved for a while, another broker takes over: it tells STARTED in its name.
-- A leader may die after its topic was deleted and before it said so. A partition whose topic id the
-  cluster does not know, at two looks with a grace between them, is marked by whoever notices.
+- A leader may die after its topic was deleted and before it said so. Whoever notices, at two looks
+  with a grace between them, marks the partition.
+- Nothing goes without the record of the deletion, which the cluster's own metadata log holds. An
+  event alone proves nothing, and neither does a topic id that the cluster does not know: it may
+  not have heard of the topic yet.
 - A copy that was on its way may tell of a segment after FINISHED. It is swept up, later than it
   could take to be uploaded.
 """
@@ -34,8 +37,8 @@ class ClusterTopics(Protocol):
         """Whether the metadata topic is one of them: what is read there is then of this cluster."""
         ...
 
-    def has(self, topic_id: Uuid) -> bool:
-        """Whether there is a topic of this id."""
+    def was_deleted(self, topic_id: Uuid) -> bool:
+        """Whether it is on record that the topic of this id was deleted."""
         ...
 
 
@@ -58,7 +61,7 @@ class Patience(NamedTuple):
     """How long, in seconds, things must stay as they are before something is done about them."""
 
     gone: float = 60.0
-    """A topic id that the cluster does not know."""
+    """A deleted topic that nobody has marked."""
     takeover: float = 1800.0
     """A removal that is another broker's; a segment told of after the end of its partition."""
 
@@ -83,23 +86,28 @@ class PartitionRemovals:
         self._patience = patience
         self._seen: dict[TopicIdPartition, _Seen] = {}
         self._gone_since: dict[TopicIdPartition, float] = {}
+        self.unproven: set[TopicIdPartition] = set()
+        """Partitions that events call deleted while no record says so, at the last look."""
 
     def look(
         self, remote_logs: Iterable[RemoteLog], topics: ClusterTopics | None, now: float
     ) -> list[Removal]:
         """What is due, of partitions whose metadata is complete. `now` is in seconds of a clock
-        that only moves forward."""
+        that only moves forward. Where nobody knows the topics, nothing is."""
         due: list[Removal] = []
         seen: dict[TopicIdPartition, _Seen] = {}
         gone: dict[TopicIdPartition, float] = {}
-        knows_topics = topics is not None and topics.has_metadata_topic()
+        self.unproven = set()
         for remote in remote_logs:
             partition = remote.topic_id_partition
             step = None
-            if remote.partition_delete_state is not None:
+            if topics is None or not topics.was_deleted(partition.topic_id):
+                if remote.partition_delete_state is not None:
+                    self.unproven.add(partition)
+            elif remote.partition_delete_state is not None:
                 seen[partition] = self._see(remote, now)
                 step = self._next_step(remote, now - seen[partition].since)
-            elif len(remote) and knows_topics and topics and not topics.has(partition.topic_id):
+            elif len(remote):
                 gone[partition] = self._gone_since.get(partition, now)
                 step = Step.MARK if now - gone[partition] >= self._patience.gone else None
             if step is not None:

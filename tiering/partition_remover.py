@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ..clients.backoff import Backoff
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
+from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.remote_log import RemoteLog
@@ -31,6 +32,7 @@ from ..storage.remote_segment import (
     RemotePartitionDeleteState,
 )
 from .config import RemoteLogManagerConfig
+from .metadata_events import METADATA_TOPIC
 from .metadata_manager import RemoteLogMetadataManager
 from .partition_removal import ClusterTopics, PartitionRemovals, Patience, Removal, Step
 from .permits import Permits
@@ -45,6 +47,9 @@ _PARTITIONS_MAX = 100_000
 _PARTITIONS_AT_ONCE = 8
 _SEGMENTS_AT_ONCE = 8
 _FIRST_LOOK_SECONDS = 1.0
+_LOOK = "Look for deleted partitions"
+_REMOVAL = "Removal of the remote data"
+_UNPROVEN_TOLD = 10
 _LATE_UPLOAD_SECONDS = 60.0
 """A thread that uploads cannot be stopped: when its last object should have arrived."""
 
@@ -58,15 +63,21 @@ class RemoverTools:
     environment: Environment
     statistics: TierStatistics
     topics: ClusterTopics | None = None
-    """None: it is not known which topics there are, so none is known to be gone."""
+    """None: it is not known which topics there are, so none is known to be deleted."""
 
 
 class PartitionRemover:
     """See the top of this file."""
 
-    def __init__(self, config: RemoteLogManagerConfig, tools: RemoverTools) -> None:
+    def __init__(
+        self,
+        config: RemoteLogManagerConfig,
+        tools: RemoverTools,
+        supervisor: Supervisor | None = None,
+    ) -> None:
         self._config = config
         self._tools = tools
+        self._supervisor = supervisor or Supervisor(tools.environment.random)
         # Half an interval: the clocks of two looks an interval apart are not to be trusted more.
         self._removals = PartitionRemovals(
             config.broker_id, Patience(takeover=config.remover_interval_ms / 2000)
@@ -74,6 +85,7 @@ class PartitionRemover:
         self._retry = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._tasks = TaskOwner(_PARTITIONS_MAX, self._failed)
         self._at_work: set[TopicIdPartition] = set()
+        self._unproven: set[TopicIdPartition] = set()
         self._partitions = Permits(_PARTITIONS_AT_ONCE)
         self._segments = Permits(_SEGMENTS_AT_ONCE)
         self._next_deletion = 0.0
@@ -100,7 +112,8 @@ class PartitionRemover:
     async def _run(self) -> None:
         pause = _FIRST_LOOK_SECONDS
         while True:
-            self._look()
+            with self._supervisor.attempt(_LOOK):
+                self._look()
             self._woken.clear()
             try:
                 async with asyncio.timeout(pause):
@@ -123,6 +136,18 @@ class PartitionRemover:
             if partition not in self._at_work and len(self._tasks) < _PARTITIONS_MAX:
                 self._at_work.add(partition)
                 self._tasks.start(self._work(removal), f"remove {partition}")
+        self._tell_unproven()
+
+    def _tell_unproven(self) -> None:
+        unproven = self._removals.unproven
+        for partition in sorted(unproven - self._unproven)[:_UNPROVEN_TOLD]:
+            _log.warning(
+                "An event in %s says that %s is deleted, but it is not on record that its topic "
+                "was: nothing of it is removed",
+                METADATA_TOPIC,
+                partition,
+            )
+        self._unproven = unproven
 
     def _failed(self, task: asyncio.Task[object], failure: BaseException) -> None:
         _log.error("%s failed", task.get_name(), exc_info=failure)
@@ -131,24 +156,32 @@ class PartitionRemover:
 
     async def _work(self, removal: Removal) -> None:
         """Take a removal to its end, however often it fails, unless another broker takes over."""
-        failures = 0
+        partition, supervisor = removal.partition, self._supervisor
+        failures, is_done = 0, False
         try:
-            while True:
-                try:
-                    async with self._partitions:
-                        was_copying = await self._remove(removal)
-                    if was_copying:
-                        await asyncio.sleep(_LATE_UPLOAD_SECONDS)
-                        await self._clear(removal.partition)
-                    return
-                except (RemoteStorageError, KafkaError) as error:
-                    failures += 1
-                    level = logging.WARNING if failures == 1 else logging.DEBUG
-                    _log.log(level, "Removing %s, trying again: %s", removal.partition, error)
+            while not is_done:
+                with supervisor.attempt(_REMOVAL, partition):
+                    try:
+                        await self._remove_once(removal)
+                        is_done = True
+                    except (RemoteStorageError, KafkaError) as error:
+                        failures += 1
+                        level = logging.WARNING if failures == 1 else logging.DEBUG
+                        _log.log(level, "Removing %s, trying again: %s", partition, error)
+                if not is_done:
+                    unexpected = supervisor.pause_seconds(_REMOVAL, partition)
                     random = self._tools.environment.random
-                    await asyncio.sleep(self._retry.delay_seconds(failures, random))
+                    await asyncio.sleep(unexpected or self._retry.delay_seconds(failures, random))
         finally:
-            self._at_work.discard(removal.partition)
+            supervisor.forget(_REMOVAL, partition)
+            self._at_work.discard(partition)
+
+    async def _remove_once(self, removal: Removal) -> None:
+        async with self._partitions:
+            was_copying = await self._remove(removal)
+        if was_copying:
+            await asyncio.sleep(_LATE_UPLOAD_SECONDS)
+            await self._clear(removal.partition)
 
     async def _remove(self, removal: Removal) -> bool:
         """Whether a copy was on its way when the removal began."""

@@ -31,6 +31,13 @@ class Permits:
         return max(0.0, 1 - self._inside / self._limit)
 
     async def __aenter__(self) -> None:
+        await self.enter()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
+
+    async def enter(self) -> None:
+        """Wait for a permit."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._let_in()
@@ -39,13 +46,11 @@ class Permits:
         except asyncio.CancelledError:
             if not turn.cancelled():
                 # Let in and cancelled in the same turn of the loop.
-                self._leave()
+                self.leave()
             raise
 
-    async def __aexit__(self, *_: object) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Give the permit back."""
         self._inside -= 1
         self._let_in()
 

@@ -28,6 +28,7 @@ from .remote_storage import (
     PartitionStorage,
     RemoteStorageError,
     RemoteStorageManager,
+    SegmentInventory,
 )
 
 T = TypeVar("T")
@@ -119,6 +120,8 @@ def _make(plugin: PluginClass, configs: Mapping[str, str], kind: str, *methods: 
 def make_storage(plugin: PluginClass, configs: Mapping[str, str]) -> RemoteStorageManager:
     """A configured remote storage manager. Raises KafkaError(INVALID_CONFIG)."""
     made = _make(plugin, configs, "remote storage manager", *_STORAGE_METHODS)
+    if isinstance(made, SegmentInventory):
+        return GuardedInventory(plugin.name, cast("RemoteStorageManager", made), made)
     return GuardedStorage(plugin.name, cast("RemoteStorageManager", made))
 
 
@@ -173,3 +176,16 @@ class GuardedStorage:
             raise
         except Exception as error:
             raise RemoteStorageError(f"{self._name} failed: {error!r}") from error
+
+
+class GuardedInventory(GuardedStorage):
+    """One that can also say which copies it has whole."""
+
+    def __init__(
+        self, name: str, storage: RemoteStorageManager, inventory: SegmentInventory
+    ) -> None:
+        super().__init__(name, storage)
+        self._inventory = inventory
+
+    async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
+        return await self._guarded(self._inventory.whole_segments(partition))

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ..clients.record.checksum import crc32c
 from ..storage.remote_lineage import EpochHistory, epoch_of_offset
 from ..storage.remote_segment import RemoteLogSegmentMetadata
+from .remote_index_rebuild import SuspectIndexError
 
 _HEADER = Struct(">qii7xi")
 """Base offset, batch length, leader epoch, last offset delta."""
@@ -169,6 +170,41 @@ def _header(piece: memoryview, position: int) -> _Header | None:
 
 def _impossible(length: int, base_offset: int) -> CorruptSegmentError:
     return CorruptSegmentError(f"A batch of {length} bytes at offset {base_offset}")
+
+
+def check_begins(
+    piece: memoryview, position: int, offset: int, segment: RemoteLogSegmentMetadata
+) -> None:
+    """Raise SuspectIndexError unless a read of `offset` may begin at this position of a segment.
+
+    The entry of an offset index leads to a batch that begins at or below the entry's offset. If it
+    begins above, records before it would be passed over without a word; if there is no batch of the
+    segment at all, the entry is wrong, too.
+    """
+    if not _may_begin(piece, position, offset, segment):
+        raise SuspectIndexError(
+            f"The offset index of segment {segment.segment_id} is wrong about offset {offset}"
+        )
+
+
+def _may_begin(
+    piece: memoryview, position: int, offset: int, segment: RemoteLogSegmentMetadata
+) -> bool:
+    if len(piece) < _BATCH_OVERHEAD:
+        return False
+    base_offset, length, magic, crc, last_offset_delta = _CHECKED.unpack_from(piece, 0)
+    size = _LOG_OVERHEAD + int(length)
+    if (
+        magic != _MAGIC
+        or length < _LEAST_LENGTH
+        or position + size > segment.segment_size_bytes
+        or not segment.start_offset <= base_offset <= offset
+        or not 0 <= last_offset_delta <= segment.end_offset - base_offset
+    ):
+        return False
+    # Bytes of records may look like a header. Only a large batch is not looked at as a whole.
+    is_cut = size > len(piece)
+    return is_cut or crc32c(piece[_CRC_COVERS_FROM:size]) == int(crc)
 
 
 def check_belongs(piece: memoryview, position: int, segment: RemoteLogSegmentMetadata) -> None:

@@ -4,8 +4,10 @@
 
 The cache is bounded in bytes and drops by last use. Files outlive a restart: they are written under
 a temporary name, synced and renamed, so that a file under its own name is whole, and each is
-checked again before its first use. One that is corrupt is fetched anew; one that the tier itself
-gives corrupt is an error and is not kept. A segment without aborted transactions has an empty
+checked again before its first use. One that is corrupt is fetched anew. Where the tier itself has a
+corrupt offset or time index, or one that a reader finds to be wrong, both are made again from the
+batches of the segment (`remote_index_rebuild.py`); a corrupt transaction index is an error and is
+not kept. A segment without aborted transactions has an empty
 transaction index, whether the tier knows of one or not.
 
 Look-ups run on the event loop and end before anything else can run, so nothing is ever dropped
@@ -15,8 +17,10 @@ The bound may be exceeded by what is waited for at the moment. Files are removed
 as their entry, so that a load that follows at once does not find half of them.
 """
 
+import logging
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
+from functools import partial
 
 from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..storage.files import Files
@@ -27,6 +31,7 @@ from ..storage.time_index import TimeIndex
 from ..storage.transaction_index import TransactionIndex
 from .blocking_pool import BlockingPool
 from .cache_counts import CacheCounts
+from .remote_index_rebuild import rebuild_indexes
 from .remote_storage import (
     IndexType,
     RemoteResourceNotFound,
@@ -35,11 +40,14 @@ from .remote_storage import (
 )
 from .single_flight import SingleFlight
 
+_log = logging.getLogger(__name__)
+
 DIRECTORY = "remote-log-index-cache"
 
 _TYPES = (IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION)
 _LOADS_MAX = 4096
 _PREFETCHES_MAX = 64
+_REBUILT_MAX = 10_000
 
 
 @dataclass(slots=True)
@@ -81,6 +89,12 @@ class RemoteIndexCache:
         self._flights: SingleFlight[str, RemoteIndexes] = SingleFlight(_LOADS_MAX)
         self._awaited: Counter[str] = Counter()
         """By stem, how many readers wait for a load; what they wait for is not dropped."""
+        self._forgotten: set[str] = set()
+        """Segments that went while their indexes were being loaded."""
+        self._distrusted: set[str] = set()
+        """Segments whose indexes have led a reader astray, until they are made again."""
+        self._rebuilt: OrderedDict[str, None] = OrderedDict()
+        """Segments whose indexes are made from their batches: nothing better can be had."""
         self._is_closed = False
 
     @property
@@ -141,40 +155,98 @@ class RemoteIndexCache:
         self._make_room()
 
     async def forget(self, segment: RemoteLogSegmentMetadata) -> None:
-        """Drop what is held of a segment that is gone."""
-        self._drop(_stem(segment.start_offset, segment.id))
+        """Drop what is held of a segment that is gone, and what is being loaded of it."""
+        stem = _stem(segment.start_offset, segment.id)
+        if stem in self._flights:
+            self._forgotten.add(stem)
+        self._rebuilt.pop(stem, None)
+        self._drop(stem)
+
+    def rebuild(self, segment: RemoteLogSegmentMetadata) -> bool:
+        """Have the indexes made from the batches before their next use: a reader was led astray.
+
+        False if they were made so already: then the segment itself is wrong.
+        """
+        stem = _stem(segment.start_offset, segment.id)
+        if stem in self._rebuilt:
+            return False
+        if stem not in self._distrusted and stem not in self._flights:
+            self._distrusted.add(stem)
+            self._drop(stem)
+        return True
 
     # -- Loading ------------------------------------------------------------------------------
 
     async def _load(self, stem: str, segment: RemoteLogSegmentMetadata) -> RemoteIndexes:
         self._bytes -= self._found_on_disk.pop(stem, 0)
         try:
+            if stem in self._distrusted:
+                await self._rebuild(stem, segment)
             for index_type in _TYPES:
-                await self._ensure(self._path(stem, index_type), index_type, segment)
+                await self._ensure(stem, index_type, segment)
+            entry = self._open(stem, segment)
         except BaseException:
             # What was fetched so far stays for the next try, and counts.
             self._register(stem)
+            self._drop_if_forgotten(stem)
             raise
-        entry = self._open(stem, segment)
+        if stem in self._forgotten:
+            # Who waits for it tries again, and finds that the tier has it no more.
+            entry.close()
+            self._register(stem)
+            self._drop_if_forgotten(stem)
+            return entry
         self._entries[stem] = entry
         self._bytes += entry.nbytes
         self._make_room()
         return entry
 
+    def _drop_if_forgotten(self, stem: str) -> None:
+        if stem in self._forgotten:
+            self._forgotten.discard(stem)
+            self._drop(stem)
+
     async def _ensure(
-        self, path: str, index_type: IndexType, segment: RemoteLogSegmentMetadata
+        self, stem: str, index_type: IndexType, segment: RemoteLogSegmentMetadata
     ) -> None:
         """Make the file be there and be sound, fetching it if it is not."""
+        path = self._path(stem, index_type)
         if await self._pool.run(lambda: self._is_sound(path, index_type, segment)):
             return
         content = await self._fetch(segment, index_type)
         await self._pool.run(lambda: self._write(path, content))
-        if not await self._pool.run(lambda: self._is_sound(path, index_type, segment)):
-            await self._pool.run(lambda: self._files.remove(path))
-            raise RemoteStorageError(
-                f"The {index_type.name.lower()} index of remote segment {segment.segment_id} "
-                f"is corrupt in the remote tier"
-            )
+        if await self._pool.run(lambda: self._is_sound(path, index_type, segment)):
+            return
+        await self._pool.run(lambda: self._files.remove(path))
+        if index_type is not IndexType.TRANSACTION:
+            await self._rebuild(stem, segment)
+            return
+        raise RemoteStorageError(
+            f"The {index_type.name.lower()} index of remote segment {segment.segment_id} "
+            f"is corrupt in the remote tier"
+        )
+
+    async def _rebuild(self, stem: str, segment: RemoteLogSegmentMetadata) -> None:
+        _log.error(
+            "The offset index or the time index of remote segment %s, offsets %d to %d, is wrong "
+            "(object key ends: %s). Both are made again from its batches; the objects stay as they "
+            "are, and `tierlog tier verify` names them",
+            segment.segment_id,
+            segment.start_offset,
+            segment.end_offset,
+            stem,
+        )
+        rebuilt = await rebuild_indexes(self._storage, segment)
+        for index_type, content in (
+            (IndexType.OFFSET, rebuilt.offset_index),
+            (IndexType.TIMESTAMP, rebuilt.time_index),
+        ):
+            path = self._path(stem, index_type)
+            await self._pool.run(partial(self._write, path, content))
+        self._distrusted.discard(stem)
+        self._rebuilt[stem] = None
+        if len(self._rebuilt) > _REBUILT_MAX:
+            self._rebuilt.popitem(last=False)
 
     async def _fetch(self, segment: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
         is_transactions = index_type is IndexType.TRANSACTION
@@ -191,12 +263,24 @@ class RemoteIndexCache:
         paths = [self._path(stem, index_type) for index_type in _TYPES]
         sizes = [self._files.size(path) for path in paths]
         base = segment.start_offset
-        return RemoteIndexes(
+        entry = RemoteIndexes(
             OffsetIndex(self._files, paths[0], base, sizes[0]),
             TimeIndex(self._files, paths[1], base, sizes[1]),
             TransactionIndex(self._files, paths[2], base),
             sum(sizes),
         )
+        # Opened now: a file that somebody removes later would pass for an empty one.
+        held = (
+            entry.offset_index.size_in_bytes,
+            entry.time_index.size_in_bytes,
+            entry.txn_index.size_in_bytes,
+        )
+        if held != tuple(sizes):
+            entry.close()
+            raise RemoteStorageError(
+                f"The cached indexes of {segment.segment_id} are being changed"
+            )
+        return entry
 
     def _register(self, stem: str) -> None:
         paths = [self._path(stem, index_type) for index_type in _TYPES]
@@ -262,13 +346,21 @@ class RemoteIndexCache:
         )
         try:
             index.sanity_check()
-            return not isinstance(index, OffsetIndex) or _fits(index, segment)
+            if isinstance(index, OffsetIndex):
+                index.check_order()
+                return _fits(index, segment)
+            if isinstance(index, TimeIndex):
+                index.check_order()
+                return index.last.offset <= segment.end_offset
+            return True
         except CorruptIndexError:
             return False
         finally:
             index.close()
 
     def _write(self, path: str, content: bytes) -> None:
+        # Somebody may have removed the whole folder.
+        self._files.mkdirs(self._directory)
         temporary = f"{path}.tmp"
         handle = self._files.open(temporary, create=True)
         try:
@@ -281,9 +373,16 @@ class RemoteIndexCache:
 
 
 def _fits(index: OffsetIndex, segment: RemoteLogSegmentMetadata) -> bool:
-    last = index.last
-    return last is None or (
-        last.offset <= segment.end_offset and last.position < segment.segment_size_bytes
+    """Whether all entries, which ascend, lie within the segment."""
+    entries = index.all_entries()
+    if not entries:
+        return True
+    first, last = entries[0], entries[-1]
+    return (
+        first.position >= 0
+        and first.offset >= segment.start_offset
+        and last.offset <= segment.end_offset
+        and last.position < segment.segment_size_bytes
     )
 
 

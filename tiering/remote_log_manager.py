@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
+from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.copied_offset import CopiedOffset
@@ -35,6 +36,8 @@ from .copy_task import CopyCancelledError, CopyTask, CopyTools
 from .disabled_partition import DisabledPartition
 from .expiration_task import ExpirationTask
 from .leader_term import LeaderTerm, bounds_of, ready_remote_log
+from .log_durability import LogDurability
+from .metadata_manager import TopicBasedRemoteLogMetadataManager
 from .partition_loop import LoopTools, PartitionLoop, Work
 from .partition_remover import PartitionRemover, RemoverTools
 from .permits import Permits
@@ -93,7 +96,10 @@ class RemoteLogManager:
         access: TierAccess,
         environment: Environment,
         log_of: Callable[[TopicPartition], UnifiedLog | None],
+        supervisor: Supervisor | None = None,
     ) -> None:
+        supervisor = supervisor or Supervisor(environment.random)
+        self._supervisor = supervisor
         self._config = config
         self._access = access
         self._environment = environment
@@ -104,6 +110,7 @@ class RemoteLogManager:
             RemoverTools(
                 access.storage, access.metadata, environment, self.statistics, access.topics
             ),
+            supervisor,
         )
         self.copy_quota = ByteRateQuota(
             config.copy_max_bytes_per_second,
@@ -115,7 +122,7 @@ class RemoteLogManager:
         self._expirers = Permits(config.expiration_threads)
         self._learners = Permits(config.follower_threads)
         self._health = TierHealth()
-        self._loop_tools = LoopTools(config, environment, self._health)
+        self._loop_tools = LoopTools(config, environment, self._health, supervisor)
         self._deletion = SegmentDeletion(
             broker_id=config.broker_id,
             storage=access.storage,
@@ -130,6 +137,7 @@ class RemoteLogManager:
             pool=access.pool,
             quota=_WaitingQuota(self.copy_quota, self.statistics),
             custom_metadata_max_bytes=config.custom_metadata_max_bytes,
+            durability=LogDurability(access.pool),
         )
         self._tasks = TaskOwner(_TASKS_MAX, self._task_failed)
         self._terms: dict[TopicIdPartition, LeaderTerm] = {}
@@ -142,6 +150,14 @@ class RemoteLogManager:
     def tier_trouble(self) -> str:
         """What is wrong with the tier, in a sentence; empty while it works."""
         return self._health.trouble
+
+    @property
+    def metadata_records_skipped(self) -> int:
+        """Records of the metadata topic that nobody could make sense of; a plugin tells of none."""
+        metadata = self._access.metadata
+        if isinstance(metadata, TopicBasedRemoteLogMetadataManager):
+            return metadata.skipped.count
+        return 0
 
     @property
     def idle_share(self) -> float:
@@ -201,25 +217,29 @@ class RemoteLogManager:
 
         One that is led already in this epoch has been configured anew: its work is looked at again.
         """
-        self._access.metadata.assign(
-            [*(leader.topic_id_partition for leader in leaders), *followers]
-        )
+        begun = [leader for leader in leaders if not self._is_at_work(leader)]
+        self._access.metadata.assign([*(leader.topic_id_partition for leader in begun), *followers])
         for partition in followers:
             self._leave(partition)
             self._attach(partition)
             self._followed[partition] = None
             if self._is_started:
                 self._begin_following(partition)
-        for partition, leader_epoch in leaders:
-            term = self._terms.get(partition)
-            if term is not None and term.leader_epoch == leader_epoch and term.is_at_work:
-                term.wake()
-                continue
+        for leader in leaders:
+            if leader not in begun:
+                self._terms[leader.topic_id_partition].wake()
+        for partition, leader_epoch in begun:
             self._leave(partition)
             self._attach(partition)
             term = self._terms[partition] = LeaderTerm(partition, leader_epoch, self._log_of)
             if self._is_started:
                 self._begin(term)
+
+    def _is_at_work(self, leader: LeaderPartition) -> bool:
+        """Whether the partition is led in this very epoch already."""
+        term = self._terms.get(leader.topic_id_partition)
+        is_same = term is not None and term.leader_epoch == leader.leader_epoch
+        return term is not None and is_same and term.is_at_work
 
     def on_tiering_disabled(
         self, leaders: Sequence[LeaderPartition], followers: Sequence[TopicIdPartition]
@@ -271,7 +291,7 @@ class RemoteLogManager:
             log.remote = self._access.metadata.remote_log(partition)
             # What was copied in an earlier term may since have been truncated away and written
             # anew: nothing local may go on the strength of it (KAFKA-20732).
-            log.update_highest_remote_offset(-1)
+            log.forget_highest_remote_offset()
 
     def _begin_at_local_start(self, partition: TopicIdPartition) -> None:
         log = self._log(partition)
@@ -306,21 +326,22 @@ class RemoteLogManager:
             event_timestamp_ms=self._environment.wall_clock_ms(),
             broker_id=self._config.broker_id,
         )
-        failures = 0
-        while True:
-            try:
-                await self._access.metadata.publish(event)
-                self._remover.wake()
-                return
-            except KafkaError as error:
+        failures, is_marked = 0, False
+        while not is_marked:
+            with self._supervisor.attempt("Marking as deleted", partition):
                 failures += 1
-                _log.info("Marking %s as deleted failed, trying again: %s", partition, error)
+                try:
+                    await self._access.metadata.publish(event)
+                    is_marked = True
+                except KafkaError as error:
+                    _log.info("Marking %s as deleted failed, trying again: %s", partition, error)
+            if not is_marked:
                 await asyncio.sleep(self._loop_tools.pause_seconds(failures))
+        self._remover.wake()
 
     # -- The work -----------------------------------------------------------------------------
 
     def _begin(self, term: LeaderTerm) -> None:
-        name = str(term.partition.topic_partition)
         copying = CopyTask(self._copy_tools, term)
         expiration = ExpirationTask(self._deletion, term)
 
@@ -332,8 +353,8 @@ class RemoteLogManager:
                 term.copying_ended = True
                 return None
 
-        self._start_loop(term, f"Copying {name}", self._copiers, copy)
-        self._start_loop(term, f"Expiration of {name}", self._expirers, expiration.run_once)
+        self._start_loop(term, "Copying", self._copiers, copy)
+        self._start_loop(term, "Expiration", self._expirers, expiration.run_once)
 
     def _begin_removal(self, term: LeaderTerm) -> None:
         removal = DisabledPartition(self._deletion, term)
@@ -344,13 +365,13 @@ class RemoteLogManager:
                 del self._disabled[term.partition]
             return left
 
-        name = f"Removal of the remote data of {term.partition.topic_partition}"
-        self._start_loop(term, name, self._expirers, remove)
+        self._start_loop(term, "Removal of the remote data", self._expirers, remove)
 
-    def _start_loop(self, term: LeaderTerm, name: str, pool: Permits, work: Work) -> None:
-        loop = PartitionLoop(name, pool, work, self._loop_tools)
+    def _start_loop(self, term: LeaderTerm, task: str, pool: Permits, work: Work) -> None:
+        partition = term.partition.topic_partition
+        loop = PartitionLoop(task, partition, pool, work, self._loop_tools)
         term.loops.append(loop)
-        term.tasks.append(self._tasks.start(loop.run(), name))
+        term.tasks.append(self._tasks.start(loop.run(), loop.name))
 
     def _begin_following(self, partition: TopicIdPartition) -> None:
         """Followers learn from the metadata what is in the tier, and so what they may delete."""
@@ -361,9 +382,9 @@ class RemoteLogManager:
             self._learn_copied_offset(partition, copied)
             return 0
 
-        name = f"Following {partition.topic_partition}"
-        loop = PartitionLoop(name, self._learners, learn, self._loop_tools)
-        self._followed[partition] = self._tasks.start(loop.run(), name)
+        name = partition.topic_partition
+        loop = PartitionLoop("Following", name, self._learners, learn, self._loop_tools)
+        self._followed[partition] = self._tasks.start(loop.run(), loop.name)
 
     def _learn_copied_offset(self, partition: TopicIdPartition, copied: CopiedOffset) -> None:
         log = self._log(partition)

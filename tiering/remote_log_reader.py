@@ -38,10 +38,12 @@ from .remote_batches import (
     Outcome,
     Wanted,
     are_intact,
+    check_begins,
     check_belongs,
     choose,
 )
 from .remote_index_cache import RemoteIndexCache
+from .remote_index_rebuild import SuspectIndexError
 from .remote_storage import RemoteResourceNotFound, RemoteStorageError
 
 _SCAN_BYTES = 64 * 1024
@@ -126,12 +128,13 @@ class RemoteLogReader:
     async def _read_from(
         self, read: RemoteRead, remote: RemoteLog, log: TieredLog
     ) -> RemoteFetchResult:
-        first = remote.segment_for(read.leader_epoch, read.offset)
+        history = log.leader_epochs.entries
+        offset = _first_known(read, history)
+        first = next_segment(remote, history, offset)
         if first is None:
             raise _out_of_range(read)
-        history = log.leader_epochs.entries
-        wanted = Wanted(read.offset, read.max_bytes, read.min_one_message, history)
-        parts = islice(_parts_from(remote, history, first, read.offset), _PARTS_MAX)
+        wanted = Wanted(offset, read.max_bytes, read.min_one_message, history)
+        parts = islice(_parts_from(remote, history, first, offset), _PARTS_MAX)
         for segment, offset, _ in parts:
             choice, records = await self._search(segment, wanted._replace(offset=offset))
             if choice.outcome is Outcome.TOO_LARGE:
@@ -147,14 +150,26 @@ class RemoteLogReader:
     async def _search(
         self, segment: RemoteLogSegmentMetadata, wanted: Wanted
     ) -> tuple[Choice, memoryview]:
+        try:
+            return await self._search_once(segment, wanted)
+        except SuspectIndexError:
+            if not self._indexes.rebuild(segment):
+                raise
+            return await self._search_once(segment, wanted)
+
+    async def _search_once(
+        self, segment: RemoteLogSegmentMetadata, wanted: Wanted
+    ) -> tuple[Choice, memoryview]:
         indexes = await self._indexes.indexes(segment)
-        position = indexes.offset_index.lookup(wanted.offset).position
+        begin = position = indexes.offset_index.lookup(wanted.offset).position
         most = min(wanted.max_bytes, self._chunks.chunk_bytes)
         size = most + _SCAN_BYTES
         while True:
             piece = await self._chunks.read(segment, position, size)
             is_end = position + len(piece) >= segment.segment_size_bytes
             try:
+                if position == begin > 0:
+                    check_begins(piece, position, wanted.offset, segment)
                 choice = choose(piece, wanted, is_segment_end=is_end)
                 if choice.outcome is Outcome.DEAD_BRANCH:
                     check_belongs(piece, choice.position, segment)
@@ -221,6 +236,12 @@ class RemoteLogReader:
                         return _unique(aborted)
         aborted.extend(log.aborted_transactions(start, upper_bound))
         return _unique(aborted)
+
+
+def _first_known(read: RemoteRead, history: EpochHistory) -> int:
+    """The offset of a read, or where the history begins if its records were compacted away."""
+    is_before = read.leader_epoch < 0 and history and read.offset >= read.log_start_offset
+    return max(read.offset, history[0][1]) if is_before else read.offset
 
 
 def next_segment(

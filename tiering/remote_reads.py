@@ -4,7 +4,7 @@
 
 A read of a tier that cannot be reached is a retriable error of its partition and of no other. It
 is said once, in plain words, because clients try again without any. How many reads are under way,
-how many wait and how much one of them holds is bounded.
+how long others wait for them and how much one of them holds is bounded.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from .cache_counts import CacheCounts
 from .chunk_cache import ChunkCache
 from .config import RemoteLogManagerConfig
 from .quota import ByteRateQuota
-from .reader_pool import ReaderPool
+from .reader_pool import NoTurnError, ReaderPool
 from .remote_index_cache import RemoteIndexCache
 from .remote_log_reader import RemoteFetchResult, RemoteLogReader
 from .remote_storage import RemoteStorageError
@@ -70,6 +70,8 @@ class RemoteReads:
         self._index_cache_bytes = config.index_cache_bytes
         self._answers = AnswerMemory(config.chunk_cache_bytes)
         self._pool = ReaderPool(config.reader_threads, config.reader_max_pending)
+        self._fetch_wait_s = config.fetch_max_wait_ms / 1000
+        self._search_wait_s = config.list_offsets_timeout_ms / 1000
         self._trouble_told: dict[TopicIdPartition, float] = {}
 
     @property
@@ -107,9 +109,11 @@ class RemoteReads:
         await self._indexes.stop()
 
     def limit(self, limits: RemoteLogManagerConfig) -> None:
-        """Let the rate and the number of readers hold from now on."""
+        """Let the rate, the number of readers and how long reads wait hold from now on."""
         self.fetch_quota.bytes_per_second = limits.fetch_max_bytes_per_second
         self._pool.threads = limits.reader_threads
+        self._fetch_wait_s = limits.fetch_max_wait_ms / 1000
+        self._search_wait_s = limits.list_offsets_timeout_ms / 1000
 
     async def resize_index_cache(self, max_bytes: int) -> None:
         """Let the index cache be of this size, which may take the removal of files."""
@@ -148,8 +152,12 @@ class RemoteReads:
             log = self._readable_log(partition)
             remote = self._metadata.remote_log(partition)
             result = await self._pool.run(
-                lambda: self._timed(self._read_bounded(remote_read, remote, log))
+                lambda: self._timed(self._read_bounded(remote_read, remote, log)),
+                self._fetch_wait_s,
             )
+        except NoTurnError:
+            # Its fetch has been answered: empty, without an error.
+            return RemoteFetchResult(b"", [])
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._statistics.fetch_failed(partition.topic)
@@ -192,8 +200,12 @@ class RemoteReads:
         history, end = log.leader_epochs.entries, log.log_end_offset
         try:
             found = await self._pool.run(
-                lambda: self._timestamps.find(lookup, remote, history, end)
+                lambda: self._timestamps.find(lookup, remote, history, end), self._search_wait_s
             )
+        except NoTurnError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, "All readers of the remote tier are busy"
+            ) from None
         except (RemoteStorageError, CorruptIndexError, OSError) as error:
             failure = KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,

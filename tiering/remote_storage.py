@@ -145,3 +145,24 @@ class PartitionStorage(Protocol):
         have left, and folders. Idempotent.
         """
         ...
+
+
+@runtime_checkable
+class UploadStorage(Protocol):
+    """A store that keeps the pieces of uploads that were cut short."""
+
+    async def abort_uploads(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Forget what was sent of a segment whose copy is given up. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class SegmentInventory(Protocol):
+    """A store that can say which copies it has whole. Not every one can, or must."""
+
+    async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
+        """The segments of a partition that were stored to their end, as they were announced.
+
+        Whole is a segment of which every part is there with its size.
+        """
+        ...

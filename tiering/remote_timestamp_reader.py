@@ -1,27 +1,50 @@
 """Looks for a timestamp in the tier (ListOffsets by time; Kafka's `findOffsetByTimestamp`).
 
-Segments of this log's own history are asked in offset order, those that end below the timestamp are
-passed over by their metadata alone, and a segment that is still local is left to the local log
-(KAFKA-17498).
+A local log and the tier give the same answer: the first record, by offset, at or above the log
+start that is as young. A time index entry names the last offset of the batch that is as young, so
+it says where to begin to read and never which records count.
+
+What counts is the part of each segment that is this log's own history, epoch by epoch: a segment of
+a deposed leader may go on beyond it. Parts whose segment ends below the timestamp are passed over
+by their metadata alone, and a segment that is still local is left to the local log (KAFKA-17498).
 
 The youngest record of all (MAX_TIMESTAMP, KIP-734) is found from the metadata as well: only the
 segment that holds it is read. Kafka looks at local segments alone, and so answers something else
 as soon as the youngest record has left the disk (docs/decisions/007).
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple
 
+from ..clients.errors import KafkaError
 from ..clients.offset_names import MAX_TIMESTAMP
 from ..clients.record.batch import Record, RecordBatch, batches
 from ..storage.fetch_data import RemoteTimestampLookup, TimestampAndOffset
-from ..storage.remote_lineage import EpochHistory, epoch_of_offset, is_within_leader_epochs
+from ..storage.remote_lineage import EpochHistory, epoch_end_offsets, epoch_of_offset
 from ..storage.remote_log import RemoteLog
 from ..storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..storage.time_index import TimestampOffset
 from .chunk_cache import ChunkCache
+from .remote_batches import check_begins
 from .remote_index_cache import RemoteIndexCache
+from .remote_index_rebuild import SuspectIndexError
 from .remote_storage import RemoteResourceNotFound, RemoteStorageError
 
 _PIECE_BYTES = 1024 * 1024
+
+
+class _Part(NamedTuple):
+    """The offsets [begin, end) of one epoch of a log, which a segment holds as the log has them."""
+
+    segment: RemoteLogSegmentMetadata
+    epoch: int
+    begin: int
+    end: int
+
+    def may_have(self, batch: RecordBatch) -> bool:
+        """Whether records of a batch may be of this part."""
+        is_beside = batch.last_offset < self.begin or batch.base_offset >= self.end
+        return batch.partition_leader_epoch == self.epoch and not is_beside
 
 
 class RemoteTimestampReader:
@@ -41,70 +64,88 @@ class RemoteTimestampReader:
         """
         search = self._youngest if lookup.timestamp == MAX_TIMESTAMP else self._first
         try:
-            return await search(lookup, list(_candidates(lookup, remote, history, end)))
+            return await search(lookup, list(_parts(lookup, remote, history, end)))
         except RemoteResourceNotFound:
             # Deleted between look-up and fetch: what the metadata says now decides.
-            return await search(lookup, list(_candidates(lookup, remote, history, end)))
+            return await search(lookup, list(_parts(lookup, remote, history, end)))
 
     async def _first(
-        self, lookup: RemoteTimestampLookup, segments: list[RemoteLogSegmentMetadata]
+        self, lookup: RemoteTimestampLookup, parts: list[_Part]
     ) -> TimestampAndOffset | None:
-        for segment in segments:
-            found = await self._first_in(segment, lookup.starting_offset, lookup.timestamp)
+        for part in parts:
+            found = await self._first_in(part, lookup.timestamp)
             if found is not None:
                 return found
         return None
 
     async def _youngest(
-        self, lookup: RemoteTimestampLookup, segments: list[RemoteLogSegmentMetadata]
+        self, lookup: RemoteTimestampLookup, parts: list[_Part]
     ) -> TimestampAndOffset | None:
         local, best = lookup.local_result, None
-        for segment in sorted(
-            segments, key=lambda each: (-each.max_timestamp_ms, each.start_offset)
-        ):
-            highest = segment.max_timestamp_ms
-            if (local and local.timestamp > highest) or (best and best.timestamp >= highest):
+        for part in sorted(parts, key=lambda each: (-each.segment.max_timestamp_ms, each.begin)):
+            highest = part.segment.max_timestamp_ms
+            if (local and local.timestamp > highest) or (best and best.timestamp > highest):
                 break
-            found = await self._first_in(segment, lookup.starting_offset, highest)
-            # Its youngest record may lie below the log start; of the rest nothing is known.
-            found = found or await self._youngest_in(segment, lookup.starting_offset)
-            if found is not None and (best is None or found.timestamp > best.timestamp):
+            if best and best.timestamp == highest and best.offset < part.begin:
+                continue
+            found = await self._first_in(part, highest)
+            # Its youngest record may lie outside of the part; of the rest nothing is known.
+            found = found or await self._youngest_in(part)
+            if found is not None and (best is None or found.is_better_maximum(best)):
                 best = found
         return None if best is None or (local and local.timestamp > best.timestamp) else best
 
-    async def _first_in(
-        self, segment: RemoteLogSegmentMetadata, starting_offset: int, timestamp: int
-    ) -> TimestampAndOffset | None:
-        indexes = await self._indexes.indexes(segment)
+    async def _first_in(self, part: _Part, timestamp: int) -> TimestampAndOffset | None:
+        try:
+            return await self._first_in_once(part, timestamp)
+        except SuspectIndexError:
+            if not self._indexes.rebuild(part.segment):
+                raise
+            return await self._first_in_once(part, timestamp)
+
+    async def _first_in_once(self, part: _Part, timestamp: int) -> TimestampAndOffset | None:
+        indexes = await self._indexes.indexes(part.segment)
+        # No record before the batch that ends with this offset is as young.
         indexed = indexes.time_index.lookup(timestamp)
-        begin = max(indexed.offset, starting_offset)
+        begin = max(indexed.offset, part.begin)
         position = indexes.offset_index.lookup(begin).position
-        pieces = _Pieces(self._chunks, segment, position)
-        while found := await pieces.next():
-            for batch in found:
-                if batch.max_timestamp < timestamp or batch.last_offset < begin:
-                    continue
+        is_checked = indexed.timestamp < 0 or indexed.offset < part.begin
+        async for batch in self._batches(part.segment, position, begin):
+            if not is_checked and batch.last_offset >= indexed.offset:
+                _check_time(batch, indexed, part.segment)
+                is_checked = True
+            if batch.base_offset >= part.end:
+                return None
+            if batch.max_timestamp >= timestamp and part.may_have(batch):
                 for record in batch.records():
-                    if record.timestamp >= timestamp and record.offset >= begin:
+                    if record.timestamp >= timestamp and part.begin <= record.offset < part.end:
                         return _answer(record, batch)
         return None
 
-    async def _youngest_in(
-        self, segment: RemoteLogSegmentMetadata, starting_offset: int
-    ) -> TimestampAndOffset | None:
+    async def _youngest_in(self, part: _Part) -> TimestampAndOffset | None:
+        """Every batch of the part is looked at, from the beginning of its segment on."""
         best: TimestampAndOffset | None = None
-        indexes = await self._indexes.indexes(segment)
-        position = indexes.offset_index.lookup(starting_offset).position
-        pieces = _Pieces(self._chunks, segment, position)
-        while found := await pieces.next():
-            for batch in found:
-                if best is not None and batch.max_timestamp <= best.timestamp:
-                    continue
-                for record in batch.records():
-                    is_younger = best is None or record.timestamp > best.timestamp
-                    if record.offset >= starting_offset and is_younger:
-                        best = _answer(record, batch)
+        async for batch in self._batches(part.segment, 0, part.segment.start_offset):
+            if not part.may_have(batch):
+                continue
+            if best is not None and batch.max_timestamp <= best.timestamp:
+                continue
+            for record in batch.records():
+                is_younger = best is None or record.timestamp > best.timestamp
+                if is_younger and part.begin <= record.offset < part.end:
+                    best = _answer(record, batch)
         return best
+
+    async def _batches(
+        self, segment: RemoteLogSegmentMetadata, position: int, offset: int
+    ) -> AsyncIterator[RecordBatch]:
+        """The batches from a position on, which the index names for an offset."""
+        pieces = _Pieces(self._chunks, segment, position)
+        if position:
+            await pieces.check_begins(offset)
+        while piece := await pieces.next():
+            for batch in piece:
+                yield batch
 
 
 class _Pieces:
@@ -117,6 +158,11 @@ class _Pieces:
         self._segment = segment
         self._position = position
 
+    async def check_begins(self, offset: int) -> None:
+        """Raise SuspectIndexError unless a read of `offset` may begin here."""
+        piece = await self._chunks.read(self._segment, self._position, _PIECE_BYTES)
+        check_begins(piece, self._position, offset, self._segment)
+
     async def next(self) -> list[RecordBatch]:
         """The batches of the next piece; none at the end.
 
@@ -125,10 +171,7 @@ class _Pieces:
         segment, size = self._segment, _PIECE_BYTES
         while self._position < segment.segment_size_bytes:
             piece = await self._chunks.read(segment, self._position, size)
-            found = list(batches(piece))
-            if not all(batch.crc_is_valid() for batch in found):
-                self._chunks.forget(segment.id)
-                raise RemoteStorageError(f"Segment {segment.segment_id} is damaged in the tier")
+            found = self._sound(piece)
             if found:
                 self._position += sum(batch.size_in_bytes for batch in found)
                 return found
@@ -138,27 +181,53 @@ class _Pieces:
             size *= 4
         return []
 
+    def _sound(self, piece: memoryview) -> list[RecordBatch]:
+        try:
+            found = list(batches(piece))
+            if all(batch.crc_is_valid() for batch in found):
+                return found
+        except KafkaError:
+            # Told below: bytes that cannot be batches are as damaged as those with a wrong CRC.
+            pass
+        self._chunks.forget(self._segment.id)
+        raise RemoteStorageError(f"Segment {self._segment.segment_id} is damaged in the tier")
+
+
+def _check_time(
+    batch: RecordBatch, indexed: TimestampOffset, segment: RemoteLogSegmentMetadata
+) -> None:
+    """Raise SuspectIndexError unless the batch is that of the entry of the time index.
+
+    An entry that names a later batch would pass over all records before it.
+    """
+    if batch.max_timestamp != indexed.timestamp or batch.base_offset > indexed.offset:
+        raise SuspectIndexError(
+            f"The time index of segment {segment.segment_id} is wrong about {indexed.timestamp}"
+        )
+
 
 def _answer(record: Record, batch: RecordBatch) -> TimestampAndOffset:
     return TimestampAndOffset(record.timestamp, record.offset, batch.partition_leader_epoch)
 
 
-def _candidates(
+def _parts(
     lookup: RemoteTimestampLookup, remote: RemoteLog, history: EpochHistory, end: int
-) -> Iterator[RemoteLogSegmentMetadata]:
-    first_epoch = epoch_of_offset(history, lookup.starting_offset)
-    seen: set[bytes] = set()
-    for epoch, _ in history:
+) -> Iterator[_Part]:
+    """Where such a record may be, in the order of offsets."""
+    start = lookup.starting_offset
+    first_epoch = epoch_of_offset(history, start)
+    ends = dict(epoch_end_offsets(history, end))
+    for epoch, epoch_start in history:
         if epoch < first_epoch:
             continue
         for segment in remote.segments_for_epoch(epoch):
-            if segment.id in seen or segment.start_offset >= lookup.local_log_start_offset:
-                continue
-            seen.add(segment.id)
             if (
-                segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-                and segment.max_timestamp_ms >= lookup.timestamp
-                and segment.end_offset >= lookup.starting_offset
-                and is_within_leader_epochs(segment, end, history)
+                segment.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+                or segment.max_timestamp_ms < lookup.timestamp
+                or segment.start_offset >= lookup.local_log_start_offset
             ):
-                yield segment
+                continue
+            begin = max(start, epoch_start, segment.start_offset)
+            after = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
+            if begin < after:
+                yield _Part(segment, epoch, begin, after)

@@ -8,8 +8,8 @@ Option values are text; `true`, `false` and whole numbers become what they look 
 text), and a dot in an option's name nests it. Only the operator's own file names a URL, and chained
 URLs (`::`) are refused: they would let a setting reach other file systems than the one it names.
 
-Nothing here is imported from fsspec: reading a configuration stays cheap, and an unknown protocol
-or a missing package shows at the first use.
+Nothing here is imported from fsspec: reading a configuration stays cheap. Whether a protocol is
+known and its package installed is asked once, at the start (`tier_packages.py`).
 """
 
 import re

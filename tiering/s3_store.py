@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from .blocking_pool import BlockingPool
-from .native_store import PARTS_AT_ONCE, options_of
+from .native_store import PARTS_AT_ONCE, UnfinishedUpload, options_of
 from .remote_failures import ServiceError
 from .tier_store import PIECE_BYTES, TierObject
 
@@ -88,22 +88,23 @@ class S3Client:
         ]
         return found, answer.get("NextContinuationToken")
 
-    async def abandoned(self, root: str, before_ms: int) -> list[Callable[[], Awaitable[object]]]:
-        bucket, _, key = root.partition("/")
+    async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
+        bucket, _, key = prefix.partition("/")
         # A thousand at most: there are a few, or there is time on another day.
-        answer = await self._call(
-            "list_multipart_uploads", Bucket=bucket, Prefix=f"{key}/" if key else ""
-        )
+        answer = await self._call("list_multipart_uploads", Bucket=bucket, Prefix=key)
         return [
-            partial(
-                self._call,
-                "abort_multipart_upload",
-                Bucket=bucket,
-                Key=each["Key"],
-                UploadId=each["UploadId"],
+            UnfinishedUpload(
+                f"{bucket}/{each['Key']}",
+                _milliseconds(each["Initiated"]),
+                partial(
+                    self._call,
+                    "abort_multipart_upload",
+                    Bucket=bucket,
+                    Key=each["Key"],
+                    UploadId=each["UploadId"],
+                ),
             )
             for each in _entries(answer, "Uploads")
-            if _milliseconds(each["Initiated"]) < before_ms
         ]
 
     async def close(self) -> None:

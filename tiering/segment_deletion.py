@@ -1,25 +1,29 @@
 """Takes a remote segment away, in two steps that a crash between them leaves on record (KIP-405).
 
     DELETE_SEGMENT_STARTED published and read back: nobody is sent to the segment any more
-    all its objects removed
+    uploads of it that were cut short aborted, all its objects removed
     DELETE_SEGMENT_FINISHED published and read back: nothing is known of it any more
 
 Each step is idempotent. A segment whose deletion has begun is taken up again by whoever leads.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
+from ..clients.kafka_uuid import uuid_to_string
 from ..storage.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
 from .metadata_manager import RemoteLogMetadataManager
-from .remote_storage import RemoteStorageError, RemoteStorageManager
+from .remote_storage import RemoteStorageError, RemoteStorageManager, UploadStorage
 from .tier_statistics import TierStatistics
+
+_log = logging.getLogger(__name__)
 
 _STATE = RemoteLogSegmentState
 
@@ -50,6 +54,11 @@ class SegmentDeletion:
             if segment.state is not _STATE.DELETE_SEGMENT_STARTED:
                 await self.metadata.publish(started)
             await self.forget(segment)
+            if segment.state is not _STATE.COPY_SEGMENT_FINISHED and isinstance(
+                self.storage, UploadStorage
+            ):
+                # Before its objects go: an upload that is finished now would leave one.
+                await self.storage.abort_uploads(segment)
             await self.storage.delete_log_segment_data(segment.updated(started))
             await self.metadata.publish(self.update(segment, _STATE.DELETE_SEGMENT_FINISHED))
         except (RemoteStorageError, KafkaError) as error:
@@ -58,6 +67,7 @@ class SegmentDeletion:
                 self.statistics.delete_failed(topic)
             raise
         self.statistics.deleted(topic)
+        _log.info("Deleted remote log segment %s", segment_words(segment))
 
     def update(
         self,
@@ -73,3 +83,12 @@ class SegmentDeletion:
             broker_id=self.broker_id,
             custom_metadata=custom_metadata,
         )
+
+
+def segment_words(segment: RemoteLogSegmentMetadata) -> str:
+    """A segment for the log: its file, partition, offsets, size and id."""
+    return (
+        f"{segment.start_offset:020d}.log of {segment.topic_id_partition.topic_partition} (offsets"
+        f" {segment.start_offset} to {segment.end_offset}, {segment.segment_size_bytes} bytes) with"
+        f" segment id {uuid_to_string(segment.id)}"
+    )

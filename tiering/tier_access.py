@@ -19,4 +19,4 @@ class TierAccess:
     pool: BlockingPool
     """For reading and writing local files off the event loop."""
     topics: ClusterTopics | None = None
-    """Which topics there are, for whoever removes what deleted ones have left."""
+    """Which topics were deleted, for whoever removes what they have left."""

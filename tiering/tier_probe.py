@@ -4,14 +4,17 @@ Stores that call themselves compatible are found to ignore byte ranges, to leave
 listing, or to show what was there before. Any of these would be found by a consumer, long after the
 local copy is gone; here it is found by the operator, in one sentence, with nothing lost.
 
-Whoever is about to copy has little use for what others left: uploads in parts that nobody finished
-for a day, which S3 keeps, and bills, for ever, are aborted on the way.
+Uploads in parts of segments that nobody finished for a day, which S3 keeps, and bills, for ever,
+are aborted on the way, whoever began them. Those of other things in the bucket are none of ours.
+What is younger goes with the segment that it belongs to, when its copy is given up.
 """
 
 from contextlib import suppress
 
 from .file_system import TierFileSystem
+from .object_keys import parse_object_key
 from .remote_storage import RemoteResourceNotFound, RemoteStorageError
+from .tier_store import IsLeft
 
 ABANDONED_AFTER_MS = 24 * 3600 * 1000
 
@@ -40,6 +43,16 @@ async def probe(objects: TierFileSystem, key: str) -> None:
 
 def _wrong(objects: TierFileSystem, what: str) -> RemoteStorageError:
     return RemoteStorageError(f"The remote tier {objects} cannot be used: the store {what}")
+
+
+def abandoned_before(time_ms: int) -> IsLeft:
+    """Uploads of our own keys that began before then."""
+
+    def is_abandoned(key: str, began_ms: int) -> bool:
+        is_ours = key.count("/") == 1 and parse_object_key(key) is not None
+        return is_ours and began_ms < time_ms
+
+    return is_abandoned
 
 
 async def _reads_what_was_written(objects: TierFileSystem, key: str) -> None:
@@ -74,7 +87,7 @@ async def _lists_and_removes(objects: TierFileSystem, key: str) -> None:
     if now_ms is not None:
         with suppress(RemoteStorageError):
             # Not everybody who may write may see these; they cost money and nothing else.
-            await objects.abort_abandoned(now_ms - ABANDONED_AFTER_MS)
+            await objects.abort_uploads("", abandoned_before(now_ms - ABANDONED_AFTER_MS))
     for _ in range(2):
         # Twice: what is not there counts as removed.
         await objects.remove(key)

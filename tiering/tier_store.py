@@ -38,6 +38,9 @@ class Readable(Protocol):
     def read(self) -> bytes: ...
 
 
+IsLeft = Callable[[str, int], bool]
+"""Of an upload in parts: its key, and when it began by the store's clock in milliseconds."""
+
 SliceAt = Callable[[int, int], Readable | SegmentBytes]
 """Gives `size` bytes from a position of what is to be written, read only when they are needed."""
 
@@ -100,8 +103,11 @@ class TierStore(Protocol):
         """Remove an empty folder, in stores that have folders."""
         ...
 
-    async def abort_abandoned(self, before_ms: int) -> int:
-        """Abort uploads in parts begun before then, where the store keeps them for ever."""
+    async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
+        """Abort uploads in parts of keys with a prefix, where the store keeps them for ever.
+
+        Only those of which `is_left` says that nobody will finish them; how many that was.
+        """
         ...
 
     async def renew(self) -> bool:

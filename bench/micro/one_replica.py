@@ -3,13 +3,16 @@
 The parts are a broker's own, put together as `broker.py` does it.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from ...clients.environment import SystemEnvironment
+from ...clients.errors import KafkaError
 from ...clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...replication.broker_control import BrokerRegistration
 from ...replication.cluster_image import Endpoint
@@ -31,6 +34,14 @@ class OneReplica(NamedTuple):
     partitions: list[TopicIdPartition]
 
 
+def is_led(replicas: ReplicaManager, topic_partition: TopicPartition) -> bool:
+    """Whether the partition has come up."""
+    try:
+        return replicas.partition(topic_partition).is_leader
+    except KafkaError:
+        return False
+
+
 @asynccontextmanager
 async def one_replica(directory: str, partitions: int = 1) -> AsyncGenerator[OneReplica]:
     """Open it with a topic of so many partitions; everything is stopped at the end."""
@@ -40,13 +51,16 @@ async def one_replica(directory: str, partitions: int = 1) -> AsyncGenerator[One
         (meta,) = logs.directories.open(TOPIC, 1, environment.random_uuid)
         now_ms = environment.wall_clock_ms()
         metadata_log = open_metadata_log(logs.log_dirs[0], 1, now_ms)
-        controller = Controller(ControllerConfig(1), TOPIC, environment, metadata_log, executor)
+        supervisor = Supervisor(environment.random)
+        config = ControllerConfig(1)
+        controller = Controller(config, TOPIC, environment, metadata_log, executor, supervisor)
         endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092, 0)
         directories = [meta.directory_id]
         controller.start(BrokerRegistration(1, environment.random_uuid(), [endpoint], directories))
         logs.start(now_ms)
-        config = ReplicaManagerConfig(1)
-        replicas = ReplicaManager(config, environment, logs, lambda: controller.image)
+        replicas = ReplicaManager(
+            ReplicaManagerConfig(1), environment, logs, lambda: controller.image
+        )
         controller.subscribe(replicas.publish)
         topic = CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=1)
         created = await controller.create_topics(CreateTopicsRequest(topics=[topic]))
@@ -54,6 +68,10 @@ async def one_replica(directory: str, partitions: int = 1) -> AsyncGenerator[One
         named = [
             TopicIdPartition(topic_id, *TopicPartition(TOPIC, index)) for index in range(partitions)
         ]
+        for each in named:
+            # Of many partitions the last are made while others have their turn.
+            while not is_led(replicas, each.topic_partition):  # noqa: ASYNC110 (nobody tells when)
+                await asyncio.sleep(0)
         yield OneReplica(replicas, named)
         await replicas.stop()
         await controller.stop()

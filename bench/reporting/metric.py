@@ -64,6 +64,7 @@ _ENDINGS: dict[str, tuple[str, str, Better]] = {
     "seconds": ("duration", "s", _LOWER),
     "cpu_s": ("CPU", "CPU-s", _LOWER),
     "requests": ("requests", "", _NEITHER),
+    "count": ("", "", _LOWER),
     "ms": ("", "ms", _LOWER),
     "s": ("", "s", _LOWER),
     "mib": ("", "MiB", _LOWER),

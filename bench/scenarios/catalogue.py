@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from ..scenario import Scenario
 from .connections import SCENARIO as CONNECTIONS
 from .copying import SCENARIO as COPYING
+from .hostile import SCENARIO as HOSTILE
 from .idle import SCENARIO as IDLE
 from .kip405_catch_up import SCENARIO as KIP405_CATCH_UP
 from .kip405_normal import SCENARIO as KIP405_NORMAL
@@ -36,7 +37,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 """What `tierlog-bench run` runs if nothing is named."""
 
-ON_REQUEST: tuple[Scenario, ...] = (SPARK_SCAN,)
+ON_REQUEST: tuple[Scenario, ...] = (SPARK_SCAN, HOSTILE)
 """What is run only by its name: it takes long, or needs what most do not have."""
 
 ALL = (*SCENARIOS, *ON_REQUEST)

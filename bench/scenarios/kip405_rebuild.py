@@ -218,7 +218,7 @@ def _rebuild_from_tier(node: BrokerNode) -> None:
     tierlog = Path(sys.executable).with_name("tierlog")
     configuration = node.directory / "server.properties"
     answer = subprocess.run(
-        [str(tierlog), "tier", "rebuild", "--config", str(configuration)],
+        [str(tierlog), "tier", "rebuild", "--take-over", "--config", str(configuration)],
         capture_output=True,
         text=True,
         timeout=_WAIT_S,

@@ -4,6 +4,7 @@ Every command takes these two and nothing else for URLs and credentials: what is
 file, and a tool works on the very tier that the broker of that file works on.
 """
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
 def add_configuration_arguments(parser: "ArgumentParser") -> None:
     """The arguments that name a broker's configuration."""
-    parser.add_argument("--config", metavar="FILE", help="a server.properties file")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="a server.properties file; without one it is the dev broker's, with data in ./data",
+    )
     parser.add_argument(
         "--override",
         metavar="NAME=VALUE",
@@ -45,6 +50,10 @@ def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerCo
         if not equals or not name.strip():
             raise _bad(f"--override {override} is not of the form name=value.")
         stated[name.strip()] = value
+    if any("${" in value or name.startswith("config.providers") for name, value in stated.items()):
+        from ..config_providers import resolve_variables
+
+        stated = resolve_variables(stated, OsFiles().read, os.environ)
     return read_config(stated, local_host_name())
 
 

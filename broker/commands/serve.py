@@ -21,6 +21,7 @@ from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ..broker import Broker, StartError
 from ..config import BrokerConfig, config_warnings
+from ..log_lines import LineFormatter, LineLimit
 from .configuration import stated_configuration
 
 _LOG = logging.getLogger("tierlog")
@@ -115,7 +116,8 @@ def _give_up(sentence: str) -> int:
 
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(LineFormatter())
+    handler.addFilter(LineLimit())
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)

@@ -9,6 +9,8 @@ Exit codes: 0 all is sound, 1 something is not, 2 it could not be found out.
 
 import argparse
 import asyncio
+import os
+import sys
 from collections.abc import Callable, Coroutine
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from ...tiering.tools.terminal import CANNOT_RUN, Output, cannot_run
 from ..config import BrokerConfig
 from .configuration import add_configuration_arguments, stated_configuration
 from .tier_ls import LS_HELP, add_ls_arguments, list_tier
+from .tier_owner import OWNER_HELP, add_owner_arguments, show_owner
 from .tier_rebuild import REBUILD_HELP, add_rebuild_arguments, rebuild_from_tier
 from .tier_scrub import SCRUB_HELP, add_scrub_arguments, scrub_tier
 from .tier_verify import VERIFY_HELP, add_verify_arguments, verify_tier
@@ -37,6 +40,7 @@ _COMMANDS = {
     "ls": _Command(LS_HELP, add_ls_arguments, list_tier),
     "verify": _Command(VERIFY_HELP, add_verify_arguments, verify_tier),
     "scrub": _Command(SCRUB_HELP, add_scrub_arguments, scrub_tier),
+    "owner": _Command(OWNER_HELP, add_owner_arguments, show_owner),
     "rebuild": _Command(REBUILD_HELP, add_rebuild_arguments, rebuild_from_tier),
 }
 
@@ -58,6 +62,14 @@ def add_tier_commands(parser: argparse.ArgumentParser) -> None:
         command.add_arguments(each)
 
 
+def _nobody_reads() -> int:
+    """Whoever read the answer has seen enough, as `head` does: end without a word."""
+    # What is still buffered, a few kilobytes, is written at the interpreter's end: to nobody.
+    _, nobody = os.pipe()
+    os.dup2(nobody, sys.stdout.fileno())
+    return CANNOT_RUN
+
+
 def run_tier_command(parsed: argparse.Namespace) -> int:
     """Run what was asked for; the exit code."""
     command = _COMMANDS[parsed.tier_command]
@@ -68,6 +80,8 @@ def run_tier_command(parsed: argparse.Namespace) -> int:
         return cannot_run(error.message)
     except (RemoteStorageError, LogDirError) as error:
         return cannot_run(f"{error}".rstrip(".") + ".")
+    except BrokenPipeError:
+        return _nobody_reads()
     except OSError as error:
         return cannot_run(f"{error.filename or 'A file'} cannot be used: {error.strerror}.")
     except KeyboardInterrupt:

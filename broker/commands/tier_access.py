@@ -18,6 +18,7 @@ from ...storage.log_file import LOG_SUFFIX, has_offset_name, offset_of, parse_pa
 from ...storage.remote_log import RemoteLog
 from ...tiering.file_system import TierFileSystem
 from ...tiering.metadata_events import METADATA_TOPIC
+from ...tiering.tier_packages import check_packages
 from ...tiering.tools.known_metadata import KnownMetadata
 from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.read_metadata import incomplete, no_metadata
@@ -26,12 +27,19 @@ from ..config import BrokerConfig
 
 @asynccontextmanager
 async def open_tier(config: BrokerConfig) -> AsyncGenerator[TierFileSystem]:
-    """The tier that the configuration names. Raises KafkaError(INVALID_CONFIG) if it names none."""
+    """The tier that the configuration names. Raises KafkaError(INVALID_CONFIG) if there is none."""
     location = config.remote_storage
+    if config.storage_plugin is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"The tier is kept by the class {config.storage_plugin.name}: only it can read it. "
+            "`tierlog tier` works on tiers that rsm.config.url names.",
+        )
     if location is None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, "The configuration names no tier: set rsm.config.url."
         )
+    check_packages(location)
     async with opened_tier(location) as tier:
         yield tier
 

@@ -49,7 +49,13 @@ async def stated_metadata(
 ) -> Mapping[TopicIdPartition, RemoteLog] | None:
     """The metadata topic as the arguments say; None if they name no place. Raises KafkaError."""
     if parsed.bootstrap:
-        return await metadata_of_cluster(parsed.bootstrap, SystemEnvironment())
+        try:
+            return await metadata_of_cluster(parsed.bootstrap, SystemEnvironment())
+        except KafkaError as error:
+            if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                raise
+            remedy = "start that broker, or state --offline to read the disk of a stopped one"
+            raise KafkaError(error.code, f"{error.message}: {remedy}.") from error
     return metadata_of_log_dirs(config) if parsed.offline else None
 
 
@@ -67,9 +73,12 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The tier holds no topic {parsed.topic}."
             )
-    for line in _partition_lines(listed):
-        output.line(line)
-    if parsed.segments:
+    if not listed:
+        output.line(f"The tier {config.remote_storage} holds no segment.")
+    else:
+        for line in _partition_lines(listed):
+            output.line(line)
+    if parsed.segments and listed:
         for line in _segment_lines(listed):
             output.line(line)
     for finding in survey.findings:

@@ -4,8 +4,9 @@ import argparse
 
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.kafka_uuid import uuid_to_string
+from ...clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
 from ...storage.files import OsFiles
+from ...tiering.tier_owner import read_owner
 from ...tiering.tools.plan_rebuild import RebuildPlan, plan_rebuild
 from ...tiering.tools.rebuild_plan import PlannedTopic
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
@@ -13,12 +14,13 @@ from ...tiering.tools.tier_survey import survey_tier
 from ..config import BrokerConfig
 from .rebuilt_directory import RebuiltDirectory
 from .tier_access import open_tier
+from .tier_owner import take_over
 
 REBUILD_HELP = (
     "write a data directory from the tier alone, for a broker that has lost its disk",
     """\
   tierlog tier rebuild --config server.properties --dry-run
-  tierlog tier rebuild --config server.properties
+  tierlog tier rebuild --config server.properties --take-over
   tierlog serve --config server.properties
 """,
 )
@@ -27,6 +29,18 @@ REBUILD_HELP = (
 def add_rebuild_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `tier rebuild`."""
     parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="the tier belongs to the rebuilt broker from now on: its owner is gone for good",
+    )
+    parser.add_argument(
+        "--topic-id",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="of two topics of one name this one comes back; may be given for several names",
+    )
     parser.add_argument(
         "--skip-holes",
         action="store_true",
@@ -45,20 +59,31 @@ async def rebuild_from_tier(
     async with open_tier(config) as tier:
         with output.progress("reading manifests") as progress:
             survey = await survey_tier(tier, progress)
-        plan = await plan_rebuild(tier, survey, skip_holes=parsed.skip_holes)
-    if not plan.topics:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"The tier {config.remote_storage} holds no whole segment: nothing to rebuild.",
+        plan = await plan_rebuild(
+            tier, survey, skip_holes=parsed.skip_holes, chosen=_chosen(parsed)
         )
+        if not plan.topics:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"The tier {config.remote_storage} holds no whole segment: nothing to rebuild.",
+            )
+        is_written = not (parsed.dry_run or plan.has_trouble)
+        if is_written:
+            directory.write(plan)
+            if parsed.take_over:
+                await take_over(config, tier)
+        owner = await read_owner(tier)
     for line in _topic_lines(plan):
         output.line(line)
     for finding in plan.findings:
         output.finding(finding)
-    is_written = not (parsed.dry_run or plan.has_trouble)
     if is_written:
-        directory.write(plan)
         output.line(f"{', '.join(config.log_dirs)} is ready: start the broker on it")
+        if owner is not None and not parsed.take_over:
+            output.line(
+                f"the tier belongs to {owner}: until `tierlog tier owner --take-over` the rebuilt "
+                "broker reads it, and copies nothing there"
+            )
     elif plan.has_trouble:
         output.line("nothing was written: see what stands above")
     else:
@@ -73,6 +98,13 @@ async def rebuild_from_tier(
         }
     )
     return TROUBLE if plan.has_trouble else SOUND
+
+
+def _chosen(parsed: argparse.Namespace) -> set[Uuid]:
+    try:
+        return {uuid_from_string(each) for each in parsed.topic_id}
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--topic-id: {error}.") from error
 
 
 def _topic_lines(plan: RebuildPlan) -> list[str]:

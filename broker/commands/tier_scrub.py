@@ -4,6 +4,7 @@ import argparse
 import re
 from collections.abc import Mapping
 
+from ...clients.admin import Admin
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition
@@ -14,6 +15,7 @@ from ...tiering.tools.terminal import SOUND, TROUBLE, Output, human_bytes
 from ..config import BrokerConfig
 from .tier_access import open_tier
 from .tier_ls import add_metadata_arguments, stated_metadata
+from .tier_owner import check_may_scrub, stored_meta
 
 SCRUB_HELP = (
     "find objects in a tier that belong to no segment, and remove them",
@@ -41,6 +43,12 @@ def add_scrub_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also what is of partitions that the metadata has never heard of, such as a rebuild "
         "leaves out; never use it where two clusters share a tier",
+    )
+    parser.add_argument(
+        "--unknown-segments",
+        action="store_true",
+        help="also whole segments that the metadata does not know, which a rebuild would bring "
+        "back; never use it where the metadata may have been lost",
     )
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--dry-run", action="store_true", help="remove nothing (the default)")
@@ -72,10 +80,13 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
             SystemEnvironment().wall_clock_ms,
             milliseconds(parsed.grace),
             unknown_partitions=parsed.unknown_partitions,
+            unknown_segments=parsed.unknown_segments,
         )
         look = await scrubber.look()
         # The second look, at what was listed in the first.
         ripe = (await scrubber.look_again(look.listing)).ripe
+        if parsed.delete:
+            await check_may_scrub(config, tier, await _cluster_of(config, parsed))
         removed = await scrubber.remove(ripe) if parsed.delete else 0
     _tell(look.orphans, ripe, parsed, output)
     output.result(
@@ -90,23 +101,38 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
     return SOUND if len(look.orphans) == (len(ripe) if parsed.delete else 0) else TROUBLE
 
 
+async def _cluster_of(config: BrokerConfig, parsed: argparse.Namespace) -> str:
+    """Whose metadata the arguments name. Raises KafkaError, LogDirError."""
+    if parsed.bootstrap:
+        async with Admin(parsed.bootstrap, environment=SystemEnvironment()) as admin:
+            await admin.list_topics()
+            return admin.cluster_id
+    meta = stored_meta(config)
+    return "" if meta is None else meta.cluster_id
+
+
 def _tell(
     orphans: list[Orphan], ripe: list[Orphan], parsed: argparse.Namespace, output: Output
 ) -> None:
     for orphan in orphans:
         output.line(
             f"{orphan.segment.stem}: {len(orphan.objects)} objects, {human_bytes(orphan.nbytes)}, "
-            f"{orphan.reason}; {_fate(orphan, ripe, deleted=parsed.delete)}"
+            f"{orphan.reason}; {_fate(orphan, ripe, parsed)}"
         )
     if not orphans:
         output.line("no orphans")
 
 
-def _fate(orphan: Orphan, ripe: list[Orphan], *, deleted: bool) -> str:
+def _fate(orphan: Orphan, ripe: list[Orphan], parsed: argparse.Namespace) -> str:
     if any(each.id == orphan.id for each in ripe):
-        return "removed" if deleted else "--delete removes them"
+        return "removed" if parsed.delete else "--delete removes them"
     if not orphan.is_of_known_partition:
         return "left alone: they may be another cluster's (see --unknown-partitions)"
+    if orphan.is_whole and not parsed.unknown_segments:
+        return (
+            "left alone: if the metadata was lost, `tierlog tier rebuild` brings its records back "
+            "(see --unknown-segments)"
+        )
     return "too young to be removed yet"
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 
+from ...clients.errors import ErrorCode, KafkaError
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from ...tiering.tools.tier_check import check_segments, check_survey
 from ...tiering.tools.tier_survey import survey_tier
@@ -42,6 +43,13 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
         if not parsed.quick:
             with output.progress("reading segments") as progress:
                 findings += await check_segments(tier, survey, progress)
+    if not survey.listing.segments and not findings:
+        # Nothing found is not sound: the wrong place looks the same.
+        what = "no segment" if parsed.topic is None else f"no topic {parsed.topic}"
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"The tier {config.remote_storage} holds {what}: there is nothing to verify.",
+        )
     for finding in findings:
         output.finding(finding)
     trouble = sum(each.is_trouble for each in findings)

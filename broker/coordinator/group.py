@@ -18,6 +18,7 @@ from typing import TypeAlias, TypeVar
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.messages.create_topics import CreatableTopic
+from ...clients.supervisor import Supervisor
 from ...replication.cluster_image import ClusterDelta, ClusterImage
 from .consumer_commits import check_fetch
 from .consumer_group_description import ConsumerGroupDescription, described_consumers
@@ -67,16 +68,23 @@ _log = logging.getLogger(__name__)
 
 # Tombstones of one sweep are written in batches of this many, well below `max.message.bytes`.
 _TOMBSTONES_PER_BATCH = 1_000
+_MEMBER_ID_PREFIX_MAX = 4_000
+_EXPIRY, _TIMERS = "offset expiry", "group timers"
 
 
 class GroupCoordinator:
     """Coordinates the groups of the partitions that this broker leads."""
 
     def __init__(
-        self, config: GroupCoordinatorConfig, environment: Environment, log: OffsetsLog
+        self,
+        config: GroupCoordinatorConfig,
+        environment: Environment,
+        log: OffsetsLog,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self.config = config
         self._environment = environment
+        self._supervisor = supervisor or Supervisor(environment.random)
         self._partitions = GroupPartitions(config, log, self._loaded, self._lost)
         self._consumers = ConsumerProtocol(config, environment, self._partitions, self._carry_out)
         self._timers = GroupTimers(self._expired)
@@ -304,6 +312,8 @@ class GroupCoordinator:
     def new_member_id(self, prefix: str) -> str:
         """A member id: the client's or instance's name and a random UUID, as Kafka writes it."""
         raw = self._environment.random_uuid().hex()
+        # A name may be as long as any string may be, and the id is a string, too.
+        prefix = prefix[:_MEMBER_ID_PREFIX_MAX]
         return f"{prefix}-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}"
 
     # Transactions.
@@ -368,7 +378,8 @@ class GroupCoordinator:
 
     def _forget_expired(self) -> None:
         for shard in self._partitions.active():
-            self._write_forgotten(shard, shard.expired(self._now_ms()))
+            with self._supervisor.attempt(_EXPIRY, f"{OFFSETS_TOPIC}-{shard.partition}"):
+                self._write_forgotten(shard, shard.expired(self._now_ms()))
         self.start()
 
     def _deleted(self, shard: GroupShard, deletion: Forgotten) -> Answer[ErrorCode]:
@@ -441,6 +452,10 @@ class GroupCoordinator:
         return self._next_waiter
 
     def _expired(self, key: TimerKey) -> None:
+        with self._supervisor.attempt(_TIMERS, key.group_id[:_MEMBER_ID_PREFIX_MAX]):
+            self._on_timer(key)
+
+    def _on_timer(self, key: TimerKey) -> None:
         shard = self._partitions.shard_of(key.group_id)
         if shard is None:
             return

@@ -144,8 +144,11 @@ def offsets_deletion(
     consumes = group.protocol_type == CONSUMER_PROTOCOL_TYPE
     if group.state is not GroupState.EMPTY and not consumes:
         return ErrorCode.NON_EMPTY_GROUP
-    in_use = frozenset(subscribed_topics(group) or ()) if consumes else frozenset[str]()
-    return _offsets_deletion(shard, offsets, in_use)
+    in_use = subscribed_topics(group) if consumes else set[str]()
+    if in_use is None:
+        # Members in a format of their own may be using any topic.
+        in_use = {key.topic for key in offsets}
+    return _offsets_deletion(shard, offsets, frozenset(in_use))
 
 
 def _offsets_deletion(

@@ -69,6 +69,7 @@ class MemberClaim(NamedTuple):
 NOBODY = MemberClaim()
 """Who asks without saying so: an administrator, or a member of a classic group."""
 
+_LATEST_MS = (1 << 63) - 1
 NO_COMMITTED_OFFSET = CommittedOffset(NO_OFFSET, NO_LEADER_EPOCH, "", 0, None, ZERO_UUID)
 """The answer for a partition for which nothing was committed; no error goes with it."""
 
@@ -160,7 +161,7 @@ def committed_offset(
         wanted.leader_epoch,
         wanted.metadata or "",
         now_ms,
-        None if retention_ms is None else now_ms + retention_ms,
+        None if retention_ms is None else min(now_ms + retention_ms, _LATEST_MS),
         wanted.topic_id,
     )
 

@@ -5,11 +5,15 @@ of names, so whoever does it can let others run in between. After Kafka's TopicR
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ...clients.errors import KafkaError
 from ...replication.cluster_image import ClusterImage
 from .consumer_records import RegexValue
-from .topic_regex import Pattern, compile_regex
+from .topic_regex import compile_regex
+
+if TYPE_CHECKING:
+    from ...clients.linear_regex import Pattern
 
 NAMES_PER_STRETCH = 20
 """A name takes microseconds; with the worst of patterns, some milliseconds."""

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode
 from ...clients.record.builder import RecordBatchBuilder
+from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicPartition
 from ...replication.cluster_image import ClusterDelta, ClusterImage
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
@@ -70,8 +71,10 @@ class TransactionCoordinator:
         environment: Environment,
         log: OffsetsLog,
         markers: TransactionMarkers,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self.config = config
+        self._supervisor = supervisor or Supervisor(environment.random)
         self.partition_count = config.num_partitions
         self.transaction_version = 0
         self._environment = environment
@@ -303,7 +306,8 @@ class TransactionCoordinator:
     def _later(self, act: Callable[[], None]) -> None:
         def run() -> None:
             self._retries.discard(handle)
-            act()
+            with self._supervisor.attempt("transaction markers"):
+                act()
 
         handle = asyncio.get_running_loop().call_later(_MARKER_RETRY_S, run)
         self._retries.add(handle)
@@ -312,22 +316,32 @@ class TransactionCoordinator:
 
     def _abort_timed_out(self) -> None:
         for shard in self._shards.active():
-            for target in shard.timed_out(self._now_ms()):
-                _LOG.info(
-                    "The transaction of %s has been open for more than %d ms: it is aborted.",
-                    target.transactional_id,
-                    target.timeout_ms,
-                )
-                self._write(shard, target)
+            name = f"{TRANSACTION_STATE_TOPIC}-{shard.partition}"
+            with self._supervisor.attempt("transaction timeouts", name):
+                self._abort_timed_out_of(shard)
+
+    def _abort_timed_out_of(self, shard: TransactionShard) -> None:
+        for target in shard.timed_out(self._now_ms()):
+            _LOG.info(
+                "The transaction of %.300r has been open for more than %d ms: it is aborted.",
+                target.transactional_id,
+                target.timeout_ms,
+            )
+            self._write(shard, target)
 
     def _delete_expired(self) -> None:
         for shard in self._shards.active():
-            unused_ms = self.config.transactional_id_expiration_ms
-            gone = shard.expired(unused_ms, self._now_ms())
-            for start in range(0, len(gone), _TOMBSTONES_PER_BATCH):
-                some = gone[start : start + _TOMBSTONES_PER_BATCH]
-                tombstones = [transaction_tombstone(each) for each in some]
-                self._append(shard, tombstones, partial(self._forget, shard, some))
+            name = f"{TRANSACTION_STATE_TOPIC}-{shard.partition}"
+            with self._supervisor.attempt("transactional id expiry", name):
+                self._delete_expired_of(shard)
+
+    def _delete_expired_of(self, shard: TransactionShard) -> None:
+        unused_ms = self.config.transactional_id_expiration_ms
+        gone = shard.expired(unused_ms, self._now_ms())
+        for start in range(0, len(gone), _TOMBSTONES_PER_BATCH):
+            some = gone[start : start + _TOMBSTONES_PER_BATCH]
+            tombstones = [transaction_tombstone(each) for each in some]
+            self._append(shard, tombstones, partial(self._forget, shard, some))
 
     def _forget(
         self, shard: TransactionShard, transactional_ids: Collection[str], error: ErrorCode

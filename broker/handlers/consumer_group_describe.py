@@ -22,6 +22,7 @@ from ..consumer_protocol import serves_consumer_groups
 from ..context import BrokerContext, RequestContext
 from ..coordinator.consumer_group_description import ConsumerMemberDescription
 from ..coordinator.consumer_records import by_topic
+from ..lazy_list import made_in_turn
 
 _CLASSIC, _CONSUMER = 0, 1
 
@@ -34,13 +35,14 @@ def handle(
         error = ErrorCode.UNSUPPORTED_VERSION
         refused = [DescribedGroup(group_id=each, error_code=error) for each in request.group_ids]
         return ConsumerGroupDescribeResponse(groups=refused)
-    groups = [_described(broker, group_id) for group_id in request.group_ids]
-    for group in groups:
-        if request.include_authorized_operations and not group.error_code:
-            group.authorized_operations = GROUP_OPERATIONS
-        else:
-            group.authorized_operations = NOT_ASKED
-    return ConsumerGroupDescribeResponse(groups=groups)
+
+    def describe(group_id: str) -> DescribedGroup:
+        group = _described(broker, group_id)
+        has_operations = request.include_authorized_operations and not group.error_code
+        group.authorized_operations = GROUP_OPERATIONS if has_operations else NOT_ASKED
+        return group
+
+    return ConsumerGroupDescribeResponse(groups=made_in_turn(describe, request.group_ids))
 
 
 def _described(broker: BrokerContext, group_id: str) -> DescribedGroup:

@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21), versions 0-2: the log start offset moves up, and stays there (R8).
+"""DeleteRecords (key 21), versions 0-2: the log start offset moves up, and stays there.
 
 The answer tells the low watermark: the smallest log start over all replicas. 2 is the first
 flexible version; nothing else changed. A partition that is named twice is taken once, with the

@@ -12,6 +12,7 @@ are shown as a resource of their own (KIP-412).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import dropwhile
 from typing import NamedTuple
 
@@ -30,9 +31,11 @@ from ...replication.controller_config import ConfigSource
 from ...replication.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ...replication.topic_names import validate_topic_name
 from ...storage.config import TOPIC_CONFIGS, LogConfig
+from ..broker_ids import parse_broker_id
 from ..config_values import TABLES
 from ..context import BrokerContext, RequestContext
 from ..dynamic_config import definition_of, is_dynamic
+from ..lazy_list import made_in_turn
 from ..loggers import levels
 from ..topic_defaults import interchangeable
 
@@ -60,8 +63,13 @@ def handle(
         return DescribeConfigsResponse(
             results=[_not_a_type(each, strange[0].resource_type) for each in request.resources]
         )
+    # A resource is described once, however often it is asked for: a few bytes ask for 13 KB.
+    distinct = {
+        (each.resource_type, each.resource_name, frozenset(each.configuration_keys or ())): each
+        for each in request.resources
+    }
     return DescribeConfigsResponse(
-        results=[_result(broker, request, resource) for resource in request.resources]
+        results=made_in_turn(partial(_result, broker, request), list(distinct.values()))
     )
 
 
@@ -199,11 +207,12 @@ def _broker_synonyms(
 def _check_node_id(name: str, node_id: int, *, is_logger: bool = False) -> None:
     if is_logger and not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-    if not name.removeprefix("-").isdecimal():
+    broker_id = parse_broker_id(name)
+    if broker_id is None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
         )
-    if int(name) != node_id:
+    if broker_id != node_id:
         or_none = "" if is_logger else " or empty string,"
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,

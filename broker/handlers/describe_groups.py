@@ -14,6 +14,7 @@ from ...clients.protocol.messages.describe_groups import (
 from ..authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from ..context import BrokerContext, RequestContext
 from ..coordinator.group import GroupCoordinator
+from ..lazy_list import made_in_turn
 
 _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 6
 
@@ -22,16 +23,15 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Describe."""
-    asked = request.include_authorized_operations
     coordinator = broker.group_coordinator
-    version = context.api_version
-    groups = [_described(coordinator, group_id, version) for group_id in request.groups]
-    for group in groups:
-        if asked and not group.error_code:
-            group.authorized_operations = GROUP_OPERATIONS
-        else:
-            group.authorized_operations = NOT_ASKED
-    return DescribeGroupsResponse(groups=groups)
+
+    def describe(group_id: str) -> DescribedGroup:
+        group = _described(coordinator, group_id, context.api_version)
+        has_operations = request.include_authorized_operations and not group.error_code
+        group.authorized_operations = GROUP_OPERATIONS if has_operations else NOT_ASKED
+        return group
+
+    return DescribeGroupsResponse(groups=made_in_turn(describe, request.groups))
 
 
 def _described(coordinator: GroupCoordinator, group_id: str, version: int) -> DescribedGroup:

@@ -4,18 +4,22 @@
 ends. A partition is told by its leader only.
 """
 
+from functools import partial
+
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
+    TopicRequest,
     TopicResponse,
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.topic_names import validate_topic_name
 from ...storage.unified_log import UnifiedLog
 from ..context import BrokerContext, RequestContext
+from ..lazy_list import made_in_turn
 
 _NO_TRANSACTION = -1
 
@@ -24,25 +28,22 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     """Describe."""
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[
-                    _partition(broker, TopicPartition(topic.name, index))
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+
+    def answer(topic: TopicRequest) -> TopicResponse:
+        return TopicResponse(
+            name=topic.name,
+            partitions=made_in_turn(
+                partial(_partition, broker, topic.name), topic.partition_indexes
+            ),
+        )
+
+    return DescribeProducersResponse(topics=made_in_turn(answer, request.topics))
 
 
-def _partition(broker: BrokerContext, topic_partition: TopicPartition) -> PartitionResponse:
-    index = topic_partition.partition
+def _partition(broker: BrokerContext, topic: str, index: int) -> PartitionResponse:
     try:
-        validate_topic_name(topic_partition.topic)
-        log = broker.replica_manager.partition(topic_partition).leader_log()
+        validate_topic_name(topic)
+        log = broker.replica_manager.partition(TopicPartition(topic, index)).leader_log()
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code)
     return PartitionResponse(

@@ -14,8 +14,13 @@ from ...clients.protocol.messages.describe_quorum import (
     ReplicaState,
     TopicData,
 )
+from ...clients.protocol.messages.describe_quorum_request import (
+    PartitionData as AskedPartition,
+    TopicData as AskedTopic,
+)
 from ...replication.metadata_log import METADATA_PARTITION
 from ..context import BrokerContext, RequestContext
+from ..lazy_list import made_in_turn
 
 _FIRST_WITH_NODES = 2
 
@@ -54,19 +59,19 @@ def handle(
 
 
 def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    return DescribeQuorumResponse(
-        topics=[
-            TopicData(
-                topic_name=topic.topic_name,
-                partitions=[
-                    PartitionData(
-                        partition_index=each.partition_index,
-                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        error_message="This server does not host this topic-partition.",
-                    )
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
+    return DescribeQuorumResponse(topics=made_in_turn(_unknown_topic, request.topics))
+
+
+def _unknown_topic(topic: AskedTopic) -> TopicData:
+    return TopicData(
+        topic_name=topic.topic_name,
+        partitions=made_in_turn(_unknown_partition, topic.partitions),
+    )
+
+
+def _unknown_partition(partition: AskedPartition) -> PartitionData:
+    return PartitionData(
+        partition_index=partition.partition_index,
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        error_message="This server does not host this topic-partition.",
     )

@@ -21,8 +21,6 @@ from ..authorized_operations import TOPIC_OPERATIONS
 from ..context import BrokerContext, RequestContext
 
 _NO_LEADER = -1
-_PARTITIONS_MAX = 2_000
-"""The default of `max.request.partition.size.limit`."""
 
 
 def handle(
@@ -38,9 +36,8 @@ def handle(
         is_missing = bool(request.topics) and cursor.topic_name not in wanted
         if is_missing or cursor.partition_index < 0:
             return _refused(request)
-    page = _Page(
-        image, context.listener, max(min(request.response_partition_limit, _PARTITIONS_MAX), 1)
-    )
+    limit = broker.config.values.integer("max.request.partition.size.limit")
+    page = _Page(image, context.listener, max(min(request.response_partition_limit, limit), 1))
     for name in wanted:
         first = cursor.partition_index if cursor is not None and name == start else 0
         if not page.add(name, first):

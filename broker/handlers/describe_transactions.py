@@ -12,17 +12,19 @@ from ...clients.protocol.messages.describe_transactions import (
 )
 from ..context import BrokerContext, RequestContext
 from ..coordinator.transaction_metadata import Transaction
+from ..lazy_list import made_in_turn
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     coordinator = broker.transaction_coordinator
+
+    def describe(transactional_id: str) -> TransactionState:
+        return _state(transactional_id, coordinator.describe(transactional_id))
+
     return DescribeTransactionsResponse(
-        transaction_states=[
-            _state(transactional_id, coordinator.describe(transactional_id))
-            for transactional_id in request.transactional_ids
-        ]
+        transaction_states=made_in_turn(describe, request.transactional_ids)
     )
 
 

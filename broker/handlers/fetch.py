@@ -14,6 +14,7 @@ from ...clients.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
 )
@@ -30,6 +31,7 @@ from ...storage.fetch_data import FetchIsolation
 from ..context import BrokerContext, Later, RequestContext
 from ..fetch_session import NO_SESSION, FetchContext, SessionPartition
 
+_FIRST_TELLING_LEADERS = 16
 _NOT_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 # Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every fetch.
@@ -149,9 +151,12 @@ def answered(
         if answer.records:
             sent += size_of(answer.records)
         if answer.error_code in _NOT_LEADER:
-            leaders.add(answer.current_leader.leader_id)
+            if context.api_version < _FIRST_TELLING_LEADERS:
+                answer.current_leader = LeaderIdAndEpoch()
+            else:
+                leaders.add(answer.current_leader.leader_id)
     broker.bytes_out.add(sent)
-    if leaders and context.api_version >= 16:
+    if leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
             for node in broker.nodes(leaders, context.listener)

@@ -8,6 +8,7 @@ which clients do not retry.
 """
 
 from collections.abc import Coroutine, Sequence
+from functools import partial
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.create_topics import CreateTopicsRequest
@@ -20,6 +21,7 @@ from ...replication.topic_names import TRANSACTION_STATE_TOPIC
 from ..context import BrokerContext, RequestContext
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.transaction_config import transaction_topic
+from ..lazy_list import made_in_turn
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _FIRST_WITH_SEVERAL = 4
@@ -35,11 +37,14 @@ def handle(
     if request.key_type not in (_GROUP, _TRANSACTION):
         kind = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
         sentence = f"{kind} are not served by this broker."
-        refused = [_none(key, ErrorCode.INVALID_REQUEST, sentence) for key in keys]
-        return _response(refused, several)
+
+        def refuse(key: str) -> Coordinator:
+            return _none(key, ErrorCode.INVALID_REQUEST, sentence)
+
+        return _response(made_in_turn(refuse, keys), several)
     topic = OFFSETS_TOPIC if request.key_type == _GROUP else TRANSACTION_STATE_TOPIC
     if topic in broker.controller.image.topics_by_name:
-        return _response([_coordinator(broker, context, topic, key) for key in keys], several)
+        return _response(made_in_turn(partial(_coordinator, broker, context, topic), keys), several)
     return _create_then_respond(broker, context, topic, keys)
 
 
@@ -54,7 +59,7 @@ async def _create_then_respond(
     creation = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
     # Where it could not be created there is no leader, and the client is told to try again.
     await broker.controller.create_topics(creation)
-    found = [_coordinator(broker, context, name, key) for key in keys]
+    found = made_in_turn(partial(_coordinator, broker, context, name), keys)
     return _response(found, context.api_version >= _FIRST_WITH_SEVERAL)
 
 

@@ -20,10 +20,19 @@ from ...clients.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ...replication.cluster_image import ClusterImage, TopicImage
-from ...replication.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS, validate_topic_name
+from ...replication.topic_names import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    validate_topic_name,
+)
 from ..authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ..context import BrokerContext, RequestContext
+from ..coordinator.share_topic import share_state_topic
+from ..coordinator.transaction_config import transaction_topic
 from ..described_topics import describe_topic
+from ..lazy_list import made_in_turn
 
 Describe = Callable[[TopicImage], MetadataResponseTopic]
 
@@ -46,6 +55,8 @@ def handle(
         return _response(broker, context, request, list(broker.controller.image.topics_by_name))
     if version < 12 and any(t.name is None or t.topic_id != ZERO_UUID for t in topics):
         return _refused(context, topics)
+    # As in Kafka, a topic that is named twice is described once.
+    topics = list({(topic.name, topic.topic_id): topic for topic in topics}.values())
     by_id = [topic for topic in topics if topic.topic_id != ZERO_UUID]
     if by_id:
         # Whoever names one topic by its id names all of them so; Java's clients leave names empty.
@@ -57,7 +68,7 @@ def handle(
         missing = [t.name for t in topics if t.name is not None and t.name not in known]
         creatable = [name for name in dict.fromkeys(missing) if _is_valid(name)]
         if creatable:
-            return _create_then_respond(broker, context, request, creatable)
+            return _create_then_respond(broker, context, request, topics, creatable)
     return _response(broker, context, request, topics)
 
 
@@ -70,15 +81,14 @@ def _is_valid(name: str) -> bool:
 
 
 async def _create_then_respond(
-    broker: BrokerContext, context: RequestContext, request: MetadataRequest, names: list[str]
+    broker: BrokerContext,
+    context: RequestContext,
+    request: MetadataRequest,
+    topics: Sequence[MetadataRequestTopic],
+    names: Sequence[str],
 ) -> MetadataResponse:
     creation = CreateTopicsRequest(
-        topics=[
-            broker.group_coordinator.internal_topic(name)
-            if name == GROUP_METADATA_TOPIC
-            else CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-            for name in names
-        ],
+        topics=[_creatable(broker, name) for name in names],
         timeout_ms=_CREATE_TIMEOUT_MS,
     )
     created = await broker.controller.create_topics(creation, context.charge_partitions)
@@ -87,8 +97,18 @@ async def _create_then_respond(
         for each in created.topics
         if each.error_code not in _TO_BE_ASKED_AGAIN
     }
-    assert request.topics is not None
-    return _response(broker, context, request, request.topics, refused)
+    return _response(broker, context, request, topics, refused)
+
+
+def _creatable(broker: BrokerContext, name: str) -> CreatableTopic:
+    """An internal topic is what its coordinator needs it to be (`AutoTopicCreationManager`)."""
+    if name == GROUP_METADATA_TOPIC:
+        return broker.group_coordinator.internal_topic(name)
+    if name == TRANSACTION_STATE_TOPIC:
+        return transaction_topic(broker.transaction_coordinator.config)
+    if name == SHARE_GROUP_STATE_TOPIC:
+        return share_state_topic(broker.config)
+    return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
 
 
 def _refused(context: RequestContext, topics: Sequence[MetadataRequestTopic]) -> MetadataResponse:
@@ -115,21 +135,22 @@ def _response(
         describe = partial(describe_topic, image, context.listener)
     else:
         describe = partial(broker.described_topics.describe, image, context.listener)
-    shown = [
-        _named_topic(image, describe, topic, refused or {})
-        if isinstance(topic, str) or (topic.name is not None and topic.topic_id == ZERO_UUID)
-        else _topic_of_id(image, describe, topic)
-        for topic in topics
-    ]
-    if request.include_topic_authorized_operations:
-        for each in shown:
-            each.topic_authorized_operations = TOPIC_OPERATIONS
+
+    def show(topic: MetadataRequestTopic | str) -> MetadataResponseTopic:
+        if isinstance(topic, str) or (topic.name is not None and topic.topic_id == ZERO_UUID):
+            shown = _named_topic(image, describe, topic, refused or {})
+        else:
+            shown = _topic_of_id(image, describe, topic)
+        if request.include_topic_authorized_operations:
+            shown.topic_authorized_operations = TOPIC_OPERATIONS
+        return shown
+
     asked = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=_brokers(image, context.listener),
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
-        topics=shown,
+        topics=made_in_turn(show, topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )
 

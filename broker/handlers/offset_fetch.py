@@ -9,6 +9,7 @@ names topics by their ids.
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode
@@ -35,6 +36,7 @@ from ..coordinator.offsets import (
     FetchTopic,
     MemberClaim,
 )
+from ..lazy_list import made_in_turn
 
 _FIRST_WITH_TOP_LEVEL_ERROR = 2
 _FIRST_WITH_SEVERAL_GROUPS = 8
@@ -121,6 +123,9 @@ def _response(
                     continue
                 topic = topic._replace(topic_id=found.topic_id)
             topics.append(_topic(topic, by_id))
+        if by_id:
+            # As Kafka does it: topics that nobody knows come last.
+            topics.sort(key=lambda topic: not topic.name)
         groups.append(
             OffsetFetchResponseGroup(group_id=each.group_id, topics=topics, error_code=error)
         )
@@ -132,16 +137,20 @@ def _topic(topic: FetchedTopic, by_id: bool) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=topic.topic,
         topic_id=topic.topic_id,
-        partitions=[
-            OffsetFetchResponsePartitions(
-                partition_index=partition,
-                committed_offset=committed.offset,
-                committed_leader_epoch=committed.leader_epoch,
-                metadata=committed.metadata,
-                error_code=error or _stability(committed),
-            )
-            for partition, committed in topic.partitions
-        ],
+        partitions=made_in_turn(partial(_partition_of_many, error), topic.partitions),
+    )
+
+
+def _partition_of_many(
+    error: ErrorCode, fetched: tuple[int, CommittedOffset]
+) -> OffsetFetchResponsePartitions:
+    partition, committed = fetched
+    return OffsetFetchResponsePartitions(
+        partition_index=partition,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=error or _stability(committed),
     )
 
 
@@ -164,10 +173,7 @@ def _response_of_one_group(version: int, asked: _Asked, answer: Fetched) -> Offs
         topics=[
             OffsetFetchResponseTopic(
                 name=topic.topic,
-                partitions=[
-                    _partition(partition, committed, partition_error)
-                    for partition, committed in topic.partitions
-                ],
+                partitions=made_in_turn(partial(_partition, partition_error), topic.partitions),
             )
             for topic in fetched
         ],
@@ -175,8 +181,9 @@ def _response_of_one_group(version: int, asked: _Asked, answer: Fetched) -> Offs
 
 
 def _partition(
-    partition: int, committed: CommittedOffset, error: ErrorCode
+    error: ErrorCode, fetched: tuple[int, CommittedOffset]
 ) -> OffsetFetchResponsePartition:
+    partition, committed = fetched
     return OffsetFetchResponsePartition(
         partition_index=partition,
         committed_offset=committed.offset,

@@ -4,31 +4,34 @@ The answer is the largest epoch known that is not larger than the one asked for,
 for both where there is none.
 """
 
+from functools import partial
+
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
 from ...clients.topic_partition import TopicPartition
 from ..context import BrokerContext, RequestContext
+from ..lazy_list import made_in_turn
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Answer partition by partition."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_end_offset(broker, topic.topic, each) for each in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+
+    def answer(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+        return OffsetForLeaderTopicResult(
+            topic=topic.topic,
+            partitions=made_in_turn(partial(_end_offset, broker, topic.topic), topic.partitions),
+        )
+
+    return OffsetForLeaderEpochResponse(topics=made_in_turn(answer, request.topics))
 
 
 def _end_offset(

@@ -91,9 +91,46 @@ def handle(
     broker.bytes_in.value += nbytes
     if not allowed:
         return _answer(broker, context, request, entries)
+    needs_long_check = broker.replica_manager.needs_long_check
+    if any(needs_long_check(each) for each in allowed):
+        for entry in allowed:
+            # The request's buffer is gone by then.
+            entry.records = memoryview(bytearray(entry.records))
+        return _after_long_checks(broker, context, request, (entries, allowed))
+    return _append(broker, context, request, (entries, allowed))
+
+
+async def _after_long_checks(
+    broker: BrokerContext,
+    context: RequestContext,
+    request: ProduceRequest,
+    parts: tuple[_Entries, _Entries],
+) -> ProduceResponse | None:
+    """Append what is found sound by checks that let others have their turn."""
+    entries, allowed = parts
+    for entry in allowed:
+        if broker.replica_manager.needs_long_check(entry):
+            await broker.replica_manager.check_at_length(entry)
+    allowed = [each for each in allowed if not each.error]
+    if not allowed:
+        return _answer(broker, context, request, entries)
+    outcome = _append(broker, context, request, (entries, allowed))
+    if isinstance(outcome, Later):
+        await outcome.work
+        return _answer(broker, context, request, entries)
+    return await outcome if isinstance(outcome, Coroutine) else outcome
+
+
+def _append(
+    broker: BrokerContext,
+    context: RequestContext,
+    request: ProduceRequest,
+    parts: tuple[_Entries, _Entries],
+) -> ProduceResponse | Later[_Entries] | Coroutine[object, object, ProduceResponse | None] | None:
+    entries, allowed = parts
     if request.transactional_id is not None:
         return _in_transaction(broker, context, request, (entries, allowed))
-    appending = AppendRequest(allowed, request.acks, request.timeout_ms)
+    appending = AppendRequest(allowed, request.acks, request.timeout_ms, sender=context.client_id)
     outcome = broker.replica_manager.append_records(appending)
     if isinstance(outcome, list):
         return _answer(broker, context, request, entries)

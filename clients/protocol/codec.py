@@ -4,19 +4,25 @@ Most brokers ever see three or four versions of a message, and most messages nev
 them at the start would cost more than the start itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TypeVar, cast
 
 from ..errors import ErrorCode, KafkaError
 from .decoder import decoder_source
 from .encoder import encoder_source
+from .primitives import UNLIMITED
 from .schema import Chunk, Message, version_range
 
 M = TypeVar("M", bound=Message)
 
-Decoder = Callable[[memoryview, int], tuple[Message, int]]
-"""What `decode` does, for one class and version."""
+Decoder = Callable[[memoryview, int, int], tuple[Message, int]]
+"""What `decode` does, for one class and version; the last argument is how many elements the arrays
+of the message may have together."""
+DecodingSteps = Generator[None, None, tuple[Message, int]]
+StepDecoder = Callable[[memoryview, int, int], DecodingSteps]
 Encoder = Callable[[Message], list[Chunk]]
+EncodingSteps = Generator[None, None, list[Chunk]]
+StepEncoder = Callable[[Message, int], EncodingSteps]
 
 
 def decode(
@@ -28,7 +34,7 @@ def decode(
     message, and KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have.
     """
     view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
-    message, end = decoder_of(cls, version)(view, position)
+    message, end = decoder_of(cls, version)(view, position, UNLIMITED)
     return cast("M", message), end
 
 
@@ -40,6 +46,14 @@ def decoder_of(cls: type[Message], version: int) -> Decoder:
     return cls.__decoders__.get(version) or _compile_decoder(cls, version)
 
 
+def decode_in_steps(
+    cls: type[Message], version: int, view: memoryview, position: int, allowed: int
+) -> DecodingSteps:
+    """Like `decoder_of`, with a pause after each element of an array."""
+    decoder = cls.__step_decoders__.get(version) or _compile_step_decoder(cls, version)
+    return decoder(view, position, allowed)
+
+
 def encode(message: Message, version: int) -> list[Chunk]:
     """The message as chunks to be sent one after the other; records are passed by reference.
 
@@ -49,6 +63,17 @@ def encode(message: Message, version: int) -> list[Chunk]:
     cls = type(message)
     encoder = cls.__encoders__.get(version) or _compile_encoder(cls, version)
     return encoder(message)
+
+
+def encode_in_steps(message: Message, version: int, max_bytes: int) -> EncodingSteps:
+    """Like `encode`, with a pause after each element of an array, so that others get their turn.
+
+    The elements may be made while they are encoded. Raises ProtocolError when the message takes
+    more than `max_bytes`, not counting its records.
+    """
+    cls = type(message)
+    encoder = cls.__step_encoders__.get(version) or _compile_step_encoder(cls, version)
+    return encoder(message, max_bytes)
 
 
 def encode_bytes(message: Message, version: int) -> bytes:
@@ -70,10 +95,28 @@ def _compile_decoder(cls: type[Message], version: int) -> Decoder:
     return decoder
 
 
+def _compile_step_decoder(cls: type[Message], version: int) -> StepDecoder:
+    _require_version(cls, version)
+    writer = decoder_source(cls, version, in_steps=True)
+    writer.compile(f"decoder in steps of {cls.__name__} version {version}")
+    decoder = cast("StepDecoder", writer.namespace["decode"])
+    cls.__step_decoders__[version] = decoder
+    return decoder
+
+
 def _compile_encoder(cls: type[Message], version: int) -> Encoder:
     _require_version(cls, version)
     writer = encoder_source(cls, version)
     writer.compile(f"encoder of {cls.__name__} version {version}")
     encoder = cast("Encoder", writer.namespace["encode"])
     cls.__encoders__[version] = encoder
+    return encoder
+
+
+def _compile_step_encoder(cls: type[Message], version: int) -> StepEncoder:
+    _require_version(cls, version)
+    writer = encoder_source(cls, version, in_steps=True)
+    writer.compile(f"encoder in steps of {cls.__name__} version {version}")
+    encoder = cast("StepEncoder", writer.namespace["encode"])
+    cls.__step_encoders__[version] = encoder
     return encoder

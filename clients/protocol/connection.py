@@ -5,10 +5,10 @@ Kafka's frame is a size (int32, big endian) and that many bytes. The rules kept 
 - What arrives whole is not copied: the frame is a slice of the buffer that was handed in, good
   until that buffer is used again. Many connections can share one receive buffer.
 - Only a frame that arrives in pieces gets a buffer, and that grows with what has arrived, never
-  ahead of it by more than a small factor: announcing 100 MiB costs the announcer 25 (C3).
+  ahead of it by more than a small factor: announcing 100 MiB costs the announcer 25.
 - A buffer that a frame has been read from may serve the next (`FrameBuffers`): fresh memory costs
   the kernel as much as receiving into it.
-- A size that is negative or above the limit is a ProtocolError at once (C1). After it the reader is
+- A size that is negative or above the limit is a ProtocolError at once. After it the reader is
   of no more use; the connection ends.
 """
 
@@ -45,6 +45,8 @@ class FrameBuffers:
     def __init__(self) -> None:
         self._spare: list[bytearray] = []
         self._spare_bytes = 0
+        self.is_short = False
+        """Whether a begun frame gets no more at first than what has arrived of it."""
 
     def take(self, size: int) -> bytearray | None:
         """A spare buffer for a frame of `size` bytes, the smallest that will do."""
@@ -75,13 +77,19 @@ class FrameReader:
         self._max_bytes = max_bytes
         self._buffers = buffers
         self._lent: bytearray | None = None
-        """What the last frame that arrived in pieces lies in, until `release` or `keep`."""
+        """What the last frame that arrived in pieces lies in, until `release`."""
         self._size_bytes = b""
         """The beginning of a size that arrived in pieces."""
         self._buffer: bytearray | None = None
         """The body that arrives in pieces; `_received` of `_size` bytes are in it."""
         self._size = 0
         self._received = 0
+        self.unfinished_bytes = 0
+        """The size of that frame; 0 where there is none."""
+        self.begun = 0
+        """How many have arrived in pieces, that one included."""
+        self.position = 0
+        """Where in the view given to `feed` its last frame ended."""
 
     @property
     def is_between_frames(self) -> bool:
@@ -89,7 +97,7 @@ class FrameReader:
         return self._buffer is None and not self._size_bytes
 
     def feed(self, view: memoryview) -> Iterator[memoryview]:
-        """All frames that `view` completes. To stop between two frames use `next_frame`."""
+        """All frames that `view` completes. Whoever stops between two goes on at `position`."""
         position, end = 0, len(view)
         while position < end:
             if self._buffer is None and not self._size_bytes and end - position >= _SIZE_BYTES:
@@ -97,12 +105,13 @@ class FrameReader:
                 start = position + _SIZE_BYTES
                 stop = start + _SIZE.unpack_from(view, position)[0]
                 if start <= stop <= end and stop - start <= self._max_bytes:
+                    self.position = position = stop
                     yield view[start:stop]
-                    position = stop
                     continue
             frame, position = self.next_frame(view, position)
             if frame is None:
                 return
+            self.position = position
             yield frame
 
     def only_frame(self, view: memoryview) -> memoryview | None:
@@ -135,9 +144,20 @@ class FrameReader:
         if end <= len(view):
             return view[position:end], end
         self._buffer = bytearray()
-        self._size = size
+        self._size = self.unfinished_bytes = size
+        self.begun += 1
         self._received = 0
         return self._continue(view, position)
+
+    @property
+    def arrived_bytes(self) -> int:
+        """What has arrived of a begun frame."""
+        return self._received
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory of a begun frame."""
+        return 0 if self._buffer is None else len(self._buffer)
 
     def space(self) -> memoryview | None:
         """Where the rest of a begun frame may be received directly, before `received`.
@@ -161,10 +181,6 @@ class FrameReader:
             self._buffers.give_back(self._lent)
             self._lent = None
 
-    def keep(self) -> None:
-        """That frame will be dealt with later: its buffer is its own."""
-        self._lent = None
-
     def _checked(self, size: int) -> int:
         if not 0 <= size <= self._max_bytes:
             raise ProtocolError(f"A frame of {size} bytes; the limit is {self._max_bytes}")
@@ -183,12 +199,14 @@ class FrameReader:
         """Make the buffer long enough for `needed` bytes, with room for what is likely to come."""
         assert self._buffer is not None
         if len(self._buffer) < needed:
+            capacity = min(self._size, max(GROWTH_FACTOR * needed, SMALL_BUFFER_BYTES))
             if not self._buffer and self._buffers is not None:
                 spare = self._buffers.take(self._size)
                 if spare is not None:
                     self._buffer = spare
                     return
-            capacity = min(self._size, max(GROWTH_FACTOR * needed, SMALL_BUFFER_BYTES))
+                if self._buffers.is_short:
+                    capacity = needed
             grown = bytearray(capacity)
             # A new one and not a longer one: somebody may still hold a view of its space.
             grown[: self._received] = memoryview(self._buffer)[: self._received]
@@ -201,6 +219,7 @@ class FrameReader:
         if self._buffers is not None:
             self._lent = self._buffer
         self._buffer = None
+        self.unfinished_bytes = 0
         return frame
 
 

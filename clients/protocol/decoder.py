@@ -5,9 +5,13 @@ with the bytes that are there before anything is allocated for it, and a count o
 with the room that so many of the smallest elements need. The struct module and indexing refuse to
 read past the end by themselves; their complaints become `ProtocolError` too.
 
+Elements are far larger in memory than on the wire, so a decoder also has an `allowed` number of
+them: of all arrays of a message and its tagged fields together. A decoder in steps is a generator
+that pauses after each element of an array, for messages too large to be read in one go.
+
 For the second version of some message the source reads like this:
 
-    def decode(buf, p):
+    def decode(buf, p, allowed=UNLIMITED):
      end = len(buf)
      try:
       o1 = new(ExampleRequest)
@@ -30,6 +34,8 @@ from struct import error as StructError, unpack_from
 from ..errors import ProtocolError
 from .primitives import (
     STRING_SIZE_MAX,
+    UNLIMITED,
+    TooManyElementsError,
     big_endian,
     read_tag_header,
     read_unsigned_varint,
@@ -66,20 +72,29 @@ _NAMESPACE: dict[str, object] = {
     "uvarint": read_unsigned_varint,
     "unpack_numbers": unpack_from,
     "skip_tags": skip_tagged_fields,
+    "TooManyElements": TooManyElementsError,
+    "UNLIMITED": UNLIMITED,
 }
 
 
 class DecoderWriter(SourceWriter):
-    """Writes the decoder of one version; `decode(buf, p)` is in its namespace at last."""
+    """Writes the decoder of one version; `decode(buf, p, allowed)` is in its namespace at last.
 
-    def __init__(self, version: int, *, flexible: bool) -> None:
+    With `in_steps` that is a generator.
+    """
+
+    def __init__(self, version: int, *, flexible: bool, in_steps: bool = False) -> None:
         super().__init__(version, flexible=flexible)
+        self._in_steps = in_steps
         self.namespace.update(_NAMESPACE)
         self._tag_readers: list[tuple[str, type[Struct]]] = []
 
     def message(self, cls: type[Struct]) -> None:
-        with self.block("def decode(buf, p):"):
+        with self.block("def decode(buf, p, allowed=UNLIMITED):"):
             self.line("end = len(buf)")
+            if self._in_steps:
+                # A generator, whether it has arrays or not.
+                self.line("yield")
             with self.block("try:"):
                 target = self.variable("o")
                 self._struct(cls, target)
@@ -88,6 +103,8 @@ class DecoderWriter(SourceWriter):
             with self.block("except PastTheEnd as error:"):
                 title = f"{cls.__name__} version {self.version}"
                 self.line(f"raise cut({title!r}) from error")
+        # What is in a tagged field is read in one go.
+        self._in_steps = False
         while self._tag_readers:
             self._tag_reader(*self._tag_readers.pop())
 
@@ -174,6 +191,9 @@ class DecoderWriter(SourceWriter):
             self.line(f"{n} = {count}")
             with self.block(f"if {n} * {max(size, 1)} > end - p:"):
                 self.line(f"raise short({name!r})")
+            self.line(f"allowed -= {n}")
+            with self.block("if allowed < 0:"):
+                self.line("raise TooManyElements")
             letter = FIXED_FORMATS.get(kind.element.kind)
             if letter is not None and len(letter) == 1:
                 # The struct module caches these formats itself, and not without a bound.
@@ -190,25 +210,30 @@ class DecoderWriter(SourceWriter):
                     self._value(kind.element, element, name, nullable=False)
                 self._flush()
                 self.line(f"{elements}.append({element})")
+                if self._in_steps:
+                    self.line("yield")
 
     def _tags(self, cls: type[Struct], target: str) -> None:
         """Read the count of tagged fields, nearly always 0; another function does the rest."""
         count = self.variable("n")
         self.run.append(("B", count))
         self._flush()
-        reader = "skip_tags(buf, p - 1, end)"
+        reader = "skip_tags(buf, p - 1, end, allowed)"
         if tagged_fields(cls, self.version):
             name = f"tags_of_{self.bind(cls.__name__, cls)}"
-            reader = f"{name}({target}, buf, p - 1, end)"
+            reader = f"{name}({target}, buf, p - 1, end, allowed)"
             if name not in self.namespace:
                 self.namespace[name] = None
                 self._tag_readers.append((name, cls))
         with self.block(f"if {count}:"):
-            self.line(f"p = {reader}")
+            self.line(f"p, allowed = {reader}")
 
     def _tag_reader(self, name: str, cls: type[Struct]) -> None:
-        with self.block(f"def {name}(o, buf, p, end):"):
+        with self.block(f"def {name}(o, buf, p, end, allowed):"):
             self.line("count, p = uvarint(buf, p)")
+            self.line("allowed -= count")
+            with self.block("if allowed < 0:"):
+                self.line("raise TooManyElements")
             with self.block("for _ in range(count):"):
                 self.line("tag, p, stop = tag_header(buf, p, end)")
                 for spec in tagged_fields(cls, self.version):
@@ -220,7 +245,7 @@ class DecoderWriter(SourceWriter):
                         with self.block("if p != stop:"):
                             self.line(f"raise misfit({spec.name!r})")
                 self.line("p = stop")
-            self.line("return p")
+            self.line("return p, allowed")
 
     def _flush(self) -> None:
         """Read the gathered run of fixed-size fields."""
@@ -248,8 +273,8 @@ _CONVERSIONS = {
 in; records are not, because they are what the hot path carries."""
 
 
-def decoder_source(cls: type[Message], version: int) -> DecoderWriter:
+def decoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> DecoderWriter:
     """The writer of `cls`'s decoder for one version, its source complete."""
-    writer = DecoderWriter(version, flexible=is_flexible(cls, version))
+    writer = DecoderWriter(version, flexible=is_flexible(cls, version), in_steps=in_steps)
     writer.message(cls)
     return writer

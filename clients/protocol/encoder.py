@@ -6,11 +6,17 @@ can go from disk to socket without being seen here.
 
 A field that a version does not know must have its default, unless it is declared `ignorable`:
 otherwise the receiver would act on something else than was said (Kafka's UnsupportedVersion rule).
+
+An error message that is too long is cut: it may repeat a name that a client has sent, and must not
+keep the rest of the answer from leaving.
+
+An encoder in steps is a generator that pauses after each element of an array, for messages that are
+too large to be written in one go. It joins the fields as it goes, and counts their bytes.
 """
 
 from struct import error as StructError, pack
 
-from ..errors import ErrorCode, KafkaError
+from ..errors import ErrorCode, KafkaError, ProtocolError
 from .primitives import STRING_SIZE_MAX, big_endian, unsigned_varint
 from .schema import (
     FIXED_FORMATS,
@@ -34,10 +40,18 @@ def _unfit(message: str, error: Exception) -> ValueError:
     return ValueError(f"{message}: {error}")
 
 
+def _too_large(max_bytes: int) -> ProtocolError:
+    return ProtocolError(f"the answer would take more than {max_bytes} bytes")
+
+
+_JOINED_PARTS = 4_096
+_ERROR_MESSAGE_BYTES_MAX = 4_096
+
 _NAMESPACE: dict[str, object] = {
     "Misfit": (StructError, AttributeError, TypeError),
     "unfit": _unfit,
     "join": b"".join,
+    "too_large": _too_large,
     "unknown": _unknown,
     "one_byte": tuple(map(unsigned_varint, range(128))),
     "uvarint": unsigned_varint,
@@ -47,27 +61,37 @@ _NAMESPACE: dict[str, object] = {
 
 
 class EncoderWriter(SourceWriter):
-    """Writes the encoder of one version; `encode(message)` is in its namespace at last."""
+    """Writes the encoder of one version; `encode(message)` is in its namespace at last.
 
-    def __init__(self, version: int, *, flexible: bool) -> None:
+    With `in_steps` that is `encode(message, max_bytes)`, a generator.
+    """
+
+    def __init__(self, version: int, *, flexible: bool, in_steps: bool = False) -> None:
         super().__init__(version, flexible=flexible)
+        self._in_steps = in_steps
         self.namespace.update(_NAMESPACE)
         self._tag_writers: list[tuple[str, type[Struct]]] = []
 
     def message(self, cls: type[Struct]) -> None:
-        with self.block("def encode(o):"):
+        with self.block("def encode(o, max_bytes):" if self._in_steps else "def encode(o):"):
             self.line("chunks = []")
             self.line("parts = []")
             self.line("put = parts.append")
+            if self._in_steps:
+                self.line("size = 0")
+                # A generator, whether it has arrays or not.
+                self.line("yield")
             with self.block("try:"):
                 self._struct(cls, "o")
                 self._flush()
                 with self.block("if parts:"):
-                    self.line("chunks.append(join(parts))")
+                    self._join()
                 self.line("return chunks")
             with self.block("except Misfit as error:"):
                 title = f"{cls.__name__} version {self.version}"
                 self.line(f"raise unfit({title!r}, error) from error")
+        # What is in a tagged field is written in one go.
+        self._in_steps = False
         while self._tag_writers:
             self._tag_writer(*self._tag_writers.pop())
 
@@ -170,6 +194,10 @@ class EncoderWriter(SourceWriter):
         if kind == "string":
             data = self.variable("b")
             self.line(f"{data} = {v}.encode()")
+        if name.endswith(".error_message"):
+            # It may repeat what a client has sent, and outgrow any string by that.
+            with self.block(f"if len({data}) > {_ERROR_MESSAGE_BYTES_MAX}:"):
+                self.line(f"{data} = {data}[:{_ERROR_MESSAGE_BYTES_MAX}] + b'...'")
         if kind == "string" and self.flexible:
             with self.block(f"if len({data}) > {STRING_SIZE_MAX}:"):
                 self.line(f"raise ValueError({name!r} + ' is longer than a string may be')")
@@ -184,9 +212,17 @@ class EncoderWriter(SourceWriter):
         self.line(f"{size} = 0 if {v} is None else {in_memory}")
         self._length("i", size, f"{v} is not None")
         with self.block(f"if {size}:"):
-            self.line("chunks.append(join(parts))")
+            self._join()
             self.line(f"chunks.append({v})")
             self.line("parts.clear()")
+
+    def _join(self) -> None:
+        """Make one chunk of the parts."""
+        if self._in_steps:
+            self.line("size += sum(map(len, parts))")
+            with self.block("if size > max_bytes:"):
+                self.line("raise too_large(max_bytes)")
+        self.line("chunks.append(join(parts))")
 
     def _array(self, kind: FieldType, value: str, nullable: bool) -> None:
         assert kind.element is not None
@@ -205,6 +241,11 @@ class EncoderWriter(SourceWriter):
             else:
                 self._value(kind.element, element, nullable=False)
             self._flush()
+            if self._in_steps:
+                with self.block(f"if len(parts) > {_JOINED_PARTS}:"):
+                    self._join()
+                    self.line("parts.clear()")
+                self.line("yield")
 
     def _tags(self, cls: type[Struct], source: str) -> None:
         """Write the tagged fields: a zero in the run where none is set, else another function."""
@@ -257,8 +298,8 @@ class EncoderWriter(SourceWriter):
         self.line(f"put({self.bind('pack', big_endian(letters).pack)}({values}))")
 
 
-def encoder_source(cls: type[Message], version: int) -> EncoderWriter:
+def encoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> EncoderWriter:
     """The writer of `cls`'s encoder for one version, its source complete."""
-    writer = EncoderWriter(version, flexible=is_flexible(cls, version))
+    writer = EncoderWriter(version, flexible=is_flexible(cls, version), in_steps=in_steps)
     writer.message(cls)
     return writer

@@ -17,6 +17,8 @@ _FIXED = Format(">hhih")
 _FIXED_BYTES = _FIXED.size
 _CORRELATION_ID = Format(">i")
 _NO_TAGGED_FIELDS = b"\0"
+_TAGGED_FIELDS_MAX = 1_000
+"""So many a header may have; Apache Kafka's have none yet."""
 
 
 class RequestHeader(NamedTuple):
@@ -31,8 +33,8 @@ class RequestHeader(NamedTuple):
 class UnsupportedApiError(KafkaError):
     """A well-formed header that asks for a key or version which is not served.
 
-    The body behind it cannot be read. For ApiVersions the answer is error 35 in version 0 (C6);
-    for anything else the connection ends (C5).
+    The body behind it cannot be read. For ApiVersions the answer is error 35 in version 0;
+    for anything else the connection ends.
     """
 
     def __init__(self, header: RequestHeader) -> None:
@@ -63,7 +65,8 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
         if version >= api.first_flexible_version:
             # No client sends a tagged field here yet; its absence is worth no call.
             if view[position]:
-                position = skip_tagged_fields(view, position, len(view))
+                allowed = _TAGGED_FIELDS_MAX
+                position, _ = skip_tagged_fields(view, position, len(view), allowed)
             else:
                 position += 1
     except (StructError, IndexError) as error:
@@ -92,7 +95,8 @@ def decode_response_header(api_key: int, version: int, view: memoryview) -> tupl
         (correlation_id,) = _CORRELATION_ID.unpack_from(view)
         position = _CORRELATION_ID.size
         if _is_flexible_response(api_key, version):
-            position = skip_tagged_fields(view, position, len(view))
+            allowed = _TAGGED_FIELDS_MAX
+            position, _ = skip_tagged_fields(view, position, len(view), allowed)
     except (StructError, IndexError) as error:
         raise ProtocolError("The response ends within its header") from error
     return correlation_id, position

@@ -14,6 +14,17 @@ STRING_SIZE_MAX = 0x7FFF
 """Kafka refuses longer strings in every version, though compact lengths could say more."""
 
 
+UNLIMITED = 1 << 62
+"""As many elements as the bytes of a message can hold: of what a trusted peer sends."""
+
+
+class TooManyElementsError(ProtocolError):
+    """The arrays and tagged fields of a message hold more elements than its reader allows."""
+
+    def __init__(self, message: str = "its arrays hold more elements than allowed") -> None:
+        super().__init__(message)
+
+
 @cache
 def big_endian(letters: str) -> Format:
     """The compiled format of these struct letters, without padding; one for all codecs."""
@@ -74,9 +85,17 @@ def read_tag_header(buffer: bytes | memoryview, position: int, end: int) -> tupl
     return tag, position, position + size
 
 
-def skip_tagged_fields(buffer: bytes | memoryview, position: int, end: int) -> int:
-    """Step over a section of tagged fields none of which this side knows."""
+def skip_tagged_fields(
+    buffer: bytes | memoryview, position: int, end: int, allowed: int
+) -> tuple[int, int]:
+    """Step over a section of tagged fields none of which this side knows.
+
+    Gives the position behind them, and how many more of the `allowed` elements may follow.
+    """
     count, position = read_unsigned_varint(buffer, position)
+    allowed -= count
+    if allowed < 0:
+        raise TooManyElementsError
     for _ in range(count):
         _, _, position = read_tag_header(buffer, position, end)
-    return position
+    return position, allowed

@@ -20,7 +20,7 @@ The rules this file keeps:
   refuses assignment; to say something else, construct a struct.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from types import GenericAlias, UnionType
 from typing import (
@@ -150,7 +150,13 @@ class Message(Struct):
     versions: ClassVar[str] = ""
     flexible_versions: ClassVar[str | None] = None
     __encoders__: ClassVar[dict[int, Callable[["Message"], list[Chunk]]]] = {}
-    __decoders__: ClassVar[dict[int, Callable[[memoryview, int], tuple["Message", int]]]] = {}
+    __step_encoders__: ClassVar[
+        dict[int, Callable[["Message", int], Generator[None, None, list[Chunk]]]]
+    ] = {}
+    __decoders__: ClassVar[dict[int, Callable[[memoryview, int, int], tuple["Message", int]]]] = {}
+    __step_decoders__: ClassVar[
+        dict[int, Callable[[memoryview, int, int], Generator[None, None, tuple["Message", int]]]]
+    ] = {}
 
     def __init_subclass__(
         cls, *, versions: str, flexible: str | None = None, key: int = -1
@@ -159,7 +165,9 @@ class Message(Struct):
         cls.versions = versions
         cls.flexible_versions = flexible
         cls.__encoders__ = {}
+        cls.__step_encoders__ = {}
         cls.__decoders__ = {}
+        cls.__step_decoders__ = {}
 
 
 # What follows is the slow, once-only side: declarations taken apart for those who compile them.

@@ -25,14 +25,15 @@ What is wrong with the outside of a batch (sizes, magic, CRC) is CORRUPT_MESSAGE
 with its inside (counts, lengths, codecs) is INVALID_RECORD; nothing else is raised for any bytes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
 from ..errors import ErrorCode, KafkaError
+from ..steps import finished
 from .checksum import crc32c
-from .compression import MAX_DECOMPRESSED_BYTES, CompressionType, decompress
+from .compression import MAX_DECOMPRESSED_BYTES, Buffer, CompressionType, decompress_steps
 from .control import ControlRecordType
 from .varint import ZIGZAG, read_varint, read_varlong
 
@@ -229,14 +230,18 @@ class RecordBatch:
         `max_bytes` bounds what a compressed batch may grow to. Raises `KafkaError`, possibly only
         after some records: INVALID_RECORD where they break the format.
         """
+        return finished(self.record_steps(max_bytes))
+
+    def record_steps(
+        self, max_bytes: int = MAX_DECOMPRESSED_BYTES
+    ) -> Generator[None, None, Iterator[Record]]:
+        """`records`, with pauses in what comes before the first of them."""
         if self.record_count < 0:
             raise _invalid(f"Found invalid record count {self.record_count}.")
         payload = self.view[BATCH_OVERHEAD:]
         if not (self.record_count or payload):
             return iter(())
-        # One copy of the whole batch: slices of bytes are the keys and values that callers keep,
-        # and indexing bytes is faster than indexing a memoryview.
-        return self._decode(bytes(decompress(self.compression_type, payload, max_bytes)))
+        return self.decode((yield from decompress_steps(self.compression_type, payload, max_bytes)))
 
     def control_type(self) -> ControlRecordType:
         """What the first record of a control batch says. Raises `KafkaError(INVALID_RECORD)`."""
@@ -244,13 +249,22 @@ class RecordBatch:
             return ControlRecordType.parse(record.key)
         raise _invalid("A control batch holds no record.")
 
-    def _decode(self, data: bytes) -> Iterator[Record]:
+    def decode(self, plain: Buffer, *, with_own_time: bool = False) -> Iterator[Record]:
+        """`records` out of what was decompressed before.
+
+        `with_own_time` has each record tell the time that its producer gave it.
+        """
         # The one-byte case of each varint stands inline: this loop runs once a record consumed.
+        # One copy of the whole batch: slices of bytes are the keys and values that callers keep,
+        # and indexing bytes is faster than indexing a memoryview.
+        data = bytes(plain)
         base_offset = self.base_offset
         last_offset_delta = self.last_offset_delta
         base_timestamp = self.base_timestamp
         append_time = (
-            self.max_timestamp if self.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+            None
+            if with_own_time or self.timestamp_type is TimestampType.CREATE_TIME
+            else self.max_timestamp
         )
         at = 0
         try:
@@ -312,6 +326,21 @@ def stamp_log_append_time(view: memoryview, position: int, timestamp_ms: int) ->
     _INT16.pack_into(view, position + _ATTRIBUTES_POSITION, attributes | TIMESTAMP_TYPE_BIT)
     _OFFSET.pack_into(view, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
     stamp_crc(view, position, LOG_OVERHEAD + length)
+
+
+def stamp_max_timestamp(view: memoryview, position: int, timestamp_ms: int) -> None:
+    """Let the batch at `position` tell this as its largest timestamp, in place, with a new CRC."""
+    (length,) = _INT32.unpack_from(view, position + _LENGTH_POSITION)
+    _OFFSET.pack_into(view, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    stamp_crc(view, position, LOG_OVERHEAD + length)
+
+
+def stamp_codec(view: memoryview, compression: CompressionType) -> None:
+    """Let the header of a batch that fills the view tell this codec and its size."""
+    (attributes,) = _INT16.unpack_from(view, _ATTRIBUTES_POSITION)
+    _INT32.pack_into(view, _LENGTH_POSITION, len(view) - LOG_OVERHEAD)
+    _INT16.pack_into(view, _ATTRIBUTES_POSITION, attributes & ~COMPRESSION_CODEC_MASK | compression)
+    stamp_crc(view, 0, len(view))
 
 
 def stamp_crc(view: memoryview, position: int, size_in_bytes: int) -> None:

@@ -9,6 +9,7 @@ the batch carries a delete horizon, which then takes that field (KIP-534).
 from collections.abc import Iterable, Sequence
 from typing import TypedDict, Unpack
 
+from ..errors import ErrorCode, KafkaError
 from .batch import (
     BATCH_OVERHEAD,
     CONTROL_BIT,
@@ -25,6 +26,7 @@ from .batch import (
     Record,
     RecordBatch,
     TimestampType,
+    stamp_codec,
     stamp_crc,
 )
 from .compression import CompressionType, compress
@@ -196,7 +198,8 @@ def rebuild_batch(
 
     Offsets covered, producer, sequence and codec stay as they were unless `changes` say otherwise,
     so that a compacted batch still answers for its producer; it may be empty. The largest time is
-    that of the records kept, and of the batch as it was where none is.
+    that of the records kept, and of the batch as it was where none is. Raises
+    KafkaError(INVALID_RECORD) for records whose offsets do not climb.
     """
     fields: BatchFields = {
         "base_offset": batch.base_offset,
@@ -212,10 +215,29 @@ def rebuild_batch(
     }
     fields.update(changes)
     builder = RecordBatchBuilder(**fields)
+    last_offset = batch.base_offset - 1
     for record in records:
-        builder.append(record.timestamp, record.key, record.value, record.headers, record.offset)
+        if record.offset <= last_offset:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD,
+                f"Illegal offset {record.offset} following previous offset {last_offset} "
+                "(Offsets must increase monotonically).",
+            )
+        last_offset = record.offset
+        builder.append(record.timestamp, record.key, record.value, record.headers, last_offset)
     max_timestamp = None if builder.record_count else batch.max_timestamp
     return builder.build(last_offset=batch.last_offset, max_timestamp=max_timestamp)
+
+
+def recompress_batch(
+    batch: RecordBatch, plain: bytes | bytearray | memoryview, compression: CompressionType
+) -> bytearray:
+    """The batch again with another codec; `plain` are its records, which stay as they are."""
+    built = bytearray(batch.view[:BATCH_OVERHEAD])
+    built += compress(compression, plain)
+    with memoryview(built) as view:
+        stamp_codec(view, compression)
+    return built
 
 
 def _add_bytes(parts: list[bytes], data: bytes | None) -> None:

@@ -6,16 +6,21 @@
 - lz4: the LZ4 frame format, independent blocks.
 - zstd: an ordinary Zstandard frame.
 
-The last three come from `cramjam`, an optional dependency that is imported when first needed. What
-a batch may grow to is bounded: a few kilobytes from the network must not become gigabytes here.
+The last three come from `cramjam`, which is imported when first needed. What a batch may grow to is
+bounded: a few kilobytes from the network must not become gigabytes here. Nor must they hold up an
+event loop: `decompress_steps` pauses after about a megabyte of gzip or snappy. lz4 and zstd decode
+a gigabyte a second or more and are done at once.
 """
 
 import zlib
+from collections.abc import Generator
 from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ..errors import ErrorCode, KafkaError
+from ..steps import finished
+from .varint import read_unsigned_varint
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -26,10 +31,16 @@ MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 """The default bound on one decompressed batch; Kafka's request limit of 100 MiB fits."""
 
 _GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
+_GZIP_PIECE_BYTES = 8 * 1024
+"""What is fed at once: behind the end of a member as much is fed again."""
+_STEP_BYTES = 1024 * 1024
+"""Plain data between two pauses."""
 _SMALLEST_GUESS = 64 * 1024
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 * 1024
+_SNAPPY_BLOCK_WORK = 1024
+"""A block that holds nothing costs as much as so many bytes."""
 _INT32 = Struct(">i")
 
 
@@ -121,16 +132,76 @@ def decompress(
     """
     if compression is CompressionType.NONE:
         return data
+    return finished(decompress_steps(compression, data, max_bytes))
+
+
+def decompress_steps(
+    compression: CompressionType, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> Generator[None, None, Buffer]:
+    """`decompress` with a pause now and then; the generator's value is the plain data."""
+    if compression is CompressionType.NONE:
+        return data
     if compression is CompressionType.GZIP:
-        return _gzip_decompress(data, max_bytes)
+        return (yield from _gzip_decompress(data, max_bytes))
     library = _cramjam()
     try:
         if compression is CompressionType.SNAPPY:
-            return _snappy_decompress(library, data, max_bytes)
+            return (yield from _snappy_decompress(library, data, max_bytes))
         codec = library.lz4 if compression is CompressionType.LZ4 else library.zstd
-        return _decompress_growing(codec, data, max_bytes)
+        return (yield from _decompress_growing(codec, data, max_bytes))
     except library.DecompressionError as error:
         raise _undecodable(compression, str(error)) from error
+
+
+def check_outside(compression: CompressionType, data: Buffer, plain_bytes_min: int) -> None:
+    """Refuse what its first bytes show not to be of this codec, or not to hold so many bytes.
+
+    Nothing is decoded. Raises `KafkaError(INVALID_RECORD)`.
+    """
+    begin = bytes(data[:_OUTSIDE_BYTES])
+    if compression is CompressionType.SNAPPY:
+        is_sound = _begins_as_snappy(begin, len(data), plain_bytes_min)
+    else:
+        is_sound = begin.startswith(_MAGICS[compression]) and len(begin) == _OUTSIDE_BYTES
+    if is_sound and compression is CompressionType.LZ4:
+        is_sound = begin[_LZ4_FLAGS_AT] & _LZ4_FLAGS_MASK == _LZ4_FLAGS
+    if is_sound and compression is CompressionType.GZIP:
+        is_sound = begin[_GZIP_FLAGS_AT] & _GZIP_RESERVED == 0
+    if not is_sound:
+        raise _undecodable(compression, "the data do not begin as they must")
+    if plain_bytes_min > _GROWTH_MAX[compression] * len(data):
+        raise _undecodable(
+            compression, f"{len(data)} bytes cannot become {plain_bytes_min} or more"
+        )
+
+
+def _begins_as_snappy(begin: bytes, size: int, plain_bytes_min: int) -> bool:
+    if begin == _XERIAL_MAGIC[:_OUTSIDE_BYTES]:
+        return size > len(_XERIAL_HEADER)
+    try:
+        # A bare block tells its plain size first.
+        plain_bytes, _ = read_unsigned_varint(begin, 0)
+    except (IndexError, KafkaError):
+        return False
+    return plain_bytes_min <= plain_bytes <= _GROWTH_MAX[CompressionType.SNAPPY] * size
+
+
+_OUTSIDE_BYTES = 6
+_MAGICS = {
+    CompressionType.GZIP: b"\x1f\x8b\x08",
+    CompressionType.LZ4: b"\x04\x22\x4d\x18",
+    CompressionType.ZSTD: b"\x28\xb5\x2f\xfd",
+}
+_GZIP_FLAGS_AT, _GZIP_RESERVED = 3, 0xE0
+_LZ4_FLAGS_AT, _LZ4_FLAGS_MASK, _LZ4_FLAGS = 4, 0xE2, 0x60
+"""Version 1 with independent blocks; the reserved bit is 0."""
+_GROWTH_MAX = {
+    CompressionType.GZIP: 1_032,
+    CompressionType.SNAPPY: 64,
+    CompressionType.LZ4: 255,
+    CompressionType.ZSTD: 131_072,
+}
+"""What one byte can become at the most, by the format: a run of the longest kind."""
 
 
 def _cramjam() -> _Cramjam:
@@ -139,30 +210,40 @@ def _cramjam() -> _Cramjam:
     except ImportError as error:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            "snappy, lz4 and zstd need cramjam: pip install tierlog[compression].",
+            "snappy, lz4 and zstd need cramjam: pip install cramjam.",
         ) from error
     return cast("_Cramjam", cramjam)
 
 
-def _gzip_decompress(data: Buffer, max_bytes: int) -> bytes:
-    """All members of a gzip stream; zlib stops at the bound by itself."""
-    plain = bytearray()
-    rest: Buffer = data
-    while len(rest):
-        decoder = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
-        try:
-            plain += decoder.decompress(rest, max_bytes - len(plain) + 1)
-        except zlib.error as error:
-            raise _undecodable(CompressionType.GZIP, str(error)) from error
-        if len(plain) > max_bytes:
-            raise _too_large(max_bytes)
-        if not decoder.eof:
-            raise _undecodable(CompressionType.GZIP, "the stream ends early")
-        rest = decoder.unused_data
-    return bytes(plain)
+def _gzip_decompress(data: Buffer, max_bytes: int) -> Generator[None, None, bytearray]:
+    """All members of a gzip stream, in pieces in and pieces out."""
+    plain, view, at, work = bytearray(), memoryview(data), 0, 0
+    while at < len(view):
+        decoder, rest = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS), b""
+        while not decoder.eof:
+            piece = rest or view[at : at + _GZIP_PIECE_BYTES]
+            if not piece:
+                raise _undecodable(CompressionType.GZIP, "the stream ends early")
+            at += 0 if rest else len(piece)
+            try:
+                decoded = decoder.decompress(piece, _STEP_BYTES)
+            except zlib.error as error:
+                raise _undecodable(CompressionType.GZIP, str(error)) from error
+            rest = decoder.unconsumed_tail
+            plain += decoded
+            if len(plain) > max_bytes:
+                raise _too_large(max_bytes)
+            work += len(decoded) + _GZIP_PIECE_BYTES
+            if work > _STEP_BYTES:
+                work = 0
+                yield
+        at -= len(decoder.unused_data)
+    return plain
 
 
-def _decompress_growing(codec: _FrameDecoder, data: Buffer, max_bytes: int) -> memoryview:
+def _decompress_growing(
+    codec: _FrameDecoder, data: Buffer, max_bytes: int
+) -> Generator[None, None, memoryview]:
     """Decode into a buffer that grows fourfold: neither frame format must tell its plain size."""
     if not len(data):
         raise KafkaError(ErrorCode.INVALID_RECORD, "A compressed batch holds no data.")
@@ -177,6 +258,7 @@ def _decompress_growing(codec: _FrameDecoder, data: Buffer, max_bytes: int) -> m
         if size == max_bytes:
             raise _too_large(max_bytes)
         size = min(4 * size, max_bytes)
+        yield
 
 
 _NO_ROOM = "failed to write whole buffer"
@@ -192,10 +274,12 @@ def _snappy_compress(library: _Cramjam, data: Buffer) -> bytes:
     return b"".join(chunks)
 
 
-def _snappy_decompress(library: _Cramjam, data: Buffer, max_bytes: int) -> bytes:
+def _snappy_decompress(
+    library: _Cramjam, data: Buffer, max_bytes: int
+) -> Generator[None, None, bytes | bytearray]:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _snappy_block(library, data, max_bytes)
-    plain = bytearray()
+    plain, work = bytearray(), 0
     position = len(_XERIAL_HEADER)
     while position < len(data):
         start = position + _INT32.size
@@ -205,10 +289,15 @@ def _snappy_decompress(library: _Cramjam, data: Buffer, max_bytes: int) -> bytes
         position = start + size
         if size < 0 or position > len(data):
             raise _undecodable(CompressionType.SNAPPY, "a block exceeds the data")
-        plain += _snappy_block(library, data[start:position], max_bytes)
+        block = _snappy_block(library, data[start:position], max_bytes)
+        plain += block
         if len(plain) > max_bytes:
             raise _too_large(max_bytes)
-    return bytes(plain)
+        work += len(block) + _SNAPPY_BLOCK_WORK
+        if work > _STEP_BYTES:
+            work = 0
+            yield
+    return plain
 
 
 def _snappy_block(library: _Cramjam, block: Buffer, max_bytes: int) -> bytes:

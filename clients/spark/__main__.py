@@ -1,96 +1,21 @@
-"""`tierlog-spark`: jobs on Spark over topics and their tier.
+"""Where `tierlog-spark` begins: it says in a sentence what is missing where the extra is."""
 
-Each job is a module with a parser of its own. Every one of them runs on this machine's cores unless
-`--master` names a cluster, and takes Spark's own settings with `--conf`.
-"""
-
-import argparse
-import logging
-import re
 from collections.abc import Sequence
-from typing import Any, cast
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
-
-from ...tiering.remote_storage import RemoteStorageError
-from ...tiering.tools.terminal import CANNOT_RUN, cannot_run
-from ..errors import KafkaError
-from . import audit, backfill, export, profile
-from .export_state import ExportError
-from .scan_options import ScanError
-from .topic_writer import TopicWriterError
-
-_JOBS = (audit, export, backfill, profile)
-
-_MASTERS = re.compile(r"local(-cluster)?(\[.+\])?|spark://.+:[0-9]+|yarn|k8s://.+")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
-    whole = argparse.ArgumentParser(
-        prog="tierlog-spark", description="Jobs on Spark over topics and their remote tier."
-    )
-    commands = whole.add_subparsers(metavar="job", required=True)
-    for job in _JOBS:
-        each = job.add_parser(commands)
-        each.add_argument(
-            "--master",
-            metavar="URL",
-            type=spark_master,
-            help="where Spark runs (default: local[*], this machine)",
-        )
-        each.add_argument(
-            "--conf",
-            metavar="NAME=VALUE",
-            action="append",
-            default=[],
-            help="a setting of Spark's; may be given several times",
-        )
-    return whole
-
-
-def spark_master(text: str) -> str:
-    """A master URL as Spark knows them, for argparse's `type`."""
-    if _MASTERS.fullmatch(text) is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no Spark master: local[*], spark://HOST:PORT, yarn or k8s://URL"
-        )
-    return text
+from ...tiering.tools.terminal import cannot_run
+from .extra import is_missing_extra, missing_extra
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a job; the exit code."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    options = parser().parse_args(arguments)
-    settings = dict(each.partition("=")[::2] for each in options.conf)
-    if not all(settings.values()):
-        return cannot_run("--conf takes NAME=VALUE.")
-    options.conf = settings
     try:
-        return int(options.run(options))
-    except KafkaError as error:
-        return cannot_run(error.message)
-    except (ScanError, ExportError, TopicWriterError, RemoteStorageError) as error:
-        return cannot_run(f"{error}".rstrip(".") + ".")
-    except PySparkException as error:
-        return cannot_run(_first_words(str(error)))
-    except Py4JJavaError as error:
-        # What Spark's own code has no Python exception for: a session that cannot begin.
-        return cannot_run(_first_words(str(cast("Any", error).java_exception.getMessage())))
-    except Py4JError as error:
-        return cannot_run(f"Spark has ended: {error}")
-    except KeyboardInterrupt:
-        return CANNOT_RUN
+        from .command_line import main as run
 
-
-def _first_words(said: str) -> str:
-    """What is said to people: the cause as our own code put it, or the first line of Spark's."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    ours = [line for line in lines if "Error: " in line and line.startswith("tierlog.")]
-    if ours:
-        return ours[-1].partition("Error: ")[2].strip()
-    return lines[0] if lines else "Spark has ended and does not say why."
+        return run(arguments)
+    except ModuleNotFoundError as error:
+        if not is_missing_extra(error):
+            raise
+        return cannot_run(f"{missing_extra(error)}.")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """The jars that Spark needs beside its own: which versions go together, and how they get here.
 
-Spark's Kafka connector must have the version of the installed PySpark. It names a token provider of
-the same version, which nobody publishes, so Spark's `--packages` cannot resolve it: the list here
-is complete instead, with the newest token provider there is and nothing followed from there. Apache
-Iceberg and Delta Lake are built for one Spark line each.
+Spark's Kafka connector goes with one minor version of Spark ("4.1"), as Apache Iceberg and Delta
+Lake do. It is published for each patch version, later than PySpark is: a PySpark that is newer than
+every connector of its line gets the newest one. The connector names a token provider of the same
+version, which nobody publishes, so Spark's `--packages` cannot resolve it: the list here is
+complete instead, with the newest token provider there is and nothing followed from there. The extra
+`spark` in pyproject.toml allows the minor versions of `LINES` and no others; a test keeps the two
+together.
 
 PySpark brings Apache Ivy, and Ivy fetches from Maven Central, so Java is enough. What has come is
 kept in `~/.cache/tierlog/spark-jars` (or below `$XDG_CACHE_HOME`), under its final name only once
@@ -22,7 +25,7 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -47,6 +50,9 @@ class Jar(NamedTuple):
     def file_name(self) -> str:
         return f"{self.name}-{self.version}.jar"
 
+
+LINES = ("4.1",)
+"""The minor versions of Spark that there are jars for."""
 
 _CONNECTORS = {
     "4.1.0": "a335b885043bbe0d553ab70738418a45eb4cda94a28718e4b62a347046c03723",
@@ -107,8 +113,8 @@ def _refusal(sentence: str) -> KafkaError:
 def pyspark_version() -> str:
     """The version of the installed PySpark; INVALID_CONFIG where there is none."""
     try:
-        return version("pyspark")
-    except PackageNotFoundError:
+        return metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
         raise _refusal("PySpark is not installed: pip install 'tierlog[spark]'") from None
 
 
@@ -117,13 +123,18 @@ def jars_of(kind: str, spark_version: str) -> tuple[Jar, ...]:
 
     INVALID_CONFIG, with the versions that would do, where none are published or known.
     """
-    checksum = _CONNECTORS.get(spark_version)
-    if checksum is None:
-        known = ", ".join(_CONNECTORS)
-        raise _refusal(f"no jars are known for PySpark {spark_version}; they are for {known}")
+    line = ".".join(spark_version.split(".")[:2])
+    if line not in LINES:
+        raise _refusal(
+            f"no jars are known for PySpark {spark_version}, only for {', '.join(LINES)}:"
+            f" pip install 'pyspark~={LINES[-1]}.0'"
+        )
     if kind == KAFKA:
+        newest = [each for each in _CONNECTORS if each.startswith(f"{line}.")][-1]
+        version = spark_version if spark_version in _CONNECTORS else newest
         name = "spark-sql-kafka-0-10_2.13"
-        return (Jar("org.apache.spark", name, spark_version, checksum), *_CONNECTOR_NEEDS)
+        connector = Jar("org.apache.spark", name, version, _CONNECTORS[version])
+        return (connector, *_CONNECTOR_NEEDS)
     known_kinds = {ICEBERG: _ICEBERG, DELTA: _DELTA}
     if kind not in known_kinds:
         raise _refusal(f"no jars are known for {kind!r}; there are kafka, iceberg and delta")

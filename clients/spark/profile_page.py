@@ -16,6 +16,7 @@ from .retention_forecast import Forecast
 from .topic_profile import TopicProfile
 
 _BARS_AT_MOST = 30
+_SIZES_LABELLED = 12
 _LINES_AT_MOST = 7
 """As many as there are colours; the rest is in the tables and in --json."""
 
@@ -148,7 +149,10 @@ def _record_sizes(report: ProfileReport) -> Section:
                 marker="os^Dv<>"[number],
                 label=topic.topic,
             )
-        axes.set_xticks([float(each) for each in steps], [_power_text(each) for each in steps])
+        labelled = steps[:: 1 + len(steps) // _SIZES_LABELLED]
+        axes.set_xticks(
+            [float(each) for each in labelled], [_power_text(each) for each in labelled]
+        )
         axes.set_xlabel("size from here up to twice as much")
         axes.set_ylabel("share of records (%)")
         axes.grid(True, axis="y")
@@ -254,7 +258,7 @@ def _retention(report: ProfileReport) -> Section:
             axes.set_ylim(0, 1.08 * max(each[0].nbytes for each in shown) / _BYTE**2)
             axes.grid(True)
             axes.set_axisbelow(True)
-            axes.legend(loc="upper left")
+            canvas.legend()
             svg = canvas.svg()
     return Section("Retention forecast", says, svg, table.head, table.rows)
 

@@ -106,10 +106,15 @@ def key_table(report: ProfileReport) -> Rows:
 def _key_cells(topic: TopicProfile) -> Iterator[list[str]]:
     error = topic.keys.error
     for key, count in topic.keys.top(KEYS_SHOWN):
-        share = f"{100 * count / topic.records:.2f} %"
-        yield [key_text(key), counted_at_least(count, error), share]
+        yield [key_text(key), counted_at_least(count, error), _share(count, error, topic.records)]
     if topic.keys.records and not topic.keys.counts:
-        yield ["no key stands out", f"0 to {error:,}", f"{100 * error / topic.records:.2f} %"]
+        yield ["no key stands out", f"0 to {error:,}", _share(0, error, topic.records)]
+
+
+def _share(count: int, error: int, records: int) -> str:
+    """Of all records, as wide a range as the count's."""
+    least, most = 100 * count / records, 100 * (count + error) / records
+    return f"{least:.2f} to {most:.2f} %" if error else f"{least:.2f} %"
 
 
 def counted_at_least(count: int, error: int) -> str:
@@ -119,6 +124,8 @@ def counted_at_least(count: int, error: int) -> str:
 
 def key_text(key: bytes) -> str:
     """A key as people read it: text where it is text, else hexadecimal; cut where it is long."""
+    if not key:
+        return "(empty)"
     try:
         text = key.decode()
     except UnicodeDecodeError:

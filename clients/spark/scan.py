@@ -115,7 +115,9 @@ def plan_scan(options: ScanOptions) -> list[ScanTask]:
 
 async def _plan(options: ScanOptions) -> list[ScanTask]:
     async with opened_tier(options.location) as tier:
-        view = await TierLineages(tier, str(options.location), options.topics).look()
+        view = await TierLineages(
+            tier, str(options.location), options.topics, options.partitions
+        ).look()
         ranges = narrowed(await scan_ranges(tier, view, options), options.wanted_rows)
         return await plan_ranges(tier, view, options, ranges)
 

@@ -11,7 +11,7 @@ from ...tiering.manifest import Manifest
 from ...tiering.tools.segment_check import check_segment
 from ...tiering.tools.tier_survey import Finding, TierReader, offsets_of
 from ..kafka_uuid import Uuid
-from ..record.batch import RecordBatch
+from ..record.batch import RecordBatch, TimestampType
 from ..topic_partition import TopicIdPartition
 
 NO_TIME = -1
@@ -81,4 +81,7 @@ def _of_batch(batch: RecordBatch) -> Totals:
     # A damaged count is told as a wrong CRC; sums need not suffer for it.
     count = max(batch.record_count, 0)
     records, markers = (0, count) if batch.is_control else (count, 0)
-    return Totals(1, records, markers, batch.base_timestamp, batch.max_timestamp)
+    # Where the broker stamps records, the base timestamp is still what the producer sent.
+    is_stamped = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    first_ms = batch.max_timestamp if is_stamped else batch.base_timestamp
+    return Totals(1, records, markers, first_ms, batch.max_timestamp)

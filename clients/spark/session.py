@@ -15,9 +15,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import SparkSession
-
+from .extra import missing_extra
 from .jars import DELTA, ICEBERG, KAFKA, jar_paths, java_command
+
+try:
+    from pyspark.sql import SparkSession
+except ModuleNotFoundError as error:
+    raise missing_extra(error) from None
 
 CATALOG = "lake"
 """The Iceberg catalog that a warehouse gives."""

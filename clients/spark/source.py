@@ -12,21 +12,33 @@ broker.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    Filter,
-    InputPartition,
-)
-from pyspark.sql.types import StructType
+from .extra import missing_extra
 
-from .pushed_filters import are_pushed_down, row_filter
-from .scan import plan_scan
-from .scan_options import COLUMNS, NULLABLE, ScanError, ScanOptions, scan_options, wanted_columns
-from .scan_partition import TierlogPartition, one_line, read_partition
-from .stream_reader import TierlogStreamReader
+try:
+    import pyarrow as pa
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceStreamReader,
+        Filter,
+        InputPartition,
+    )
+    from pyspark.sql.types import StructType
+
+    from .pushed_filters import are_pushed_down, row_filter
+    from .scan import plan_scan
+    from .scan_options import (
+        COLUMNS,
+        NULLABLE,
+        ScanError,
+        ScanOptions,
+        scan_options,
+        wanted_columns,
+    )
+    from .scan_partition import TierlogPartition, one_line, read_partition
+    from .stream_reader import TierlogStreamReader
+except ModuleNotFoundError as error:
+    raise missing_extra(error) from None
 
 
 class TierlogDataSource(DataSource):

@@ -123,7 +123,7 @@ class _OpenTier:
         self._tier: TierFileSystem = self._run(
             self._open.enter_async_context(opened_tier(location))
         )
-        self._lineages = TierLineages(self._tier, str(location), options.topics)
+        self._lineages = TierLineages(self._tier, str(location), options.topics, options.partitions)
         self._view: TierView | None = None
 
     def _run(self, work: Coroutine[object, object, T]) -> T:

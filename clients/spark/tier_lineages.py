@@ -8,7 +8,7 @@ What a broker's own tools pass over with a finding is an error here: rows that a
 nowhere in a table.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...clients.kafka_uuid import Uuid
@@ -24,6 +24,7 @@ from ...tiering.tools.stored_segments import Listing, StoredSegment, sort_out
 from ...tiering.tools.tier_survey import (
     WORKERS,
     DamagedPartError,
+    Finding,
     Survey,
     TierReader,
     read_manifest,
@@ -56,10 +57,18 @@ class TierView(NamedTuple):
 class TierLineages:
     """The lineages of some topics of one tier; each look reads what is new."""
 
-    def __init__(self, tier: TierReader, where: str, topics: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        tier: TierReader,
+        where: str,
+        topics: tuple[str, ...],
+        partitions: frozenset[int] = frozenset(),
+    ) -> None:
+        """`partitions` are those whose lineages are needed; all of them if it is empty."""
         self._tier = tier
         self._where = where
         self._topics = topics
+        self._partitions = partitions
         self._manifests: dict[Uuid, Manifest] = {}
         self._decided: dict[TopicIdPartition, tuple[frozenset[Uuid], Lineage]] = {}
 
@@ -93,13 +102,32 @@ class TierLineages:
 
         await in_parallel(new, read, WORKERS)
         for finding in survey.findings:
-            raise ScanError(f"{self._where}: {finding}")
+            if not self._may_pass_over(finding, survey):
+                raise ScanError(f"{self._where}: {finding}")
         self._manifests = survey.manifests
         found = await self._decide(survey)
         for topic in self._topics:
-            if not any(each.topic == topic for each in found.lineages):
+            if topic not in found.partition_counts:
                 raise await self._no_such_topic(topic)
         return found
+
+    def _may_pass_over(self, finding: Finding, survey: Survey) -> bool:
+        """Whether it is about a partition that nobody asks for.
+
+        Which of two topics of one name is the younger is up to all their partitions: of a topic
+        that no sound manifest shows, any finding counts.
+        """
+        parsed = parse_object_key(finding.key)
+        if parsed is None or self._wants(parsed.topic_id_partition):
+            return False
+        topic_id = parsed.topic_id_partition.topic_id
+        return any(
+            each.metadata.topic_id_partition.topic_id == topic_id
+            for each in survey.manifests.values()
+        )
+
+    def _wants(self, partition: TopicIdPartition) -> bool:
+        return not self._partitions or partition.partition in self._partitions
 
     async def _listing(self) -> Listing:
         """The objects of our topics, and of others whose names begin like theirs."""
@@ -124,9 +152,10 @@ class TierLineages:
         newest = newest_topics(survey.manifests.values())
         found: dict[TopicPartition, Lineage] = {}
         decided: dict[TopicIdPartition, tuple[frozenset[Uuid], Lineage]] = {}
-        for partition, manifests in survey.partitions().items():
-            if newest.by_name[partition.topic] != partition.topic_id:
-                continue
+        partitions = survey.partitions()
+        shown = [each for each in partitions if newest.by_name[each.topic] == each.topic_id]
+        for partition in filter(self._wants, shown):
+            manifests = partitions[partition]
             ids = frozenset(manifest.metadata.id for manifest in manifests)
             before = self._decided.get(partition)
             if before is None or before[0] != ids:
@@ -134,7 +163,7 @@ class TierLineages:
             decided[partition] = before
             found[partition.topic_partition] = before[1]
         self._decided = decided
-        return TierView(found, survey.manifests, _partition_counts(survey.manifests, decided))
+        return TierView(found, survey.manifests, _partition_counts(survey.manifests, shown))
 
     async def _decide_partition(self, manifests: list[Manifest]) -> Lineage:
         segments = [manifest.metadata for manifest in manifests]
@@ -151,11 +180,11 @@ class TierLineages:
 
 
 def _partition_counts(
-    manifests: Mapping[Uuid, Manifest], decided: Mapping[TopicIdPartition, object]
+    manifests: Mapping[Uuid, Manifest], partitions: Sequence[TopicIdPartition]
 ) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for topic_id, topic in {(each.topic_id, each.topic) for each in decided}:
-        shown = 1 + max(each.partition for each in decided if each.topic == topic)
+    for topic_id, topic in {(each.topic_id, each.topic) for each in partitions}:
+        shown = 1 + max(each.partition for each in partitions if each.topic == topic)
         told = description_of(
             each
             for each in manifests.values()

@@ -40,7 +40,9 @@ class TierSource:
         options = scan_options(self._options)
         try:
             async with opened_tier(options.location) as tier:
-                lineages = TierLineages(tier, str(options.location), options.topics)
+                lineages = TierLineages(
+                    tier, str(options.location), options.topics, options.partitions
+                )
                 return await scan_ranges(tier, await lineages.look(), options)
         except RemoteStorageError as error:
             raise ScanError(str(error)) from None

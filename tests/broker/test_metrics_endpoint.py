@@ -20,7 +20,7 @@ from ..waiting import wait_until
 from .exposition_reader import parse_exposition
 
 NETWORKS: list[Callable[[], Network]] = [lambda: SocketNetwork(SocketOptions()), StreamNetwork]
-GET = b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n"
+GET = b"GET /metrics HTTP/1.1\r\nHost: localhost:9404\r\n\r\n"
 
 
 def served(network: Network, ask: Callable[[int], Coroutine[object, object, None]]) -> None:
@@ -140,8 +140,32 @@ def test_more_connections_than_the_limit_are_closed_and_room_is_made_again(
     ],
 )
 def test_every_first_line_has_its_status(line: bytes, status: bytes) -> None:
-    answer = answer_to(line + b"\r\nHost: here", lambda: "page\n")
+    answer = answer_to(line + b"\r\nHost: localhost:9404", lambda: "page\n")
     assert answer.split(b" ")[1] == status
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        (b"127.0.0.1:9404", b"200"),
+        (b"[::1]:9404", b"200"),
+        (b"10.1.2.3", b"200"),
+        (b"LocalHost", b"200"),
+        (b"broker-1.example:9404", b"200"),
+        (b"evil.example", b"403"),
+        (b"127.0.0.1.evil.example", b"403"),
+        (b"localhost.evil.example:9404", b"403"),
+        (b"", b"403"),
+        (b"localhost\r\nHost: evil.example", b"403"),
+        (b"\xff\xfe", b"403"),
+    ],
+)
+def test_only_who_knows_the_broker_by_its_own_name_is_answered(host: bytes, status: bytes) -> None:
+    """A page of evil.example whose name leads to 127.0.0.1 has its own name in Host."""
+    head = b"GET /metrics HTTP/1.1\r\nHost: " + host
+    answer = answer_to(head, lambda: "page\n", ["broker-1.example"])
+    assert answer.split(b" ")[1] == status
+    assert (b"page" in answer) == (status == b"200")
 
 
 def test_head_is_get_without_the_page() -> None:
@@ -168,8 +192,9 @@ def test_a_port_in_use_is_a_sentence_and_no_start(tmp_path: Path) -> None:
         assert first.broker is not None
         port = str(first.broker.metrics_port)
         second = BrokerThread(tmp_path / "second", {"tierlog.metrics.port": port})
-        with pytest.raises(StartError, match=f"Cannot serve metrics on 127.0.0.1:{port}"):
+        with pytest.raises(StartError, match=f"Cannot serve metrics on 127.0.0.1:{port}") as told:
             second.__enter__()
+        assert str(told.value).endswith("or state another port in tierlog.metrics.port.")
 
 
 def test_the_metrics_of_a_topic_go_when_it_is_deleted(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tierlog.broker import receive_budget
 from tierlog.broker.connection import (
     TRANSITIONS,
     Answer,
@@ -98,6 +99,36 @@ def test_a_waiting_request_holds_back_those_behind_it_and_no_other_connection() 
             gate.set_result(None)
             assert await first.answer() == b"waited"
             assert await first.answer() == b"behind"
+
+    asyncio.run(story())
+
+
+def test_what_is_read_ahead_of_a_waiting_client_is_not_overwritten_by_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All connections read into one buffer: who keeps bytes of it has them copied."""
+    monkeypatch.setattr(receive_budget, "_LOOK_AHEAD_S", 0.05)
+
+    async def story() -> None:
+        gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        seen: list[bytes] = []
+
+        def answer(client: Client, request: memoryview) -> Answer:
+            body = bytes(request)
+            seen.append(body)
+            return Deferred(gate, saying(b"waited")) if body == b"wait" else framed([body])
+
+        async with running(answer) as broker:
+            first, second = await broker.connect(), await broker.connect()
+            first.writer.write(frame(b"wait"))
+            await until(lambda: bool(seen))
+            first.writer.write(frame(b"of the first"))
+            await until(lambda: broker.server.receive_budget.used > 0)
+            assert await second.ask(b"of the other") == b"of the other"
+            gate.set_result(None)
+            assert await first.answer() == b"waited"
+            assert await first.answer() == b"of the first"
+            assert seen == [b"wait", b"of the other", b"of the first"]
 
     asyncio.run(story())
 
@@ -297,11 +328,16 @@ def test_many_clients_connect_at_once() -> None:
 def test_the_states_move_as_drawn(state: ConnectionState, event: ConnectionEvent) -> None:
     ready, waiting = ConnectionState.READY, ConnectionState.WAITING
     blocked, closed = ConnectionState.BLOCKED, ConnectionState.CLOSED
+    queued, starved = ConnectionState.QUEUED, ConnectionState.STARVED
     drawn = {
         (ready, ConnectionEvent.DEFER): waiting,
         (waiting, ConnectionEvent.ANSWER): ready,
         (ready, ConnectionEvent.BLOCK): blocked,
         (blocked, ConnectionEvent.DRAIN): ready,
+        (ready, ConnectionEvent.YIELD): queued,
+        (queued, ConnectionEvent.TURN): ready,
+        (ready, ConnectionEvent.STARVE): starved,
+        (starved, ConnectionEvent.ADMIT): ready,
     }
     expected = drawn.get((state, event))
     if event is ConnectionEvent.LOSE and state is not closed:

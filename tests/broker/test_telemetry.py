@@ -54,6 +54,35 @@ def test_only_clients_that_match_are_asked() -> None:
     assert other.number != asked.number
 
 
+def test_a_pattern_that_hangs_python_is_decided_at_once() -> None:
+    """Python's `re` would take about 2 to the power of 45 steps for this."""
+    image = wanting(metrics="a.b", match="client_id=(a+)+b")
+    assert Telemetry().subscribe(image, ONE, {"client_id": "a" * 45}, 0.0).metrics == ()
+
+
+def test_a_client_that_describes_itself_at_length_matches_no_pattern() -> None:
+    image = wanting(metrics="a.b", match="client_id=.*a.{400}b")
+    for length, metrics in ((1_024, ("a.b",)), (1_025, ())):
+        client_id = "a" * (length - 1) + "b"
+        assert Telemetry().subscribe(image, ONE, {"client_id": client_id}, 0.0).metrics == metrics
+
+
+@pytest.mark.parametrize("pattern", [r"(a)\1", "a(?=b)", "a{1001}", "["])
+def test_a_stored_pattern_that_cannot_be_used_matches_no_client(
+    pattern: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An earlier version read patterns with Python's `re` and has stored what RE2 refuses."""
+    telemetry = Telemetry()
+    image = wanting(metrics="a.b", match=f"client_id={pattern}")
+    for client in (b"1" * 16, b"2" * 16):
+        assert telemetry.subscribe(image, Uuid(client), {"client_id": "aa"}, 0.0).metrics == ()
+    assert len(caplog.messages) == 1
+    assert "matches no client until its match is altered" in caplog.text
+    # What is stored may be altered.
+    altered = wanting(metrics="a.b", match="client_id=a+")
+    assert telemetry.subscribe(altered, ONE, {"client_id": "aa"}, 1.0).metrics == ("a.b",)
+
+
 def test_who_comes_too_soon_is_held_off_and_the_last_push_ends_it() -> None:
     telemetry = Telemetry()
     image = wanting(metrics="a.b", interval_ms="1000")

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from random import Random
 
 import pytest
 
 from tierlog.broker.config import read_config
 from tierlog.broker.tier_scrub import TierScrub
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote_log import RemoteLog
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
@@ -49,10 +51,10 @@ def test_no_orphan_is_left_after_two_intervals(caplog: pytest.LogCaptureFixture)
         bucket = ClosableBucket()
         finished = bucket.put(1, (0, 9))
         kept = set(bucket.objects)
-        bucket.put(2, (10, 19))
+        bucket.put(2, (0, 9))
         metadata = Metadata({PARTITION: remote_log_of(PARTITION, [finished])})
         scrubber = Scrubber(bucket, metadata.read, lambda: WRITTEN_MS + int(loop.time() * 1000), 1)
-        scrub = TierScrub(scrubber, bucket, INTERVAL_MS)
+        scrub = TierScrub(scrubber, bucket, INTERVAL_MS, Supervisor(Random(0)))
         scrub.start()
         await asyncio.sleep(1.5 * INTERVAL_MS / 1000)
         assert bucket.removed == []
@@ -60,7 +62,7 @@ def test_no_orphan_is_left_after_two_intervals(caplog: pytest.LogCaptureFixture)
         assert set(bucket.objects) == kept
 
         # While it is not known what belongs to whom, everything stays; that is said once.
-        bucket.put(3, (20, 29))
+        bucket.put(3, (0, 9))
         metadata.is_there = False
         await asyncio.sleep(5 * INTERVAL_MS / 1000)
         assert len(bucket.objects) == 2 * len(kept)

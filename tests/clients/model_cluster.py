@@ -79,6 +79,8 @@ class ModelPartition:
     leader: int
     epoch: int = 0
     log_start_offset: int = 0
+    unreadable: frozenset[int] = frozenset()
+    """Offsets at which the leader finds its own log damaged."""
     stored: list[RecordBatch] = field(default_factory=list[RecordBatch])
     # By producer id and sequence of the first record: the offset it was given.
     sequences: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
@@ -314,6 +316,8 @@ class ModelBroker:
             end = partition.end_offset
             if not partition.log_start_offset <= asked.fetch_offset <= end:
                 code = ErrorCode.OFFSET_OUT_OF_RANGE
+            elif asked.fetch_offset in partition.unreadable:
+                code = ErrorCode.CORRUPT_MESSAGE
             for batch in partition.stored:
                 if batch.next_offset <= asked.fetch_offset:
                     continue

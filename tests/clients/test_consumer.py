@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tierlog.clients.completed_fetch import ConsumerRecord
+from tierlog.clients.completed_fetch import ConsumerRecord, UndecodableRecordsError
 from tierlog.clients.consumer import Consumer, ConsumerOptions, OffsetReset
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.fetcher import FetchConfig
@@ -240,6 +240,46 @@ def test_spoilt_bytes_are_an_error_and_not_a_record() -> None:
         with pytest.raises(KafkaError) as refusal:
             await read(consumer, 1)
         assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+
+    with_a_consumer(story, auto_offset_reset="earliest")
+
+
+def test_spoilt_bytes_of_one_partition_cost_no_record_of_another_and_can_be_stepped_over() -> None:
+    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+        first, second = cluster.create_topic("t", 2)
+        fill(first, 3)
+        fill(second, 6)
+        second.stored[0].view[-2] ^= 1
+        consumer.assign([T0, T1])
+        found: list[tuple[int, int]] = []
+        errors: list[UndecodableRecordsError] = []
+        while len(found) < 6:
+            try:
+                found += [(each.partition, each.offset) for each in await consumer.poll(1000)]
+            except UndecodableRecordsError as error:
+                errors.append(error)
+                consumer.seek(error.partition, error.next_offset)
+        assert [(each.partition, each.offset, each.next_offset) for each in errors] == [(T1, 0, 3)]
+        assert sorted(found) == [(0, 0), (0, 1), (0, 2), (1, 3), (1, 4), (1, 5)]
+
+    with_a_consumer(story, auto_offset_reset="earliest")
+
+
+def test_a_log_that_its_leader_finds_damaged_is_an_error_and_can_be_stepped_over() -> None:
+    async def story(cluster: ModelCluster, consumer: Consumer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        fill(partition, 6)
+        partition.unreadable = frozenset((0, 1, 2))
+        consumer.assign([T0])
+        found: list[int] = []
+        told: list[int] = []
+        while len(found) < 3:
+            try:
+                found += [each.offset for each in await consumer.poll(1000)]
+            except UndecodableRecordsError as error:
+                told.append(error.offset)
+                consumer.seek(error.partition, error.next_offset)
+        assert (told, found) == ([0, 1, 2], [3, 4, 5])
 
     with_a_consumer(story, auto_offset_reset="earliest")
 

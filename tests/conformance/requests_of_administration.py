@@ -18,6 +18,7 @@ from .meaningful_requests import (
 )
 from .twins import Side, Twins
 
+_SECURITY_DISABLED = 54
 _UNKNOWN_BROKER = 77
 _ELECTION_NOT_NEEDED = 84
 _BROKER_ID_NOT_REGISTERED = 102
@@ -40,6 +41,32 @@ def metadata(_: Twins, version: int) -> Ask:
 @story(ApiKey.DESCRIBE_CLUSTER)
 def describe_cluster(_: Twins, version: int) -> Ask:
     return always(ApiKey.DESCRIBE_CLUSTER, version, include_cluster_authorized_operations=True)
+
+
+_ANY_ACL = {"resource_type_filter": 1, "operation": 1, "permission_type": 1}
+
+
+@story(ApiKey.DESCRIBE_ACLS, errors=(_SECURITY_DISABLED,))
+def describe_acls(_: Twins, version: int) -> Ask:
+    return always(ApiKey.DESCRIBE_ACLS, version, **_ANY_ACL)
+
+
+@story(ApiKey.CREATE_ACLS, errors=(_SECURITY_DISABLED,))
+def create_acls(_: Twins, version: int) -> Ask:
+    creation = {
+        "resource_type": _TOPIC,
+        "resource_name": KNOWN,
+        "principal": "User:somebody",
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+    return always(ApiKey.CREATE_ACLS, version, creations=[creation])
+
+
+@story(ApiKey.DELETE_ACLS, errors=(_SECURITY_DISABLED,))
+def delete_acls(_: Twins, version: int) -> Ask:
+    return always(ApiKey.DELETE_ACLS, version, filters=[_ANY_ACL])
 
 
 @story(ApiKey.DESCRIBE_TOPIC_PARTITIONS)

@@ -34,6 +34,8 @@ VALUES = ("0", "-1", "x", "7", "5", "100000000", "9999999999999", "true", "")
 EXCEPTIONS = {
     # Kafka keeps it for the sake of eligible leader replicas (KIP-966), which we do not have.
     "min.insync.replicas": VALUES,
+    # Kafka takes any number; outside of 0 to 1 the cleaner could never work.
+    "log.cleaner.io.buffer.load.factor": ("0", "-1", "7", "5", "100000000", "9999999999999"),
     # Kafka takes an age that no topic may have.
     "log.flush.interval.ms": ("-1",),
 }

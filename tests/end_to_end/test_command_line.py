@@ -71,6 +71,9 @@ def test_it_says_its_version_and_explains_itself(tmp_path: Path) -> None:
         ("listeners=9092", "is not a listener"),
         ("nonsense", "not of the form name=value"),
         ("rsm.config.url=nowhere", "needs a URL with a protocol"),
+        ("rsm.config.url=s4://bucket/x", "no file system for s4://; did you mean s3://?"),
+        ("rsm.config.url=oss://bucket/x", "'ossfs', which is not installed: pip install ossfs"),
+        ("tierlog.mount.other.url=s4://bucket/x", "no file system for s4://"),
         ("rlmm.config.remote.log.metadata.topic.num.partitions=0", "Value must be at least 1"),
         ("max.connections.per.ip.overrides=lots", "is not address:limit"),
     ],
@@ -92,7 +95,20 @@ def test_a_port_in_use_is_one_line_and_the_data_is_not_touched(tmp_path: Path) -
         address = f"listeners=PLAINTEXT://127.0.0.1:{other.getsockname()[1]}"
         line = refusal(tmp_path, "--override", address)
     assert "Cannot listen on 127.0.0.1" in line
-    assert "in use" in line
+    assert line.endswith("in use: stop who listens there, or state another port in listeners.")
+
+
+def test_an_address_that_cannot_be_resolved_is_one_line(tmp_path: Path) -> None:
+    line = refusal(tmp_path, "--override", "listeners=PLAINTEXT://nobody.invalid:0")
+    assert line.startswith("tierlog: Cannot listen on nobody.invalid:0: ")
+    assert line.endswith(": state an address of this machine in listeners.")
+
+
+def test_a_file_as_kafkas_start_script_takes_it_is_answered_with_config(tmp_path: Path) -> None:
+    answer = run(tmp_path, "serve", "server.properties")
+    assert answer.returncode == 2
+    assert answer.stderr.endswith("arguments: server.properties; a file goes behind --config\n")
+    assert "usage: tierlog serve" in answer.stderr
 
 
 def test_a_directory_that_cannot_be_one_is_one_line(tmp_path: Path) -> None:
@@ -101,11 +117,18 @@ def test_a_directory_that_cannot_be_one_is_one_line(tmp_path: Path) -> None:
     assert "cannot be used" in refusal(tmp_path, *arguments)
 
 
+def test_a_directory_that_may_not_be_written_is_one_line(tmp_path: Path) -> None:
+    arguments = ("--override", "log.dirs=/proc/tierlog")
+    line = refusal(tmp_path, *arguments, "--override", "listeners=PLAINTEXT://127.0.0.1:0")
+    assert line.startswith("tierlog: /proc/tierlog cannot be used: ")
+
+
 def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
     with BrokerProcess.on(tmp_path):
         second = BrokerProcess.on(tmp_path)
         assert second.process.wait(60) == 1
-        assert "in use by another process" in second.log.read_text()
+        said = second.log.read_text()
+        assert "in use by another process: stop that one, or name another directory" in said
         second.close()
 
 

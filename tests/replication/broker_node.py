@@ -8,6 +8,7 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.fetch import PartitionData
 from tierlog.clients.record.batch import Record, batches
 from tierlog.clients.record.builder import build_batch
+from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.controller import Controller
@@ -59,13 +60,18 @@ class BrokerNode:
             for topic in image.topics_by_name
         }
         self.log_manager.start(self.environment.wall_clock_ms(), configs)
+        supervisor = Supervisor(self.environment.random)
         self.replicas = ReplicaManager(
             ReplicaManagerConfig(NODE_ID),
             self.environment,
             self.log_manager,
             lambda: self.controller.image,
             remote_tier,
-            MoveTools(ReplicaDirectories(NODE_ID, self.controller.decide), LoopExecutor()),
+            MoveTools(
+                ReplicaDirectories(NODE_ID, self.controller.decide, supervisor),
+                LoopExecutor(),
+                supervisor,
+            ),
         )
         self.log_manager.directories.on_failure(self.replicas.on_log_dir_failure)
         self.controller.subscribe(self.replicas.publish)

@@ -10,6 +10,7 @@ from tierlog.clients.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tierlog.clients.supervisor import Supervisor
 from tierlog.replication.broker_control import BrokerRegistration
 from tierlog.replication.cluster_image import Endpoint
 from tierlog.replication.controller import Controller
@@ -49,13 +50,15 @@ def open_controller(
         files.mkdirs(DATA)
         files.sync_dir("/")
     metadata_log = open_metadata_log(LogDir(files, DATA), NODE_ID, EPOCH_MS)
+    # Each life draws other ids.
+    environment = SimulatedEnvironment(loop, str(files.disk.operations))
     return Controller(
         config or ControllerConfig(NODE_ID),
         CLUSTER_ID,
-        # Each life draws other ids.
-        SimulatedEnvironment(loop, str(files.disk.operations)),
+        environment,
         metadata_log,
         LoopExecutor(),
+        Supervisor(environment.random),
     )
 
 

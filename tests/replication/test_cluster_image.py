@@ -152,6 +152,16 @@ def test_a_record_that_contradicts_the_image_is_refused(record: Message) -> None
     assert refused.value.code is ErrorCode.INVALID_RECORD
 
 
+def test_a_deletion_stays_on_record() -> None:
+    """It alone lets the topic's data go, however many topics and lives ago it was."""
+    gone, brief, living = (Uuid(bytes([number]) * 16) for number in (1, 2, 3))
+    image = fold(EMPTY, *topic("gone", gone), *topic("living", living))
+    image = fold(image, RemoveTopicRecord(topic_id=gone))
+    image = fold(image, *topic("brief", brief), RemoveTopicRecord(topic_id=brief))
+    image = fold(image, *topic("gone", Uuid(bytes([4]) * 16)))
+    assert image.deleted_topic_ids == {gone, brief}
+
+
 STEPS = st.sampled_from(["create", "widen", "change", "configure", "remove"])
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from collections.abc import Awaitable
 
 import pytest
 
@@ -19,6 +20,7 @@ from tierlog.replication.controller import (
     ControllerEvent,
     ControllerState,
 )
+from tierlog.replication.controller_config import Decision
 from tierlog.tests.replication.node import (
     CLUSTER_ID,
     create,
@@ -312,5 +314,53 @@ def test_a_controller_that_was_not_started_decides_nothing() -> None:
         with pytest.raises(KafkaError) as refused:
             await controller.allocate_producer_ids()
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+    simulate(story)
+
+
+def test_a_decision_that_fails_unexpectedly_fails_alone() -> None:
+    def decide(image: ClusterImage) -> Decision[None]:
+        raise LookupError("broken")
+
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        async with asyncio.TaskGroup() as together:
+            together.create_task(create(controller, "before"))
+            failing = together.create_task(_failure_of(controller.decide(decide)))
+            together.create_task(create(controller, "after"))
+        assert isinstance(failing.result(), LookupError)
+        assert controller.state is ControllerState.ACTIVE
+        assert {"before", "after"} <= controller.image.topics_by_name.keys()
+        await controller.stop()
+
+    simulate(story)
+
+
+async def _failure_of(work: Awaitable[None]) -> Exception:
+    with pytest.raises(LookupError) as failure:
+        await work
+    return failure.value
+
+
+def test_a_listener_that_fails_ends_neither_the_controller_nor_other_listeners(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen: list[ClusterImage] = []
+
+    def fail(image: ClusterImage, delta: ClusterDelta) -> None:
+        if "orders" in image.topics_by_name:
+            raise LookupError("broken")
+
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        controller.subscribe(fail)
+        controller.subscribe(lambda image, delta: seen.append(image))
+        await create(controller, "orders")
+        await create(controller, "payments")
+        assert {"orders", "payments"} <= seen[-1].topics_by_name.keys()
+        assert "Publication of metadata" in caplog.text
+        await controller.stop()
 
     simulate(story)

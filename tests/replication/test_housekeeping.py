@@ -3,9 +3,13 @@
 import asyncio
 import errno
 
+import pytest
+
+from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
 from tierlog.storage.checkpoint import HIGH_WATERMARK_FILE, read_offset_checkpoint
+from tierlog.storage.log_segments import LogSegments
 from tierlog.tests.replication.broker_node import BrokerNode
 from tierlog.tests.replication.node import DATA, LoopExecutor, create, creation
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
@@ -16,7 +20,9 @@ T0 = TopicPartition("t", 0)
 
 
 def housekeeping(node: BrokerNode) -> Housekeeping:
-    return Housekeeping(HousekeepingConfig(), node.log_manager, node.environment, LoopExecutor())
+    supervisor = Supervisor(node.environment.random)
+    config, logs = HousekeepingConfig(), node.log_manager
+    return Housekeeping(config, logs, node.environment, LoopExecutor(), supervisor)
 
 
 def test_high_watermarks_are_on_the_disk_every_five_seconds() -> None:
@@ -103,5 +109,33 @@ def test_files_that_cannot_be_removed_take_their_directory_offline() -> None:
         await asyncio.sleep(400)
         assert not log.log_dir.is_online
         await keeping.stop()
+
+    simulate(story)
+
+
+def test_a_log_whose_retention_fails_unexpectedly_stops_no_other_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files = SimulatedFiles(SimulatedDisk())
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, files)
+        keeping = housekeeping(node)
+        keeping.start()
+        configs = {"retention.ms": "60000"}
+        for name in ("bad", "good"):
+            await node.controller.create_topics(creation(name, configs=configs))
+            node.append(name, b"old")
+        bad, good = (node.replicas.partition(TopicPartition(t, 0)).log for t in ("bad", "good"))
+        segments = bad.local.segments
+        bad.local.segments = LogSegments()
+        await asyncio.sleep(400)
+        assert good.log_start_offset == 1
+        assert "Log retention of bad-0 failed" in caplog.text
+        bad.local.segments = segments
+        await asyncio.sleep(400)
+        assert bad.log_start_offset == 1
+        await keeping.stop()
+        await node.stop()
 
     simulate(story)

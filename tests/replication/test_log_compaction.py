@@ -4,8 +4,11 @@ import asyncio
 import errno
 from dataclasses import replace
 
-from tierlog.clients.record.batch import Record, batches
+import pytest
+
+from tierlog.clients.record.batch import BATCH_OVERHEAD, Record, batches, stamp_crc
 from tierlog.clients.record.builder import build_batch
+from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
 from tierlog.storage.checkpoint import read_offset_checkpoint
@@ -23,11 +26,14 @@ CONFIG = HousekeepingConfig()
 CHECKPOINT = f"{DATA}/{CLEANER_OFFSET_FILE}"
 MANAGER = "kafka.log:type=LogCleanerManager,name="
 MAX_DIRTY = f"{MANAGER}max-dirty-percent"
+OFFSET_DELTA_AT = 3
+"""Behind a length, attributes and a timestamp delta of one byte each."""
 
 
 def keeping(node: BrokerNode, config: CleanerConfig | None = None) -> Housekeeping:
     whole = replace(CONFIG, cleaner=config or CleanerConfig())
-    return Housekeeping(whole, node.log_manager, node.environment, LoopExecutor())
+    supervisor = Supervisor(node.environment.random)
+    return Housekeeping(whole, node.log_manager, node.environment, LoopExecutor(), supervisor)
 
 
 async def compacted_topic(node: BrokerNode, name: str, **configs: str) -> UnifiedLog:
@@ -265,6 +271,82 @@ def test_a_topic_of_the_same_name_starts_dirty() -> None:
         write(node, log, "aabbcc")
         assert await house.compaction.clean_dirtiest()
         assert keys_in(log) == "abc"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def numbered_alike(keys: str, now_ms: int) -> memoryview:
+    """A batch with a right CRC in which every record claims the first offset."""
+    built = bytearray(build_batch([Record(0, now_ms, key.encode(), b"v") for key in keys]))
+    size = (len(built) - BATCH_OVERHEAD) // len(keys)
+    for number in range(len(keys)):
+        built[BATCH_OVERHEAD + number * size + OFFSET_DELTA_AT] = 0
+    stamp_crc(memoryview(built), 0, len(built))
+    return memoryview(built)
+
+
+def test_a_log_that_cannot_be_written_anew_is_named_and_the_others_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A leader of another make may have taken what this one refuses: it is in the log."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        house = keeping(node)
+        house.start()
+        odd = await compacted_topic(node, "odd")
+        sound = await compacted_topic(node, "sound")
+        now_ms = node.environment.wall_clock_ms()
+        odd.append_as_follower(numbered_alike("xya", now_ms), now_ms)
+        write(node, odd, "aa")
+        write(node, sound, "aa")
+        await asyncio.sleep(40)
+        assert keys_in(sound) == "a"
+        assert house.compaction.uncleanable == {TopicPartition("odd", 0)}
+        of_directory = f',logDirectory="{DATA}"'
+        count = house.compaction.metric(f"{MANAGER}uncleanable-partitions-count{of_directory}")
+        size = house.compaction.metric(f"{MANAGER}uncleanable-bytes{of_directory}")
+        assert (count, size) == (1, odd.size_in_bytes)
+        write(node, sound, "aa")
+        await asyncio.sleep(40)
+        assert keys_in(sound) == "a"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+    assert "odd-0" in caplog.text
+
+
+@pytest.mark.parametrize("elapsed_s", range(1, 13))
+def test_segments_that_go_while_their_keys_are_read_or_they_are_cleaned_harm_nothing(
+    elapsed_s: int,
+) -> None:
+    """Retention comes at every second of a cleaning that takes about twelve."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        slow = CleanerConfig(io_max_bytes_per_second=300.0, io_buffer_size=100)
+        house = keeping(node, slow)
+        log = await compacted_topic(
+            node, "t", cleanup_policy="compact,delete", file_delete_delay_ms="0"
+        )
+        for keys in ("abab", "cdcd", "efef", "ghgh"):
+            write(node, log, keys)
+        cleaning = asyncio.ensure_future(house.compaction.clean_dirtiest())
+        await asyncio.sleep(elapsed_s)
+        now_ms = node.environment.wall_clock_ms()
+        log.maybe_increment_log_start_offset(12)
+        log.delete_old_segments(now_ms)
+        log.delete_pending(now_ms + 1)
+        await cleaning
+        assert log.log_dir.is_online
+        assert not house.compaction.uncleanable
+        house.compaction.config = CleanerConfig()
+        while await house.compaction.clean_dirtiest():
+            pass
+        assert keys_in(log)[-2:] == "gh"
         await house.stop()
         await node.stop()
 

@@ -10,6 +10,7 @@ from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.cluster_image import PartitionImage
 from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
@@ -413,7 +414,11 @@ def test_what_is_known_of_a_cleaning_moves_with_the_log() -> None:
     async def story(node: BrokerNode) -> None:
         config = HousekeepingConfig()
         compaction = Housekeeping(
-            config, node.log_manager, node.environment, LoopExecutor()
+            config,
+            node.log_manager,
+            node.environment,
+            LoopExecutor(),
+            Supervisor(node.environment.random),
         ).compaction
         configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
         await node.controller.create_topics(creation("c", configs=configs))

@@ -249,6 +249,34 @@ def test_everything_is_empty_once_and_not_read_for_ever() -> None:
     with_tier(story)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "error"),
+    [
+        pytest.param(10_000.0, None, id="hangs"),
+        pytest.param(0.001, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "away"), id="refuses"),
+        pytest.param(0.001, ZeroDivisionError("a fault of ours"), id="fails"),
+    ],
+)
+@pytest.mark.scenario("4.6")
+def test_a_store_that_is_away_is_asked_for_a_few_times_a_second(
+    seconds: float, error: Exception | None
+) -> None:
+    """A client that is answered asks again at once, whatever the answer was."""
+
+    async def story(node: BrokerNode, tier: SlowTier) -> None:
+        loop = asyncio.get_running_loop()
+        tier.seconds = dict.fromkeys(range(3), seconds)
+        if error is not None:
+            tier.errors = dict.fromkeys(range(3), error)
+        requests, end = 0, loop.time() + 60
+        while loop.time() < end:
+            await fetch(node, 0, 0, 0)
+            requests += 1
+        assert requests <= 120
+
+    with_tier(story)
+
+
 @pytest.mark.scenario("4.6")
 def test_a_throttled_fetch_waits_and_is_answered_empty_without_an_error() -> None:
     """KIP-956: its client must not come back at once, and at once, and at once."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from typing import cast
 
 import pytest
 
@@ -13,6 +14,7 @@ from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.fetch_data import (
     FetchParams,
 )
+from tierlog.replication.topic_names import REMOTE_LOG_METADATA_TOPIC
 from tierlog.storage.checkpoint import PARTITION_METADATA_FILE
 from tierlog.storage.config import LogConfig
 from tierlog.storage.producer_entry import AppendOrigin
@@ -408,3 +410,52 @@ def test_stopping_answers_those_who_wait() -> None:
         assert codes(await waiting) == [ErrorCode.NONE]
 
     simulate(story)
+
+
+@pytest.mark.parametrize("sender", ["somebody", None])
+def test_the_metadata_topic_of_a_tier_is_one_producers_alone(sender: str | None) -> None:
+    """A tier stands on it where there is one; where there is none, it is any other topic."""
+
+    def asked(name: str | None) -> AppendRequest:
+        entry = AppendEntry(TopicPartition(REMOTE_LOG_METADATA_TOPIC, 0), batch_of(b"x"))
+        return AppendRequest([entry], sender=name)
+
+    async def story(node: BrokerNode) -> None:
+        await create(node.controller, REMOTE_LOG_METADATA_TOPIC)
+        where = TopicPartition(REMOTE_LOG_METADATA_TOPIC, 0)
+        assert code_of(node.replicas.append_records(asked(sender))) == 0
+        node.replicas.metadata_writer = "its own"
+        assert code_of(node.replicas.append_records(asked(sender))) == 17
+        assert code_of(node.replicas.append_records(asked("its own"))) == 0
+        refused = node.replicas.delete_records([(where, -1)], 1000)
+        assert isinstance(refused, list)
+        assert refused[0].error == 17
+
+    def code_of(outcome: object) -> int:
+        assert isinstance(outcome, list)
+        return cast("list[AppendEntry]", outcome)[0].error
+
+    with_broker(story)
+
+
+def test_a_damaged_batch_header_is_told_once_with_its_file(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SimulatedDisk()
+
+    async def story(node: BrokerNode) -> None:
+        await create(node.controller, "t")
+        node.append("t", b"a")
+        node.append("t", b"b")
+        file = disk.file(f"{DATA}/t-0/{0:020d}.log")
+        file.content[8] ^= 0x80
+        for _ in range(3):
+            assert codes(node.fetch_now(node.asked("t", 0))) == [ErrorCode.CORRUPT_MESSAGE]
+        file.content[8] ^= 0x80
+        assert len(records_in(node.fetch_now(node.asked("t", 0))[0])) == 2
+
+    with_broker(story, disk)
+    told = [each.getMessage() for each in caplog.records if "cannot be read" in each.getMessage()]
+    assert len(told) == 1
+    assert "t-0 cannot be read at offset 0" in told[0]
+    assert f"{0:020d}.log is damaged at position 0" in told[0]

@@ -268,7 +268,11 @@ def test_a_new_leader_elsewhere_answers_everyone_who_waits() -> None:
 
 def test_a_broker_without_a_replica_cannot_fetch_as_a_follower() -> None:
     async def story(leader: Leader) -> None:
-        assert leader.follow(9, 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        # Whoever knows the leader epoch may know of replicas that the leader does not know yet.
+        assert leader.follow(9, 0, epoch=0).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        refused = leader.follow(9, 0, epoch=-1)
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not refused.records
 
     with_leader(story)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.replication.resource_configs import validate_group_config
+from tierlog.replication.resource_configs import client_patterns, validate_group_config
 
 ROOMY = {
     f"group.{kind}.{least}": "1"
@@ -39,3 +39,21 @@ def test_what_a_group_does_not_state_is_the_brokers(kind: str) -> None:
     validate_group_config("g", {f"{kind}.session.timeout.ms": "2000"}, calm)
     with pytest.raises(KafkaError, match="must be greater than"):
         validate_group_config("g", {f"{kind}.session.timeout.ms": "1000"}, calm)
+
+
+def test_a_pattern_for_clients_is_one_that_is_matched_in_linear_time() -> None:
+    assert client_patterns("client_id=(a+)+b")["client_id"].matches("aab")
+    for pattern in (r"(a)\1", "a(?=b)", "[", "a{1001}", "a" * 32_768):
+        with pytest.raises(KafkaError) as refused:
+            client_patterns(f"client_id={pattern}")
+        assert refused.value.code is ErrorCode.INVALID_CONFIG
+        assert refused.value.message.startswith("Illegal client matching pattern: client_id=")
+        assert len(refused.value.message) < 1_100
+
+
+def test_of_many_patterns_for_one_subject_only_the_last_is_compiled() -> None:
+    before = ",".join(f"client_id=[{number}" for number in range(2_000))
+    patterns = client_patterns(f"{before},client_id=app-.*, client_id = web-.*")
+    assert [*patterns] == ["client_id"]
+    assert patterns["client_id"].matches("web-1")
+    assert not patterns["client_id"].matches("app-1")

@@ -93,4 +93,4 @@ def test_a_broker_says_it_in_its_file() -> None:
     stated = {"log.remote.storage.enable": "true", "rsm.config.url": "memory://x"}
     for properties, expected in ((stated, True), ({}, False)):
         config = read_config(properties)
-        assert controller_config(config, LogConfig()).remote_storage_default is expected
+        assert controller_config(config, LogConfig(), 100).remote_storage_default is expected

@@ -443,7 +443,7 @@ def test_widening_a_topic(
         else [CreatePartitionsAssignment(broker_ids=brokers) for brokers in assignments]
     )
     asked = CreatePartitionsTopic(name=name, count=count, assignments=stated)
-    decision = create_partitions(image, CreatePartitionsRequest(topics=[asked]), Random(0))
+    decision = create_partitions(CONFIG, image, CreatePartitionsRequest(topics=[asked]), Random(0))
     (result,) = decision.answer.results
     assert (result.error_code, result.error_message) == (code, message)
     partitions = with_records(image, *decision.records).topics_by_name["t"].partitions
@@ -458,5 +458,29 @@ def test_new_partitions_get_as_many_replicas_as_the_old() -> None:
     image = with_records(image, *decision.records)
     asked = CreatePartitionsTopic(name="t", count=4, assignments=None)
     request = CreatePartitionsRequest(topics=[asked])
-    widened = with_records(image, *create_partitions(image, request, Random(0)).records)
+    widened = with_records(image, *create_partitions(CONFIG, image, request, Random(0)).records)
     assert [len(one.replicas) for one in widened.topics_by_name["t"].partitions.values()] == [2] * 4
+
+
+def test_more_partitions_than_the_broker_can_open_are_refused_before_they_are_made() -> None:
+    config = ControllerConfig(1, partitions_max=5)
+    control = TopicControl(config, Ids(), Random(0))
+    image = with_topics(cluster(), "t", partitions=2)
+    asked = [topic("a", 2, 1), topic("b", 2, 1), topic("c", 1, 1)]
+    decision = create_topics(control, image, CreateTopicsRequest(topics=asked))
+    fine, refused, last = decision.answer.topics
+    assert (fine.error_code, last.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert refused.error_code == ErrorCode.POLICY_VIOLATION
+    assert refused.error_message == (
+        "Unable to create 2 more partition(s): this broker has 4 and takes 5 "
+        "(tierlog.max.partitions; by default as many as its limit on open files, ulimit -n, "
+        "allows)."
+    )
+    widened = CreatePartitionsTopic(name="t", count=6, assignments=None)
+    request = CreatePartitionsRequest(topics=[widened])
+    (result,) = create_partitions(config, image, request, Random(0)).answer.results
+    assert result.error_code == ErrorCode.POLICY_VIOLATION
+    # Without its own topics a broker serves no group.
+    own = CreateTopicsRequest(topics=[topic("__consumer_offsets", 50, 1)])
+    (made,) = create_topics(control, image, own).answer.topics
+    assert made.error_code == ErrorCode.NONE

@@ -129,7 +129,7 @@ class Story:
         shutil.rmtree(self.node.directory / "logs")
 
     def rebuild(self) -> Answer:
-        answer = tier(self.node, "rebuild", "--json")
+        answer = tier(self.node, "rebuild", "--take-over", "--json")
         assert answer.code == 0, answer
         return answer
 

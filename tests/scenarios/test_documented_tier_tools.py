@@ -71,7 +71,7 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
 
 REBUILD = [
     "tierlog tier rebuild --config server.properties --dry-run",
-    "tierlog tier rebuild --config server.properties",
+    "tierlog tier rebuild --config server.properties --take-over",
     "tierlog serve --config server.properties",
 ]
 
@@ -81,7 +81,7 @@ def test_every_property_on_the_page_is_one(block: str) -> None:
     read_config({"rsm.config.url": "file:///tier", **parse_properties(block)})
 
 
-@pytest.mark.parametrize("command", ["ls", "verify", "scrub", "rebuild"])
+@pytest.mark.parametrize("command", ["ls", "verify", "scrub", "owner", "rebuild"])
 def test_help_tells_by_example(command: str) -> None:
     tierlog = str(Path(sys.executable).with_name("tierlog"))
     done = subprocess.run(

@@ -29,10 +29,13 @@ class _WatchedBroker(Broker):
     """A broker whose logs can be looked at from outside, once they are open."""
 
     logs: LogManager | None = None
+    on_recovery: Callable[[LogManager], None] | None = None
 
     def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller, LogCompaction]:
         opened = super()._open_storage(log_config)
         self.logs = opened[0]
+        if self.on_recovery is not None:
+            self.on_recovery(self.logs)
         return opened
 
 
@@ -67,6 +70,8 @@ class SimulatedBroker:
         self._broker: _WatchedBroker | None = None
         self.pools: Callable[[int], BlockingPool] | None = None
         """What the next start has for threads that wait for the tier; None is the loop's own."""
+        self.on_recovery: Callable[[LogManager], None] | None = None
+        """Told of the logs of the next start as soon as they are open, before any client is."""
 
     @property
     def logs(self) -> LogManager | None:
@@ -94,6 +99,7 @@ class SimulatedBroker:
             if self.pools is not None:
                 world = replace(world, blocking_pool=self.pools)
             self._broker = _WatchedBroker(read_config(self.properties, self.host), world)
+            self._broker.on_recovery = self.on_recovery
             await self._broker.start()
 
     async def start_unless_killed(self) -> bool:
@@ -123,9 +129,9 @@ class SimulatedBroker:
         """End the process at once; the disk keeps all that was written."""
         self._end(Survival.EVERYTHING)
 
-    def cut_power(self) -> None:
-        """End the process at once; of what was not synced, chance decides."""
-        self._end(Survival.BY_CHANCE)
+    def cut_power(self, survival: Survival = Survival.BY_CHANCE) -> None:
+        """End the process at once; of what was not synced, chance decides if nobody else does."""
+        self._end(survival)
 
     def _end(self, survival: Survival) -> None:
         assert self._process is not None

@@ -13,7 +13,7 @@ a later flush succeeds without having written them.
 import errno
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
@@ -40,6 +40,8 @@ class Survival(Enum):
     """What a power loss does to changes that no barrier protects."""
 
     NOTHING = auto()
+    NAMES = auto()
+    """Every name and no content: journaled metadata reaches a disk long before cached pages do."""
     EVERYTHING = auto()
     BY_CHANCE = auto()
 
@@ -131,6 +133,7 @@ class SimulatedDirectory:
         count = len(self.unsynced)
         kept = {
             Survival.NOTHING: 0,
+            Survival.NAMES: count,
             Survival.EVERYTHING: count,
             Survival.BY_CHANCE: chance.randint(0, count),
         }[survival]
@@ -185,6 +188,8 @@ class SimulatedDisk:
         self.locked: set[str] = set()
         self.now_ms = 0
         self.last_operation = "none"
+        self.when_power_fails: Callable[[], None] | None = None
+        """Called at the operation that `power_fails_at` names, to end the rest of the process."""
 
     def count(self, kind: Kind, path: str) -> bool:
         """Count one operation; whether the power goes at it; OSError where a fault strikes."""

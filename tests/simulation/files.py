@@ -26,6 +26,7 @@ class SimulatedFiles:
     def __init__(self, disk: SimulatedDisk) -> None:
         self.disk = disk
         self.is_alive = True
+        self.max_open = 1 << 20
 
     def require_power(self) -> None:
         """PowerLoss if this process is gone."""
@@ -35,6 +36,8 @@ class SimulatedFiles:
     def lose_power(self) -> None:
         """End this process here."""
         self.is_alive = False
+        if self.disk.when_power_fails is not None:
+            self.disk.when_power_fails()
         raise PowerLoss(self.disk.last_operation)
 
     def perform(self, kind: Kind, path: str, action: Callable[[], None]) -> None:
@@ -241,6 +244,9 @@ class SimulatedHandle:
 
     def region(self, position: int, size: int) -> FileRegion:
         return FileRegion(_Source(self.files, self.file), position, size)
+
+    def renamed(self, path: str) -> None:
+        self.path = path
 
     def close(self) -> None:
         self._file = None

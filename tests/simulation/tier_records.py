@@ -29,6 +29,10 @@ class Promises:
     """The highest offset of which a client asked that all below it go."""
     floor: int = 0
     """The highest offset at which the log was ever seen to begin."""
+    safe_end: int = 0
+    """Everything below was once on the disk for good, or readable from the tier."""
+    lost_bytes: int = 0
+    """Of acknowledged records that a loss of power has taken, as it may."""
 
     def next_value(self, padding: int) -> bytes:
         """Another record's value."""
@@ -57,6 +61,7 @@ class Promises:
         above = [value for at, value in self.acknowledged.items() if at >= offset]
         unacknowledged = self.sent - len(self.acknowledged)
         most_bytes = sum(len(value) + BATCH_OVERHEAD_BYTES for value in above)
+        most_bytes += self.lost_bytes
         most_bytes += unacknowledged * (self.segment_bytes + BATCH_OVERHEAD_BYTES)
         if 0 <= self.retention_bytes <= most_bytes:
             return
@@ -67,6 +72,15 @@ class Promises:
             f"record below is {now_ms - youngest} ms old, "
             f"deleted below {self.deleted_below}, {self.retention_bytes=} {self.retention_ms=}"
         )
+
+    def lose_from(self, end_offset: int) -> None:
+        """The log ends there after a loss of power: records above are gone, if they may be."""
+        assert end_offset >= min(self.safe_end, self.end_offset), (
+            f"{self.partition} ends at {end_offset}, and all below {self.safe_end} was safe"
+        )
+        for offset in [each for each in self.acknowledged if each >= end_offset]:
+            self.lost_bytes += len(self.acknowledged.pop(offset)) + BATCH_OVERHEAD_BYTES
+            del self.written_ms[offset]
 
     def check_read(self, found: list[ConsumerRecord], start: int) -> None:
         """All of the log from `start` to its end was read: nothing lost, torn, twice or alien."""

@@ -11,7 +11,7 @@ of objects, metadata and directories there are those of the living log and no ot
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -99,14 +99,19 @@ ALL_WEATHERS = (
 class Story:
     """See the module."""
 
-    def __init__(self, loop: SimulatedLoop, troubles: Troubles) -> None:
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        troubles: Troubles,
+        properties: Mapping[str, str] = PROPERTIES,
+    ) -> None:
         register()
         self.loop = loop
         self.troubles = troubles
         self.chance = loop.random
         self.store = SimulatedStore(loop, f"tier-{loop.seed}", is_strict=self.chance.random() < 0.5)
         self.broker = SimulatedBroker(
-            loop, SimulatedNetwork(loop), PROPERTIES | {"rsm.config.url": self.store.url}
+            loop, SimulatedNetwork(loop), {**properties, "rsm.config.url": self.store.url}
         )
         self.broker.pools = partial(SimulatedPool, self.store)
         self.truth = TierTruth(self.broker, self.store)

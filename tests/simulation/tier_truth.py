@@ -5,7 +5,7 @@ of the metadata topic are read from the simulated disk and folded into one `Remo
 partition, and the objects are those of the store.
 """
 
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator
 
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.checksum import crc32c
@@ -20,21 +20,28 @@ from tierlog.storage.remote_segment import (
 )
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.simulation.broker import SimulatedBroker
-from tierlog.tests.simulation.disk import SimulatedDirectory, SimulatedFile
+from tierlog.tests.simulation.disk import Node, SimulatedDirectory, SimulatedFile
 from tierlog.tests.simulation.object_store import SimulatedStore
 from tierlog.tiering.manifest import decode_manifest
 from tierlog.tiering.metadata_events import METADATA_TOPIC, decode_event
 from tierlog.tiering.object_keys import MANIFEST_SUFFIX, ObjectKey, object_key, parse_object_key
+from tierlog.tiering.tier_owner import OWNER_KEY
 
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 
 
 class TierTruth:
-    """See the module. Holds while the broker runs, recovered."""
+    """See the module. Holds while the broker runs, recovered.
 
-    def __init__(self, broker: SimulatedBroker, store: SimulatedStore) -> None:
+    With `durable` the metadata is what a loss of power would leave of it for sure.
+    """
+
+    def __init__(
+        self, broker: SimulatedBroker, store: SimulatedStore, *, durable: bool = False
+    ) -> None:
         self._broker = broker
         self._store = store
+        self._durable = durable
         self._seen: tuple[int, int] | None = None
         self._remote_logs: dict[TopicIdPartition, RemoteLog] = {}
 
@@ -52,24 +59,28 @@ class TierTruth:
 
     def remote_logs(self) -> dict[TopicIdPartition, RemoteLog]:
         """What was published, by user partition, deleted ones included."""
-        files = list(self._metadata_files())
-        seen = (self._broker.starts, sum(len(file.content) for file in files))
+        contents = [file.durable if self._durable else file.content for file in self._files()]
+        seen = (self._broker.starts, sum(map(len, contents)))
         if seen != self._seen:
             self._seen, self._remote_logs = seen, {}
-            for file in files:
-                self._fold(bytes(file.content))
+            for content in contents:
+                self._fold(bytes(content))
         return self._remote_logs
 
     def remote_log(self, partition: TopicIdPartition) -> RemoteLog:
         """What was published of one user partition."""
         return self.remote_logs().get(partition) or RemoteLog(partition)
 
-    def _metadata_files(self) -> Iterator[SimulatedFile]:
-        for name, directory in sorted(self._broker.disk.directory("/data").entries.items()):
+    def _files(self) -> Iterator[SimulatedFile]:
+        """The files of the metadata topic."""
+        for name, directory in sorted(self._names(self._broker.disk.directory("/data"))):
             if name.startswith(f"{METADATA_TOPIC}-") and isinstance(directory, SimulatedDirectory):
-                for file_name, file in sorted(directory.entries.items()):
+                for file_name, file in sorted(self._names(directory)):
                     if file_name.endswith(".log") and isinstance(file, SimulatedFile):
                         yield file
+
+    def _names(self, directory: SimulatedDirectory) -> ItemsView[str, Node]:
+        return (directory.durable if self._durable else directory.entries).items()
 
     def _fold(self, content: bytes) -> None:
         for batch in batches(content):
@@ -88,7 +99,7 @@ class TierTruth:
 
     def keys(self) -> dict[str, ObjectKey]:
         """Every object, and what its key says."""
-        found = {key: parse_object_key(key) for key in self._store.objects}
+        found = {key: parse_object_key(key) for key in self._store.objects if key != OWNER_KEY}
         known = {key: each for key, each in found.items() if each is not None}
         assert found == known, "the tier holds what is none of ours"
         return known

@@ -153,6 +153,7 @@ class CountingFiles(OsFiles):
     """The disk, and the names of the files that were made on it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.made: list[str] = []
 
     def open(self, path: str, *, create: bool = False) -> FileHandle:

@@ -114,3 +114,15 @@ def test_a_log_that_is_compacted_and_deleted_obeys_both(tmp_path: Path) -> None:
     left = offsets(log)
     assert left == list(range(left[0], 18))
     assert log.log_start_offset > 5
+
+
+def test_what_is_noted_while_the_file_is_written_waits_for_the_next_one(tmp_path: Path) -> None:
+    """The file is written in a thread, while the loop goes on noting and forgetting."""
+    home = LogHome(tmp_path, COMPACTED)
+    log = cleaned(home)
+    checkpoint = CleanerCheckpoint(home.log_dir)
+    write = checkpoint.prepare_write()
+    checkpoint.cleaned_up_to(log, 4)
+    checkpoint.keep_only(set())
+    write()
+    assert first_dirty(home, log) == 2

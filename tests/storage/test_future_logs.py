@@ -159,7 +159,8 @@ def test_what_was_said_of_an_earlier_log_is_not_believed_of_a_new_one(tmp_path: 
         write_offset_checkpoint(OsFiles(), f"{tmp_path}/b/{name}", {PARTITION: 500, other: 7})
     move = Move(tmp_path)
     for name in (RECOVERY_POINT_FILE, LOG_START_FILE):
-        assert move.checkpoint("b", name) == {other: 7}
+        # Nor does anybody need what it says of a log that is not there.
+        assert move.checkpoint("b", name) == {}
 
 
 def test_producers_are_known_as_before(tmp_path: Path) -> None:
@@ -264,7 +265,7 @@ def test_only_the_local_part_of_a_tiered_log_is_copied(tmp_path: Path) -> None:
     for epoch in range(30):
         append(move.current, idempotent(2 * epoch, 2), epoch=epoch)
     move.current.update_highest_remote_offset(43)
-    assert move.logs.cleanup_logs(NOW_MS + 1) > 0
+    assert move.logs.delete_old_segments(move.current, NOW_MS + 1) > 0
     local_start = move.current.local_log_start_offset
     assert 0 < local_start <= 44
     history = move.current.leader_epochs.entries
@@ -322,11 +323,13 @@ def test_an_abandoned_future_log_takes_over_alone(move: Move) -> None:
 
 def test_housekeeping_takes_care_of_future_logs_too(move: Move) -> None:
     move.finish()
-    assert move.future in [log for log, _ in move.logs.flush_tasks(NOW_MS)]
+    assert move.future in move.logs.online_logs()
+    assert move.logs.flush_task(move.future, NOW_MS) is not None
     for log in (move.current, move.future):
         log.roll(NOW_MS)
         log.maybe_increment_log_start_offset(20)
-    assert move.logs.cleanup_logs(NOW_MS) > 2
+    assert move.future in move.logs.online_logs()
+    assert move.logs.delete_old_segments(move.future, NOW_MS) > 1
     assert move.future.log_start_offset == 20
 
 

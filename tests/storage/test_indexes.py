@@ -154,11 +154,11 @@ def test_look_ups_and_truncation_agree_with_a_plain_list(
         return candidates[-1] if candidates else OffsetPosition(BASE, 0)
 
     assert index.lookup(target) == last([e for e in entries if e.offset <= target])
-    assert index.position_at_or_before(target) == next(
-        (e.position for e in reversed(entries) if e.position <= target), 0
+    assert index.entry_at_or_before(target) == next(
+        (e for e in reversed(entries) if e.position <= target), OffsetPosition(BASE, 0)
     )
-    assert index.upper_bound_offset(target) == next(
-        (e.offset for e in entries if e.position >= target), None
+    assert index.entry_at_or_after(target) == next(
+        (e for e in entries if e.position >= target), None
     )
     young = [s for s in stamps if s.timestamp <= target]
     assert times.lookup(target) == (young[-1] if young else TimestampOffset(-1, BASE))

@@ -4,7 +4,7 @@ from hypothesis import given, strategies as st
 
 from tierlog.storage.leader_epoch import EpochEntry, LeaderEpochCache
 from tierlog.tests.simulation.disk import SimulatedDisk
-from tierlog.tests.simulation.files import SimulatedFiles
+from tierlog.tests.simulation.files import SimulatedFiles, SimulatedHandle
 
 PATH = "/log/leader-epoch-checkpoint"
 
@@ -106,3 +106,33 @@ def test_it_says_what_the_surviving_records_say(
             assert (found, found_end) == (epoch_of[below[-1]], below[-1] + 1)
         else:
             assert (found, found_end) == (asked, start)
+
+
+def test_a_sync_says_nothing_of_what_is_written_while_it_runs() -> None:
+    """It runs in a thread, and the checkpoint is replaced meanwhile without a sync."""
+
+    class BusyHandle(SimulatedHandle):
+        def flush(self) -> None:
+            super().flush()
+            history.clear()
+            history.assign(2, 5)
+
+    class BusyFiles(SimulatedFiles):
+        def open(self, path: str, *, create: bool = False) -> SimulatedHandle:
+            opened = super().open(path, create=create)
+            if create or not is_syncing:
+                return opened
+            return BusyHandle(self, path, self.disk.file(path))
+
+    is_syncing = False
+    files = BusyFiles(SimulatedDisk())
+    files.mkdirs("/log")
+    history = LeaderEpochCache(files, PATH)
+    history.assign(1, 0)
+    assert not history.is_synced
+    is_syncing = True
+    history.sync()
+    is_syncing = False
+    assert not history.is_synced
+    history.sync()
+    assert history.is_synced

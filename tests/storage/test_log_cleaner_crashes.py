@@ -4,6 +4,7 @@ What survives is, segment by segment, the log before or after: every record that
 is there, nothing that was not written, offsets climb, and the log ends where it ended.
 """
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
@@ -20,6 +21,7 @@ from tierlog.storage.log_cleaner import LogCleaning
 from tierlog.storage.log_segment import LogSegment
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.simulation.crash_points import cut_power_everywhere
+from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 
 from .crash_scenarios import CONFIG, NOW_MS, LogScenario, open_log
@@ -79,13 +81,16 @@ class CleanedLog(LogScenario):
         assert all(end <= batch.base_offset for end, batch in zip(ends, found, strict=False))
         left = {record.offset: record for batch in found for record in batch.records()}
         assert left.items() <= self.written.items(), "something was never written"
-        last = {each.key: offset for offset, each in self.written.items() if offset < ends[-1]}
-        assert set(last.values()) <= left.keys(), "the last record of a key is gone"
+        assert self.must_be_there(ends[-1]) <= left.keys(), "the last record of a key is gone"
         for segment in log.local.segments:
-            segment.sanity_check()
+            segment.sanity_check(is_active=segment is log.local.active_segment)
         names = files.listdir(log.directory)
         assert not [name for name in names if name.endswith((".swap", ".cleaned", ".deleted"))]
         log.release()
+
+    def must_be_there(self, end: int) -> set[int]:
+        """The offsets below `end` that no cleaning may take away."""
+        return set({each.key: at for at, each in self.written.items() if at < end}.values())
 
 
 class CleanedTwice(CleanedLog):
@@ -116,7 +121,84 @@ class CleanedAndFlushed(CleanedLog):
         log.log_dir.write_clean_shutdown_marker(-1)
 
 
-STORIES = [CleanedLog, CleanedTwice, CleanedAndFlushed]
+class CleanedBesideRetention(CleanedLog):
+    """Writing, DeleteRecords, retention and the removal of files come between any two steps."""
+
+    config = replace(CONFIG, cleanup_policy=("compact", "delete"), file_delete_delay_ms=0)
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        self.random = random.Random(seed)
+        self.deleted_below = 0
+
+    def story(self, log: UnifiedLog, files: SimulatedFiles) -> None:
+        log.update_high_watermark(log.log_end_offset)
+        for _ in range(2):
+            self.clean(log)
+        self.flush(log)
+        self.checkpoint(log, files)
+
+    def clean(self, log: UnifiedLog) -> None:
+        config = CleanerConfig(io_buffer_size=300)
+        cleaning = LogCleaning(measure(log, self.deleted_below, NOW_MS), config, NOW_MS)
+        for _ in cleaning.read_keys():
+            self.meanwhile(log)
+        for group in cleaning.groups():
+            for _ in cleaning.clean(group):
+                self.meanwhile(log)
+            cleaning.swap(group, NOW_MS)
+            self.meanwhile(log)
+        assert log.log_dir.is_online
+
+    def meanwhile(self, log: UnifiedLog) -> None:
+        """One of what else is done to a log, or nothing."""
+        action = self.random.randrange(6)
+        if action == 0:
+            self.write(log, 3)
+            log.update_high_watermark(log.log_end_offset)
+        elif action == 1:
+            log.roll(NOW_MS)
+            self.flush(log)
+        elif action == 2:
+            step = self.random.randrange(log.high_watermark - log.log_start_offset + 1) // 3
+            # Said before it is done, because it may survive a power loss in the middle of it.
+            self.deleted_below = log.log_start_offset + step
+            log.maybe_increment_log_start_offset(self.deleted_below)
+        elif action == 3:
+            log.delete_old_segments(NOW_MS)
+            log.delete_pending(NOW_MS + 1)
+
+    def must_be_there(self, end: int) -> set[int]:
+        # What was never synced may be missing, in the middle too; nothing is superseded by that.
+        safe = super().must_be_there(min(end, self.promised_offset))
+        return {offset for offset in safe if offset >= self.deleted_below}
+
+
+STORIES = [CleanedLog, CleanedTwice, CleanedAndFlushed, CleanedBesideRetention]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_else_is_done_to_a_log_a_cleaning_goes_on_or_gives_up(seed: int) -> None:
+    story = CleanedBesideRetention(seed)
+    disk = SimulatedDisk()
+    files = SimulatedFiles(disk)
+    story.prepare(files)
+    story.work(files)
+    story.check(SimulatedFiles(disk))
+
+
+def test_the_stories_would_catch_a_cleaning_that_reads_files_which_others_close(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A segment that is deleted while its keys are read."""
+
+    def no_pin(segment: LogSegment) -> LogSegment:
+        return segment
+
+    monkeypatch.setattr(LogSegment, "pin", no_pin)
+    with pytest.raises(OSError, match="closed"):
+        for seed in range(60):
+            test_whatever_else_is_done_to_a_log_a_cleaning_goes_on_or_gives_up(seed)
 
 
 @pytest.mark.parametrize("story", STORIES)

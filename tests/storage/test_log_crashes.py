@@ -87,7 +87,9 @@ class StopsAndStartsAgain(StopsCleanly):
         again = open_log(files)
         self.append(again, 2)
         self.flush(again)
-        self.append(again, 2)
+        # Far enough for a segment to be closed whose bytes nobody has synced.
+        for _ in range(6):
+            self.append(again, 3)
 
 
 class LosesOldSegments(LogScenario):

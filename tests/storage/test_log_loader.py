@@ -1,4 +1,4 @@
-"""Opening a log again: after a clean stop, after a crash, after damage (L3, L5)."""
+"""Opening a log again: after a clean stop, after a crash, after damage."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -341,8 +341,32 @@ def test_the_epoch_history_is_cut_to_the_log(tmp_path: Path) -> None:
     end = log.log_end_offset
     log.close(NOW_MS)
     path = str(home.path / "leader-epoch-checkpoint")
-    write_epoch_checkpoint(OsFiles(), path, [(0, 0), (1, 20), (9, end), (10, end + 5)])
-    assert home.open(log_start=30).leader_epochs.entries == ((1, 30),)
+    written = list(log.leader_epochs.entries)
+    write_epoch_checkpoint(OsFiles(), path, [*written, (109, end), (110, end + 5)])
+    within = log.leader_epochs.entries_in_range(30, end)
+    assert home.open(log_start=30).leader_epochs.entries == tuple(within)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "0\n0\n", "0\n1\n1 0\n", "0\n2\n5 0\n3 9\n", "0\n1\n0 9999\n"]
+)
+def test_a_history_that_contradicts_the_batches_is_read_from_them(
+    tmp_path: Path, wrong: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a clean stop, where nobody looks at the batches otherwise."""
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    right, held = log.leader_epochs.entries, everything(log)
+    log.close(NOW_MS)
+    (home.path / "leader-epoch-checkpoint").write_text(wrong)
+    again = home.open()
+    assert again.leader_epochs.entries == right
+    assert everything(again) == held
+    again.close(NOW_MS)
+    assert "leader-epoch-checkpoint of orders-0 is lost" in caplog.text
+    caplog.clear()
+    assert home.open().leader_epochs.entries == right
+    assert not caplog.records
 
 
 def test_a_log_start_beyond_the_end_begins_an_empty_log(tmp_path: Path) -> None:
@@ -432,3 +456,98 @@ def test_one_append_may_fill_the_index(tmp_path: Path) -> None:
 def stamped(view: memoryview, offset: int) -> bytes:
     view[:8] = offset.to_bytes(8, "big")
     return bytes(view)
+
+
+def test_a_closed_segment_that_ends_in_other_bytes_is_cut_after_a_clean_stop(
+    tmp_path: Path,
+) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    before = picture(log)
+    log.close(NOW_MS)
+    path = home.path / home.names(".log")[1]
+    path.write_bytes(path.read_bytes() + bytes(100))
+    assert picture(home.open()) == before
+    (loss,) = home.log_dir.losses
+    assert loss.cut_bytes == 100
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [empty, Path.unlink])
+def test_a_gap_between_segments_is_told_with_its_offsets(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object]
+) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    bases, end = log.local.segments.base_offsets, log.log_end_offset
+    log.close(NOW_MS)
+    damage(home.path / home.names(".log")[1])
+    assert home.open().log_end_offset == end
+    assert (
+        f"The log of orders-0 lacks the offsets from {bases[1]} to {bases[2] - 1}, before "
+        in caplog.text
+    )
+
+
+@pytest.mark.parametrize("name", [f"{0:020d}.index", "leader-epoch-checkpoint"])
+def test_a_folder_in_the_place_of_a_file_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    before = everything(log)
+    log.close(NOW_MS)
+    (home.path / name).unlink()
+    (home.path / name).mkdir()
+    (home.path / name / "inside").write_bytes(b"somebody's")
+    assert everything(home.open()) == before
+    assert f"{home.path / name} is a folder where a file belongs" in caplog.text
+    assert (home.path / f"{name}.folder-aside" / "inside").read_bytes() == b"somebody's"
+
+
+ONE_SEGMENT = replace(SMALL, segment_bytes=100_000)
+
+
+def renumber(path: Path, offset: int, wrong: int) -> None:
+    """Let a batch tell another base offset, which its checksum does not cover."""
+    content, position = bytearray(path.read_bytes()), 0
+    for batch in batches(bytes(content)):
+        if batch.base_offset == offset:
+            content[position : position + 8] = wrong.to_bytes(8, "big")
+        position += batch.size_in_bytes
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("wrong", [2**63 - 2, 2**32 + 5, 26, 19, 11, 1])
+@pytest.mark.parametrize("offset", [10, 18])
+def test_a_batch_with_a_wrong_base_offset_ends_the_log_and_is_told(
+    tmp_path: Path, clean: bool, wrong: int, offset: int
+) -> None:
+    home = LogHome(tmp_path, ONE_SEGMENT)
+    filled(home).close(NOW_MS)
+    path = home.path / f"{0:020d}.log"
+    renumber(path, offset, wrong)
+    (home.path / f"{0:020d}.index").unlink(missing_ok=True)
+    again = home.open(clean=clean, recovery_point=20)
+    again.update_high_watermark(again.log_end_offset)
+    told = [loss.offset for loss in home.log_dir.losses]
+    assert (again.log_end_offset, told) == (offset, [offset])
+    append(again, plain(1))
+    assert again.log_end_offset == offset + 1
+
+
+def test_a_topic_that_was_compacted_once_keeps_its_gaps(tmp_path: Path) -> None:
+    home = LogHome(tmp_path, ONE_SEGMENT)
+    filled(home).close(NOW_MS)
+    path = home.path / f"{0:020d}.log"
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(bytes(b.view) for b in batches(whole) if b.base_offset not in (4, 6)))
+    for name in ("index", "timeindex"):
+        (home.path / f"{0:020d}.{name}").unlink(missing_ok=True)
+    again = home.open(clean=False)
+    assert again.log_end_offset == 20
+    assert not home.log_dir.losses

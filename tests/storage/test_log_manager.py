@@ -44,9 +44,11 @@ def started(*paths: Path, config: LogConfig = SMALL) -> LogManager:
 
 def flush(logs: LogManager, now_ms: int) -> None:
     """Do what is due, as housekeeping does."""
-    for log, task in logs.flush_tasks(now_ms):
-        task.run()
-        log.complete_flush(task)
+    for log in logs.online_logs():
+        task = logs.flush_task(log, now_ms)
+        if task is not None:
+            task.run()
+            log.complete_flush(task)
 
 
 def test_logs_are_found_again_after_a_clean_stop(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_tiered_log_keeps_its_start_over_a_restart(tmp_path: Path) -> None:
         append(log, plain(2))
     log.maybe_increment_log_start_offset(4)
     log.update_highest_remote_offset(49)
-    assert logs.cleanup_logs(NOW_MS + 1) > 0
+    assert logs.delete_old_segments(log, NOW_MS + 1) > 0
     local_start = log.local_log_start_offset
     assert local_start > 4
     logs.checkpoint_log_start_offsets()
@@ -276,17 +278,17 @@ def test_housekeeping_flushes_what_rolled_and_what_is_due(tmp_path: Path) -> Non
     assert log.recovery_point == 2
     flush(logs, NOW_MS + 100)
     assert log.recovery_point == 4
-    assert logs.flush_tasks(NOW_MS + 100) == []
+    assert logs.flush_task(log, NOW_MS + 100) is None
 
 
 def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
     logs = started(tmp_path)
     log = logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS)
     append(log, idempotent(0, 1))
-    logs.remove_expired_producers(NOW_MS + 86_399_999)
+    logs.remove_expired_producers(log, NOW_MS + 86_399_999)
     assert len(log.producers.entries) == 1
     logs.producer_expiration_ms = 1_000
-    logs.remove_expired_producers(NOW_MS + 1_000)
+    logs.remove_expired_producers(log, NOW_MS + 1_000)
     assert log.producers.entries == {}
 
 
@@ -400,7 +402,8 @@ def test_one_failed_disk_leaves_the_other_working() -> None:
     assert failed == [orders.log_dir]
     assert logs.directories.online == [bills.log_dir]
     assert append(bills, plain()).first_offset == 1
-    logs.cleanup_logs(NOW_MS)
+    for log in logs.online_logs():
+        logs.delete_old_segments(log, NOW_MS)
     logs.delete_pending(NOW_MS)
     flush(logs, NOW_MS)
     fresh = logs.get_or_create_log(TopicPartition("new", 0), ID, SMALL, NOW_MS)

@@ -1,4 +1,4 @@
-"""What retention takes and what it leaves (L2), with and without a tier (S4)."""
+"""What retention takes and what it leaves, with and without a tier."""
 
 import os
 from dataclasses import replace

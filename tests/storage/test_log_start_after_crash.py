@@ -21,7 +21,7 @@ def test_a_deleted_beginning_does_not_come_back_without_its_epochs(tmp_path: Pat
     log.update_high_watermark(10)
     log.maybe_increment_log_start_offset(7)
     log.close(0)
-    again = home.open()
+    again = home.open(clean=False, recovery_point=10)
     assert again.log_start_offset == 7
     assert again.leader_epochs.entries[0].start_offset == 7
 

@@ -1,4 +1,4 @@
-"""Transactions in a log: the last stable offset, and what is told of aborted ones (T14, T15)."""
+"""Transactions in a log: the last stable offset, and what is told of aborted ones."""
 
 from pathlib import Path
 

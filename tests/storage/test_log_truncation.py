@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.storage.config import LogConfig
 from tierlog.storage.producer_entry import AppendOrigin
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
@@ -104,7 +105,7 @@ def test_truncating_below_the_first_segment_starts_afresh(tmp_path: Path) -> Non
     assert (log.log_start_offset, log.log_end_offset) == (2, 2)
 
 
-# -- A failing disk (L6, L7) -------------------------------------------------------------------
+# -- A failing disk -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
@@ -193,3 +194,33 @@ def test_a_flush_that_fails_says_so() -> None:
     with pytest.raises(OSError, match="Errno 5"):
         task.run()
     assert log.recovery_point == 0
+
+
+def test_a_flush_begun_before_a_truncation_promises_nothing_of_what_came_after(
+    tmp_path: Path,
+) -> None:
+    """As many records stand there again, and they were never fsynced."""
+    log = LogHome(tmp_path).open()
+    for _ in range(10):
+        append(log, plain())
+    task = log.prepare_flush()
+    assert task is not None
+    task.run()
+    log.truncate_to(5)
+    for _ in range(10):
+        append(log, plain(), epoch=1)
+    log.complete_flush(task)
+    assert log.recovery_point == 0
+    log.flush()
+    assert log.recovery_point == 15
+
+
+def test_positions_of_batches_are_forgotten_with_the_batches(tmp_path: Path) -> None:
+    """A read at an offset that a batch began at before the truncation, and none does now."""
+    log = LogHome(tmp_path, LogConfig()).open()
+    for _ in range(6):
+        append(log, plain(size=20))
+    log.truncate_to(2)
+    for _ in range(2):
+        append(log, plain(count=3, size=90), epoch=1)
+    assert offsets_in(fetch(log, 3)) == [2, 5]

@@ -1,5 +1,6 @@
 """What a leader demands of a batch (P1 to P3), and what it writes into it."""
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from struct import pack_into
@@ -7,13 +8,28 @@ from struct import pack_into
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.record.batch import Record, RecordBatch, TimestampType, stamp_crc
+from tierlog.clients.record.batch import (
+    BATCH_OVERHEAD,
+    HEADER,
+    LOG_OVERHEAD,
+    Record,
+    RecordBatch,
+    TimestampType,
+    stamp_crc,
+)
 from tierlog.clients.record.builder import build_batch
-from tierlog.clients.record.compression import CompressionType
+from tierlog.clients.record.compression import CompressionType, compress
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.storage.append_info import RecordValidationError
 from tierlog.storage.config import LogConfig
-from tierlog.storage.log_validator import Appendable, AppendContext, assign_offsets, validate
+from tierlog.storage.log_validator import (
+    Appendable,
+    AppendContext,
+    assign_offsets,
+    client_batch_steps,
+    may_take_long,
+    validate,
+)
 from tierlog.storage.producer_entry import AppendOrigin
 from tierlog.tests.storage.log_home import NOW_MS, idempotent, marker, plain, records
 
@@ -36,6 +52,26 @@ def refusal(view: memoryview, given: AppendContext = CONTEXT) -> ErrorCode:
         accept(view, given)
     assert bytes(view) == before, "A refused batch was changed."
     return caught.value.code
+
+
+def raw(
+    payload: bytes,
+    count: int = 1,
+    *,
+    codec: CompressionType = CompressionType.NONE,
+    latest: int = 0,
+) -> memoryview:
+    """A batch of these bytes with a header that agrees with itself, and a right CRC."""
+    size = BATCH_OVERHEAD - LOG_OVERHEAD + len(payload)
+    times = (NOW_MS, NOW_MS + latest)
+    header = HEADER.pack(0, size, -1, 2, 0, codec, count - 1, *times, -1, -1, -1, count)
+    view = memoryview(bytearray(header + payload))
+    stamp_crc(view, 0, len(view))
+    return view
+
+
+SMALLEST = b"\x0c\0\0\0\0\0\0"
+"""A record with an empty key and an empty value, the first of its batch."""
 
 
 def changed(change: Callable[[memoryview], None], view: memoryview | None = None) -> memoryview:
@@ -200,3 +236,112 @@ def test_the_size_is_checked_again_after_compressing_anew() -> None:
     view = memoryview(build_batch(records(50), compression=CompressionType.GZIP))
     limit = context(compression_type="uncompressed", max_message_bytes=len(view))
     assert refusal(view, limit) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_bytes_that_are_no_records_are_refused() -> None:
+    for codec in CompressionType:
+        # A bare block of snappy has no magic: its length is all that can be wrong outside.
+        is_snappy = codec is CompressionType.SNAPPY
+        noise = b"\xff" * 50 if is_snappy else random.Random(4).randbytes(50)
+        assert refusal(raw(noise, codec=codec)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+def test_no_batch_claims_more_records_than_its_bytes_can_hold(codec: CompressionType) -> None:
+    payload = bytes(compress(codec, SMALLEST))
+    for count in (2**31 - 1, 1_000_000):
+        assert refusal(raw(payload, count, codec=codec)) is ErrorCode.INVALID_RECORD
+
+
+def test_offset_deltas_that_repeat_are_refused() -> None:
+    assert refusal(raw(SMALLEST * 3, 3)) is ErrorCode.INVALID_RECORD
+
+
+def test_what_is_opened_anyway_is_looked_at() -> None:
+    for codec in CompressionType:
+        view = raw(bytes(compress(codec, SMALLEST * 3)), 3, codec=codec)
+        for given in (
+            context(cleanup_policy=("compact",)),
+            context(compression_type="uncompressed"),
+        ):
+            if given.config.is_compacted or codec is not CompressionType.NONE:
+                assert refusal(view, given) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("latest", [-1, 5, 3_599_999, -5_000_000_000])
+@pytest.mark.parametrize("codec", CompressionType)
+def test_the_largest_time_in_the_log_is_that_of_a_record(
+    codec: CompressionType, latest: int
+) -> None:
+    """Time indexes, retention and look-ups by time go by the header."""
+    config = context(cleanup_policy=("compact",))
+    view = raw(bytes(compress(codec, SMALLEST)), codec=codec, latest=latest)
+    batch = RecordBatch(accept(view, config).buffer)
+    assert batch.max_timestamp == NOW_MS
+    assert batch.crc_is_valid()
+
+
+def test_a_time_beyond_what_a_header_can_tell_is_refused() -> None:
+    payload = b"\x1e\0" + b"\xfe" + b"\xff" * 8 + b"\x01" + b"\0\0\0\0"
+    assert refusal(raw(payload)) is ErrorCode.INVALID_RECORD
+
+
+def test_what_a_batch_may_decompress_to_has_a_bound_only_where_it_is_opened() -> None:
+    view = memoryview(
+        build_batch([Record(0, NOW_MS, b"k", bytes(2 << 20))], compression=CompressionType.GZIP)
+    )
+    accept(memoryview(bytearray(view)), context(decompressed_batch_max_bytes=1 << 20))
+    given = context(cleanup_policy=("compact",), decompressed_batch_max_bytes=1 << 20)
+    assert refusal(view, given) is ErrorCode.INVALID_RECORD
+
+
+def test_a_bound_on_the_past_names_both_bounds() -> None:
+    limits = context(message_timestamp_after_max_ms=10, message_timestamp_before_max_ms=20)
+    with pytest.raises(RecordValidationError) as caught:
+        accept(plain(timestamp=NOW_MS - 21), limits)
+    (error,) = caught.value.record_errors
+    assert error.message.endswith(f"should be within [{NOW_MS - 20}, {NOW_MS + 10}]")
+
+
+def many(count: int) -> list[Record]:
+    return [Record(0, NOW_MS, b"k%d" % each, b"v" * (each % 5)) for each in range(count)]
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+def test_a_long_check_pauses_and_finds_the_same(codec: CompressionType) -> None:
+    given = context(cleanup_policy=("compact",))
+    view = memoryview(build_batch(many(40_000), compression=codec))
+    assert may_take_long(view)
+    steps = client_batch_steps(view, given)
+    assert steps is not None
+    assert len([None for _ in steps]) >= 4
+    broken = many(40_000)
+    broken[39_000] = broken[39_000]._replace(key=None)
+    steps = client_batch_steps(memoryview(build_batch(broken, compression=codec)), given)
+    assert steps is not None
+    with pytest.raises(RecordValidationError) as caught:
+        list(steps)
+    assert [error.batch_index for error in caught.value.record_errors] == [39_000]
+
+
+def test_a_batch_without_any_key_names_a_thousand_of_its_records() -> None:
+    keyless = memoryview(build_batch([Record(0, NOW_MS, None, b"v")] * 5_000))
+    with pytest.raises(RecordValidationError) as caught:
+        accept(keyless, context(cleanup_policy=("compact",)))
+    assert len(caught.value.record_errors) == 1_000
+
+
+def test_few_records_without_a_codec_take_no_long_check() -> None:
+    assert not may_take_long(plain(3))
+    small = memoryview(build_batch(many(3), compression=CompressionType.GZIP))
+    assert may_take_long(small)
+    assert client_batch_steps(small, CONTEXT) is None
+
+
+def test_a_producer_does_not_claim_the_leader_s_clock_where_it_counts() -> None:
+    given = context(message_timestamp_type="LogAppendTime")
+    claimed = build_batch(records(2), timestamp_type=TimestampType.LOG_APPEND_TIME)
+    with pytest.raises(RecordValidationError) as caught:
+        accept(memoryview(claimed), given)
+    assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in caught.value.record_errors] == [0, 1]

@@ -77,6 +77,8 @@ def test_the_first_open_transaction_holds_back_the_last_stable_offset() -> None:
     assert state.last_stable_offset_after(first) == 4
     # The marker is not replicated yet: a consumer must not see past the transaction.
     assert state.first_unstable_offset == 3
+    state.on_high_watermark(5)
+    assert state.first_unstable_offset == 3
     state.on_high_watermark(6)
     assert state.first_unstable_offset == 4
     second = apply(state, marker(ControlRecordType.COMMIT, producer=2))

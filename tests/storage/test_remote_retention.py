@@ -178,6 +178,14 @@ def test_a_history_that_begins_above_the_log_start_proves_nothing() -> None:
     assert answer(decide_retention(remote, lost._replace(history=[]), UNLIMITED, 0)) == (0, [])
 
 
+def test_an_empty_log_lets_what_was_left_below_its_start_go() -> None:
+    remote = tier(segment(0, 9))
+    remote.apply_copy_started(segment(10, 19))
+    remote.apply_copy_started(segment(20, 29))
+    empty = LogFacts([], 20, 20, 20, 0)
+    assert answer(decide_retention(remote, empty, UNLIMITED, NOW_MS)) == (20, [(10, UNFINISHED)])
+
+
 def test_a_deletion_that_has_begun_is_ended_whatever_the_limits() -> None:
     remote = tier(*TENS)
     move(remote, TENS[0], STATE.DELETE_SEGMENT_STARTED)
@@ -340,3 +348,46 @@ def test_who_has_not_asked_for_long_looks_at_everything() -> None:
             move(remote, each, STATE.DELETE_SEGMENT_STARTED)
             move(remote, each, STATE.DELETE_SEGMENT_FINISHED)
     assert size.of(facts(30_000)) == 500
+
+
+def test_a_history_that_begins_anew_kills_no_segment_that_is_the_last_of_its_offsets() -> None:
+    """One flipped bit in leader-epoch-checkpoint makes `0 0` to `1 0`."""
+    remote = tier(*TENS)
+    flipped = LogFacts([(1, 0)], 0, 60, 60, 0, 50)
+    decision = decide_retention(remote, flipped, UNLIMITED, NOW_MS)
+    assert answer(decision) == (0, [])
+    assert [each.segment.start_offset for each in decision.withheld] == [0, 10, 20, 30, 40]
+
+
+def test_a_dead_lineage_goes_where_the_log_has_its_offsets_otherwise() -> None:
+    """Below its start, in its local part, or in segments of its own."""
+    dead = [numbered(segment(base, base + 9), 100 + base) for base in range(0, 50, 10)]
+    ours = [segment(base, base + 9, [(1, base)]) for base in (10, 20)]
+    log = LogFacts([(1, 10)], 10, 60, 60, 0, 30)
+    decision = decide_retention(tier(*dead, *ours), log, UNLIMITED, NOW_MS)
+    assert answer(decision)[1] == [(base, DEAD_LINEAGE) for base in range(0, 50, 10)]
+    assert not decision.withheld
+    without_one = decide_retention(tier(*dead, ours[1]), log, UNLIMITED, NOW_MS)
+    assert [each.segment.start_offset for each in without_one.withheld] == [10]
+
+
+def test_a_deletion_that_only_an_event_began_does_not_go_on() -> None:
+    """Whoever lets a segment of a living log go raises the log's start first."""
+    remote = tier(*TENS)
+    for victim in TENS[1:3]:
+        move(remote, victim, STATE.DELETE_SEGMENT_STARTED)
+    log = LogFacts([(0, 0)], 0, 60, 60, 0, 50)
+    decision = decide_retention(remote, log, UNLIMITED, NOW_MS)
+    assert answer(decision) == (0, [])
+    assert [each.segment.start_offset for each in decision.withheld] == [10, 20]
+    raised = decide_retention(remote, log._replace(log_start_offset=20), UNLIMITED, NOW_MS)
+    assert answer(raised) == (20, [(10, UNFINISHED), (0, LOG_START)])
+    local = decide_retention(remote, log._replace(local_log_start_offset=10), UNLIMITED, NOW_MS)
+    assert answer(local)[1] == [(10, UNFINISHED), (20, UNFINISHED)]
+
+
+def test_a_copy_that_never_ended_was_never_all_that_there_is() -> None:
+    remote = tier(*TENS)
+    remote.apply_copy_started(numbered(segment(0, 9), 99))
+    log = LogFacts([(0, 0)], 0, 60, 60, 0, 50)
+    assert answer(decide_retention(remote, log, UNLIMITED, NOW_MS))[1] == [(0, UNFINISHED)]

@@ -1,4 +1,4 @@
-"""A log whose older part is in the remote tier, and offsets looked up by time (S1, S5, F14)."""
+"""A log whose older part is in the remote tier, and offsets looked up by time."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ def code_of(error: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
     return error.value.code
 
 
-# -- Offsets by timestamp (F14) ----------------------------------------------------------------
+# -- Offsets by timestamp ----------------------------------------------------------------
 
 
 def test_timestamps_lead_to_the_first_record_as_young(tmp_path: Path) -> None:

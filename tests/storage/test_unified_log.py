@@ -137,7 +137,7 @@ def test_flush_messages_makes_every_nth_record_durable(tmp_path: Path) -> None:
     assert points == [0, 0, 3, 3, 3, 6, 6]
 
 
-# -- Rolling (L1) ------------------------------------------------------------------------------
+# -- Rolling ------------------------------------------------------------------------------
 
 
 def segments(log: UnifiedLog) -> list[int]:
@@ -232,7 +232,7 @@ def test_jitter_spreads_rolls_and_never_delays_them(tmp_path: Path) -> None:
     assert rolls(log, NOW_MS + 1001)
 
 
-# -- Reading (F1) ------------------------------------------------------------------------------
+# -- Reading ------------------------------------------------------------------------------
 
 
 def test_every_offset_leads_to_the_batch_that_holds_it(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Collection, Mapping
 
-from tierlog.clients.completed_fetch import ConsumerRecord
+from tierlog.clients.completed_fetch import ConsumerRecord, UndecodableRecordsError
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.remote_segment import RemoteLogMetadata
 from tierlog.tiering.metadata_events import METADATA_TOPIC, decode_event, encode_event
 from tierlog.tiering.metadata_snapshot import TopicIdentity
@@ -23,6 +24,13 @@ class SharedTopic:
         """How many of the next writes are written and answered with an error."""
         self.holds_back_reads = False
         self.start_offsets = [0] * partitions
+        self.fails_to_sync = False
+        self.durable_ends = [0] * partitions
+        """By partition, what a broker has been told is on the disk."""
+        self.undecodable: dict[tuple[int, int], int] = {}
+        """By partition and offset, how many records a batch claims that cannot be decoded."""
+        self.markers: set[tuple[int, int]] = set()
+        """Partitions and offsets of what is no record for a reader."""
         self.topic_id = Uuid(b"metadata topic 1")
         self._changed = asyncio.Event()
 
@@ -31,6 +39,14 @@ class SharedTopic:
         self._changed.set()
         self._changed = asyncio.Event()
         return len(self.partitions[partition]) - 1
+
+    def write_undecodable(self, partition: int, count: int = 1) -> int:
+        """A batch whose records are none; its first offset."""
+        first = len(self.partitions[partition])
+        self.undecodable[partition, first] = count
+        for _ in range(count):
+            self.write(partition, b"never seen")
+        return first
 
     def write_event(self, partition: int, event: RemoteLogMetadata) -> int:
         return self.write(partition, encode_event(event))
@@ -98,14 +114,32 @@ class MemoryMetadataTopic:
 
     def _take(self) -> list[ConsumerRecord]:
         found: list[ConsumerRecord] = []
-        for partition, position in self._positions.items():
-            values = self._shared.partitions[partition]
-            found += [
-                ConsumerRecord(METADATA_TOPIC, partition, offset, 0, None, values[offset])
-                for offset in range(position, len(values))
-            ]
-            self._positions[partition] = len(values)
+        for partition in self._positions:
+            found += self._take_from(partition, is_first=not found)
         self.events_read += len(found)
+        return found
+
+    async def make_durable(self, ends: Mapping[int, int]) -> None:
+        if self._shared.fails_to_sync:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The log directory is offline")
+        for partition, end in ends.items():
+            self._shared.durable_ends[partition] = end
+
+    def _take_from(self, partition: int, *, is_first: bool) -> list[ConsumerRecord]:
+        values, position = self._shared.partitions[partition], self._positions[partition]
+        undecodable = self._shared.undecodable
+        if is_first and (count := undecodable.get((partition, position))):
+            name = TopicPartition(METADATA_TOPIC, partition)
+            raise UndecodableRecordsError(
+                ErrorCode.INVALID_RECORD, "garbage.", name, position, position + count
+            )
+        found: list[ConsumerRecord] = []
+        while position < len(values) and (partition, position) not in undecodable:
+            value = values[position]
+            if (partition, position) not in self._shared.markers:
+                found.append(ConsumerRecord(METADATA_TOPIC, partition, position, 0, None, value))
+            position += 1
+        self._positions[partition] = position
         return found
 
     async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:

@@ -20,6 +20,7 @@ from tierlog.tiering.remote_storage import (
 )
 
 COPY, FETCH, INDEX, DELETE = "COPY", "FETCH_SEGMENT", "FETCH_INDEX", "DELETE"
+ABORT = "ABORT_UPLOADS"
 
 
 class TierEvent(NamedTuple):
@@ -53,6 +54,9 @@ class MemoryTier:
         self.is_down = False
         self.latency_seconds = 0.0
         self.custom_metadata: bytes | None = None
+        self.incomplete: set[Uuid] = set()
+        """Segments of which some object is missing."""
+        self.uploads_aborted: list[Uuid] = []
         self.partitions_cleared: list[TopicIdPartition] = []
         self.copies_held = asyncio.Event()
         self.copies_held.set()
@@ -104,6 +108,10 @@ class MemoryTier:
         if fault is not None:
             raise fault
 
+    async def abort_uploads(self, metadata: RemoteLogSegmentMetadata) -> None:
+        await self._enter(ABORT, metadata)
+        self.uploads_aborted.append(metadata.id)
+
     async def delete_partition(self, partition: TopicIdPartition) -> None:
         self.partitions_cleared.append(partition)
         if self.is_down:
@@ -111,6 +119,16 @@ class MemoryTier:
         for stored in list(self.segments.values()):
             if stored.metadata.topic_id_partition == partition:
                 del self.segments[stored.metadata.id]
+
+    async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
+        if self.is_down:
+            raise UNREACHABLE
+        return [
+            stored.metadata
+            for stored in self.segments.values()
+            if stored.metadata.topic_id_partition == partition
+            and stored.metadata.id not in self.incomplete
+        ]
 
     async def close(self) -> None:
         """Memory needs no closing."""

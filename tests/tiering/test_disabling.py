@@ -8,7 +8,15 @@ from tierlog.clients.errors import KafkaError
 from tierlog.storage.remote_segment import RemoteLogSegmentState
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
-from tierlog.tests.tiering.memory_tier import BROKEN, COPY, DELETE, FETCH, UNREACHABLE, MemoryTier
+from tierlog.tests.tiering.memory_tier import (
+    ABORT,
+    BROKEN,
+    COPY,
+    DELETE,
+    FETCH,
+    UNREACHABLE,
+    MemoryTier,
+)
 from tierlog.tests.tiering.tiered_broker import (
     CONFIG,
     LOG_CONFIG,
@@ -182,7 +190,7 @@ def test_a_removal_that_its_leader_left_is_taken_up_by_the_next() -> None:
         await offloaded(broker, 5)
         tier.is_down = True
         disable(broker)
-        await until(lambda: len(tier.asked(DELETE)) > 2)
+        await until(lambda: len(tier.asked(DELETE) + tier.asked(ABORT)) > 2)
         await broker.manager.stop()
         tier.is_down = False
         other = TieredBroker(loop, tier, topic, config=on_broker(1))

@@ -12,14 +12,18 @@ from typing import Protocol, cast
 import pytest
 
 from tierlog.storage.files import OsFiles
-from tierlog.tests.tiering.segments import segment_data, segment_metadata
+from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.tests.tiering.segments import PARTITION, segment_data, segment_metadata
 from tierlog.tests.tiering.storage_conformance import StorageConformance, run
+from tierlog.tiering import s3_store
 from tierlog.tiering.blocking_pool import ThreadedPool
+from tierlog.tiering.file_system import TierFileSystem
 from tierlog.tiering.fsspec_storage import FsspecStorage
 from tierlog.tiering.manifest import Part, decode_manifest
 from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.remote_storage import Failure, IndexType, RemoteStorageError
 from tierlog.tiering.remote_url import OptionValue, RemoteUrl, remote_url
+from tierlog.tiering.tier_probe import abandoned_before
 
 
 def open_storage(location: RemoteUrl) -> Iterator[FsspecStorage]:
@@ -221,3 +225,68 @@ def test_fsspec_is_imported_at_the_first_use_and_not_before() -> None:
 def test_a_manifest_that_we_did_not_write_is_refused(content: bytes) -> None:
     with pytest.raises(RemoteStorageError):
         decode_manifest(content)
+
+
+def test_only_segments_with_every_object_in_its_size_are_whole(tmp_path: Path) -> None:
+    segments = [segment_metadata(number, size=100) for number in range(1, 5)]
+    partition = segments[0].topic_id_partition
+    location = RemoteUrl(f"file://{tmp_path}/remote")
+    storage = FsspecStorage(location, OsFiles(), ThreadedPool(4, "test"))
+
+    async def story() -> list[RemoteLogSegmentMetadata]:
+        for segment in segments:
+            await storage.copy_log_segment_data(segment, segment_data(bytes(100)))
+        (tmp_path / "remote" / object_key(segments[1], "index")).unlink()
+        (tmp_path / "remote" / object_key(segments[2], "manifest")).write_bytes(b"damaged")
+        with (tmp_path / "remote" / object_key(segments[3], "log")).open("ab") as log:
+            log.write(b"more")
+        return await storage.whole_segments(partition)
+
+    (whole,) = asyncio.run(story())
+    assert whole.segment_id == segments[0].segment_id
+    assert whole.start_offset == segments[0].start_offset
+    assert asyncio.run(storage.whole_segments(partition._replace(partition=99))) == []
+    asyncio.run(storage.close())
+
+
+def test_uploads_go_with_the_segment_or_the_partition_that_they_belong_to(
+    s3_endpoint: str,
+) -> None:
+    """Of a broker that was killed; those of others in the bucket stay."""
+    make_bucket(s3_endpoint, "uploads")
+    location = s3_location(s3_endpoint, "uploads")
+    given_up, copying = segment_metadata(1), segment_metadata(2)
+    elsewhere = segment_metadata(3, partition=PARTITION._replace(partition=8))
+    keys = [object_key(each, "log") for each in (given_up, copying, elsewhere)]
+
+    async def story() -> None:
+        pool = ThreadedPool(1, "test")
+        client, root = await s3_store.connect(location.url, location.options, pool, 20)
+        storage = FsspecStorage(location, OsFiles(), pool)
+
+        async def left() -> list[str]:
+            found = await client.uploads("uploads/")
+            return sorted(each.path.removeprefix(f"{root}/") for each in found)
+
+        for key in keys:
+            upload = await client.begin_upload(f"{root}/{key}", 20 << 20)
+            await upload.part(0, bytes(8 << 20))
+        await client.begin_upload("uploads/backup.tar", 20 << 20)
+        await storage.abort_uploads(given_up)
+        assert await left() == sorted([*keys[1:], "uploads/backup.tar"])
+        await storage.delete_partition(PARTITION)
+        assert await left() == sorted([keys[2], "uploads/backup.tar"])
+        root_tier = TierFileSystem(
+            RemoteUrl("s3://uploads", location.options), OsFiles(), ThreadedPool(1, "test")
+        )
+        # To a tier at the bucket's root another tier's keys are none of its own either.
+        assert await root_tier.abort_uploads("", abandoned_before(1 << 60)) == 0
+        assert await root_tier.abort_uploads("prefix/", abandoned_before(1 << 60)) == 0
+        await client.begin_upload(f"uploads/{keys[0]}", 20 << 20)
+        assert await root_tier.abort_uploads("", abandoned_before(1 << 60)) == 1
+        assert await left() == sorted([keys[2], "uploads/backup.tar"])
+        await root_tier.close()
+        await storage.close()
+        await client.close()
+
+    asyncio.run(story())

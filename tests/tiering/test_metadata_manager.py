@@ -111,6 +111,32 @@ def test_a_partition_is_ready_only_when_its_past_is_read() -> None:
 
 
 @pytest.mark.scenario("4.9")
+def test_at_each_new_term_all_that_was_published_before_it_is_waited_for() -> None:
+    """The leader before may have finished a copy a moment ago."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        number = metadata_partition(FIRST, PARTITIONS)
+        metadata = manager(loop, topic)
+        await metadata.start()
+        metadata.assign([FIRST])
+        await until(lambda: metadata.is_ready(FIRST))
+        topic.holds_back_reads = True
+        topic.write_event(number, started(FIRST))
+        topic.write_event(number, finished(FIRST))
+        assert metadata.is_ready(FIRST), "nothing new begins"
+        metadata.assign([FIRST])
+        await asyncio.sleep(60)
+        assert not metadata.is_ready(FIRST)
+        topic.holds_back_reads = False
+        await until(lambda: metadata.is_ready(FIRST))
+        assert metadata.remote_log(FIRST).segment_for(0, 50) is not None
+        await metadata.stop()
+
+    simulate(story)
+
+
+@pytest.mark.scenario("4.9")
 def test_a_partition_assigned_later_finds_its_past(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
 
@@ -226,6 +252,25 @@ def test_a_topic_whose_beginning_was_deleted_becomes_ready() -> None:
     simulate(story)
 
 
+def test_a_topic_that_ends_in_no_record_becomes_ready() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        number = metadata_partition(FIRST, PARTITIONS)
+        topic.write_event(number, started(FIRST))
+        topic.markers.add((number, topic.write(number, b"the end of somebody's transaction")))
+        metadata = manager(loop, topic)
+        await metadata.start()
+        for _ in range(2):
+            metadata.assign([FIRST])
+            await until(lambda: metadata.is_ready(FIRST))
+            assert len(metadata.remote_log(FIRST)) == 1
+            # The next term waits for another such end.
+            topic.markers.add((number, topic.write(number, b"and of another")))
+        await metadata.stop()
+
+    simulate(story)
+
+
 def test_whoever_watches_all_learns_of_partitions_that_nobody_assigned() -> None:
     async def story(loop: SimulatedLoop) -> None:
         topic = SharedTopic(PARTITIONS)
@@ -270,7 +315,7 @@ def test_a_forgotten_partition_that_comes_back_finds_its_past() -> None:
         topic.write_event(metadata_partition(FIRST, PARTITIONS), finished(FIRST))
         await until(lambda: metadata.remote_log(FIRST).segment_for(0, 50) is not None)
         metadata.assign([FIRST])
-        assert metadata.is_ready(FIRST)
+        await until(lambda: metadata.is_ready(FIRST))
         await metadata.stop()
 
     simulate(story)

@@ -7,7 +7,7 @@ import pytest
 
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tiering.blocking_pool import BlockingPool, ThreadedPool
-from tierlog.tiering.native_store import Client, NativeStore, Upload
+from tierlog.tiering.native_store import Client, NativeStore, UnfinishedUpload, Upload
 from tierlog.tiering.tier_store import PIECE_BYTES, Source, TierObject
 
 
@@ -67,8 +67,8 @@ class Broken:
         await self._request(0)
         return [], None
 
-    async def abandoned(self, root: str, before_ms: int) -> list[Callable[[], Awaitable[object]]]:
-        return [lambda: self._request(0)]
+    async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
+        return [UnfinishedUpload(f"{prefix}key", 0, lambda: self._request(0))]
 
     async def close(self) -> None:
         self.is_closed = True
@@ -88,7 +88,7 @@ async def each_request(store: NativeStore) -> list[BaseException | object]:
             store.get("key", None, None),
             store.remove(["key"]),
             store.find(""),
-            store.abort_abandoned(0),
+            store.abort_uploads("", lambda _, __: True),
             return_exceptions=True,
         )
     ]

@@ -3,13 +3,24 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from tierlog.clients.errors import KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.replication.topic_names import validate_topic_name
 from tierlog.tests.tiering.segments import PARTITION, segment_metadata
-from tierlog.tiering.object_keys import LOG_SUFFIX, object_key, parse_object_key
+from tierlog.tiering.object_keys import (
+    LOG_SUFFIX,
+    is_partition_name,
+    object_key,
+    parse_object_key,
+    partition_prefix,
+)
+from tierlog.tiering.remote_storage import RemoteStorageError
 
 UUIDS = st.binary(min_size=16, max_size=16).map(Uuid)
-TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=30)
+TOPICS = st.text("abcXYZ019._-", min_size=1, max_size=30).filter(
+    lambda name: name not in (".", "..")
+)
 
 
 def test_a_key_in_full() -> None:
@@ -63,3 +74,47 @@ def test_two_incarnations_of_a_topic_share_no_key() -> None:
         for owner in (PARTITION, reborn)
     }
     assert len(keys) == 2
+
+
+NAMES_OF_NO_TOPIC = [
+    "..",
+    ".",
+    "",
+    "../victim",
+    "../../etc/x",
+    "/etc",
+    "a/b",
+    "a\\b",
+    "a\0b",
+    "a\nb",
+    "x" * 250,
+    "ä",
+]
+
+
+@pytest.mark.parametrize("name", NAMES_OF_NO_TOPIC)
+def test_a_name_that_no_topic_can_have_becomes_no_key(name: str) -> None:
+    """It may come from an event or a manifest that anybody has written."""
+    forged = PARTITION._replace(topic=name)
+    with pytest.raises(RemoteStorageError, match="no partition that a topic can have"):
+        partition_prefix(forged)
+    with pytest.raises(RemoteStorageError) as refused:
+        object_key(segment_metadata(1, partition=forged), LOG_SUFFIX)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 400
+
+
+@given(st.text(max_size=20))
+def test_keys_have_names_for_exactly_what_topics_may_be_called(name: str) -> None:
+    try:
+        validate_topic_name(name)
+    except KafkaError:
+        assert not is_partition_name(name, 0)
+    else:
+        assert is_partition_name(name, 0)
+
+
+@pytest.mark.parametrize("number", [-1, -(2**31)])
+def test_a_partition_has_no_negative_number(number: int) -> None:
+    with pytest.raises(RemoteStorageError):
+        partition_prefix(PARTITION._replace(partition=number))

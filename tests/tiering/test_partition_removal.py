@@ -19,17 +19,19 @@ HERE, THERE = 1, 2
 
 
 class Topics:
-    """A cluster whose topics are these ids."""
+    """A cluster in whose metadata log it stands that the topics of these ids were deleted."""
 
-    def __init__(self, *ids: Uuid, has_metadata: bool = True) -> None:
-        self.ids = set(ids)
-        self.has_metadata = has_metadata
+    def __init__(self, *deleted: Uuid) -> None:
+        self.deleted = deleted
 
     def has_metadata_topic(self) -> bool:
-        return self.has_metadata
+        return True
 
-    def has(self, topic_id: Uuid) -> bool:
-        return topic_id in self.ids
+    def was_deleted(self, topic_id: Uuid) -> bool:
+        return topic_id in self.deleted
+
+
+DELETED = Topics(PARTITION.topic_id)
 
 
 def remote_log(segments: int, *steps: tuple[RemotePartitionDeleteState, int]) -> RemoteLog:
@@ -78,55 +80,68 @@ def test_whose_removal_it_is(
 ) -> None:
     """(KAFKA-15313)"""
     remote, decisions = remote_log(segments, *steps), removals()
-    first = decisions.look([remote], Topics(), 50)
-    found = decisions.look([remote], Topics(), 50 + unmoved) if unmoved else first
+    first = decisions.look([remote], DELETED, 50)
+    found = decisions.look([remote], DELETED, 50 + unmoved) if unmoved else first
     assert found == ([] if expected is None else [Removal(PARTITION, expected)])
 
 
 def test_a_removal_that_moves_is_not_taken_over() -> None:
     remote, decisions = remote_log(3, (MARKED, THERE), (STARTED, THERE)), removals()
-    assert decisions.look([remote], Topics(), 0) == []
+    assert decisions.look([remote], DELETED, 0) == []
     remote.apply_copy_started(segment_metadata(9, partition=PARTITION))
-    assert decisions.look([remote], Topics(), 1000) == []
-    assert decisions.look([remote], Topics(), 1999) == []
-    assert decisions.look([remote], Topics(), 2000) == [Removal(PARTITION, Step.REMOVE)]
+    assert decisions.look([remote], DELETED, 1000) == []
+    assert decisions.look([remote], DELETED, 1999) == []
+    assert decisions.look([remote], DELETED, 2000) == [Removal(PARTITION, Step.REMOVE)]
 
 
-def test_a_topic_id_that_the_cluster_does_not_know_is_marked_after_a_grace() -> None:
+def test_a_topic_whose_deletion_nobody_marked_is_marked_after_a_grace() -> None:
     remote, decisions = remote_log(1), removals()
-    assert decisions.look([remote], Topics(), 0) == []
-    assert decisions.look([remote], Topics(), 59) == []
-    assert decisions.look([remote], Topics(), 60) == [Removal(PARTITION, Step.MARK)]
+    assert decisions.look([remote], DELETED, 0) == []
+    assert decisions.look([remote], DELETED, 59) == []
+    assert decisions.look([remote], DELETED, 60) == [Removal(PARTITION, Step.MARK)]
 
 
-def test_nothing_is_marked_unless_the_cluster_is_sure() -> None:
-    remote = remote_log(1)
-    for topics in (None, Topics(has_metadata=False), Topics(PARTITION.topic_id)):
-        decisions = removals()
-        for now in (0, 1000, 100_000):
-            assert decisions.look([remote], topics, now) == []
+@pytest.mark.parametrize("topics", [None, Topics()])
+def test_a_topic_that_the_cluster_has_not_heard_of_is_not_a_deleted_one(
+    topics: Topics | None,
+) -> None:
+    """Its record may not have come to this broker yet."""
+    decisions = removals()
+    for now in (0, 1000, 100_000):
+        assert decisions.look([remote_log(1)], topics, now) == []
+    assert not decisions.unproven
 
 
-def test_a_topic_that_is_there_again_at_the_next_look_is_not_gone() -> None:
-    remote, decisions = remote_log(1), removals()
-    assert decisions.look([remote], Topics(), 0) == []
-    assert decisions.look([remote], Topics(PARTITION.topic_id), 50) == []
-    assert decisions.look([remote], Topics(), 100) == []
-    assert decisions.look([remote], Topics(), 159) == []
-    assert decisions.look([remote], Topics(), 160) == [Removal(PARTITION, Step.MARK)]
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(MARKED, HERE)],
+        [(MARKED, HERE), (STARTED, HERE)],
+        [(MARKED, HERE), (STARTED, HERE), (FINISHED, HERE)],
+    ],
+)
+@pytest.mark.parametrize("topics", [None, Topics()])
+def test_an_event_alone_deletes_nothing(
+    steps: list[tuple[RemotePartitionDeleteState, int]], topics: Topics | None
+) -> None:
+    decisions = removals()
+    for now in (0, 1000, 100_000):
+        assert decisions.look([remote_log(2, *steps)], topics, now) == []
+    assert decisions.unproven == {PARTITION}
 
 
 def test_a_partition_without_segments_needs_no_removal() -> None:
     decisions = removals()
     for now in (0, 1000):
-        assert decisions.look([remote_log(0)], Topics(), now) == []
+        assert decisions.look([remote_log(0)], DELETED, now) == []
 
 
 def test_a_topic_made_again_under_its_name_is_another() -> None:
-    """Names play no part: only the old id is gone (KAFKA-17020)."""
+    """Names play no part: only the old id was deleted (KAFKA-17020)."""
     again = PARTITION._replace(topic_id=Uuid(b"another id, 16b."))
     living = RemoteLog(again)
     living.apply_copy_started(segment_metadata(1, partition=again))
-    decisions, topics = removals(), Topics(again.topic_id)
-    assert decisions.look([remote_log(1), living], topics, 0) == []
-    assert decisions.look([remote_log(1), living], topics, 60) == [Removal(PARTITION, Step.MARK)]
+    decisions = removals()
+    assert decisions.look([remote_log(1), living], DELETED, 0) == []
+    due = decisions.look([remote_log(1), living], DELETED, 60)
+    assert due == [Removal(PARTITION, Step.MARK)]

@@ -33,16 +33,16 @@ HOUR = 3600.0
 
 
 class Topics:
-    """The topics of the cluster, as a controller would know them."""
+    """The topics of the cluster, as a controller would know them: all but these were deleted."""
 
-    def __init__(self, *ids: Uuid) -> None:
-        self.ids = set(ids)
+    def __init__(self, *living: Uuid) -> None:
+        self.living = set(living)
 
     def has_metadata_topic(self) -> bool:
         return True
 
-    def has(self, topic_id: Uuid) -> bool:
-        return topic_id in self.ids
+    def was_deleted(self, topic_id: Uuid) -> bool:
+        return topic_id not in self.living
 
 
 class Remover:
@@ -367,3 +367,22 @@ def test_a_metadata_topic_that_is_down_is_waited_for() -> None:
         await broker.stop()
 
     simulate(story)
+
+
+def test_forged_events_take_nothing_from_a_living_topic(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 3)
+        mark(topic, 0)
+        mark(topic, 0, STARTED)
+        broker = await Remover(loop, tier, topic, Topics(PARTITION.topic_id)).start()
+        await until(lambda: broker.state() is STARTED)
+        await asyncio.sleep(3 * HOUR)
+        assert len(tier.segments) == 3
+        assert not tier.partitions_cleared
+        await broker.stop()
+
+    simulate(story)
+    assert len([each for each in caplog.records if "nothing of it is removed" in each.message]) == 1

@@ -3,12 +3,13 @@
 import asyncio
 from functools import partial
 
+import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.permits import Permits
-from tierlog.tiering.reader_pool import ReaderPool
+from tierlog.tiering.reader_pool import NoTurnError, ReaderPool
 
 
 class Workshop:
@@ -96,7 +97,7 @@ def test_nobody_is_forgotten_and_never_are_there_too_many(
     simulate(story)
 
 
-def test_more_readers_are_let_in_and_the_queue_behind_them_stays_bounded() -> None:
+def test_more_readers_are_let_in_as_their_number_grows() -> None:
     async def story(_: SimulatedLoop) -> None:
         pool = ReaderPool(1, 1)
 
@@ -104,14 +105,40 @@ def test_more_readers_are_let_in_and_the_queue_behind_them_stays_bounded() -> No
             await asyncio.sleep(10)
             return 1
 
-        reads = [asyncio.ensure_future(pool.run(read)) for _ in range(2)]
+        reads = [asyncio.ensure_future(pool.run(read, 60)) for _ in range(4)]
+        await asyncio.sleep(1)
+        assert pool.queue_size == 1, "those before the door do not count"
+        pool.threads = 3
         await asyncio.sleep(1)
         assert pool.queue_size == 1
-        pool.threads = 2
-        reads += [asyncio.ensure_future(pool.run(read))]
+        assert [await each for each in reads] == [1, 1, 1, 1]
+        assert pool.queue_size == 0
+
+    simulate(story)
+
+
+def test_a_read_that_finds_no_turn_in_time_leaves_and_is_never_begun() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        pool = ReaderPool(2, 1)
+        begun: list[int] = []
+        store = asyncio.Event()
+
+        async def read(number: int) -> int:
+            begun.append(number)
+            await store.wait()
+            return number
+
+        reads = [asyncio.ensure_future(pool.run(partial(read, n), 0.5)) for n in range(50)]
         await asyncio.sleep(1)
-        assert pool.queue_size == 1
-        assert [await each for each in reads] == [1, 1, 1]
+        assert begun == [0, 1]
+        for each in reads[2:]:
+            with pytest.raises(NoTurnError):
+                await each
+        assert (pool.queue_size, pool.idle_share) == (0, 0)
+        store.set()
+        assert await pool.run(partial(read, 50), 0.5) == 50
+        assert (begun, pool.idle_share) == ([0, 1, 50], 1)
+        assert [await each for each in reads[:2]] == [0, 1]
 
     simulate(story)
 

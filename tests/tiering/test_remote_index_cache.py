@@ -118,16 +118,11 @@ def test_a_corrupt_file_on_disk_is_fetched_anew(suffix: str, content: bytes) -> 
     told(story)
 
 
-@pytest.mark.parametrize(
-    "index_type", [IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION]
-)
-def test_an_index_that_the_tier_has_corrupt_is_an_error_and_is_not_kept(
-    index_type: IndexType,
-) -> None:
+def test_a_transaction_index_that_the_tier_has_corrupt_is_an_error_and_is_not_kept() -> None:
     async def story(partition: RemotePartition) -> None:
         segment = partition.add([(0, 4, 0), (5, 9, 0)], aborted=ABORTED)
         good = partition.tier.segments[segment.id]
-        broken = {**good.indexes, index_type: b"1234567"}
+        broken = {**good.indexes, IndexType.TRANSACTION: b"1234567"}
         partition.tier.segments[segment.id] = good._replace(indexes=broken)
         with pytest.raises(RemoteStorageError, match="corrupt"):
             await partition.indexes.indexes(segment)
@@ -137,9 +132,33 @@ def test_an_index_that_the_tier_has_corrupt_is_an_error_and_is_not_kept(
         partition.tier.segments[segment.id] = good
         assert list((await partition.indexes.indexes(segment)).txn_index) == ABORTED
         # What was sound the first time was not fetched again.
-        order = [IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION]
-        fetched = order.index(index_type) + 1 + len(order) - order.index(index_type)
-        assert len(partition.tier.asked(INDEX)) == fetched
+        assert len(partition.tier.asked(INDEX)) == 4
+
+    told(story)
+
+
+def test_the_folder_may_be_removed_while_the_broker_runs() -> None:
+    async def story(partition: RemotePartition) -> None:
+        first, second, third = three(partition)
+        await partition.indexes.indexes(first)
+        partition.files.remove_tree(FOLDER)
+        for segment in (second, first, third):
+            entry = await partition.indexes.indexes(segment)
+            assert entry.offset_index.lookup(segment.end_offset).position > 0
+
+    told(story)
+
+
+def test_a_segment_that_is_forgotten_while_it_is_loaded_leaves_nothing() -> None:
+    async def story(partition: RemotePartition) -> None:
+        segment = partition.add([(0, 4, 0), (5, 9, 0)])
+        partition.tier.latency_seconds = 1.0
+        partition.indexes.prefetch(segment)
+        await asyncio.sleep(1.5)
+        await partition.indexes.forget(segment)
+        await asyncio.sleep(10)
+        assert (len(partition.indexes), partition.indexes.nbytes) == (0, 0)
+        assert partition.files.listdir(FOLDER) == []
 
     told(story)
 

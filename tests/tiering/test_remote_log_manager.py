@@ -1,13 +1,25 @@
 """Stories of a tiered partition on one broker: offloaded, read back, restarted, cut off."""
 
+import asyncio
 import logging
 from dataclasses import replace
 
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.storage.fetch_data import FetchIsolation, RemoteTimestampLookup
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.offset_names import (
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+)
+from tierlog.storage.fetch_data import (
+    FetchIsolation,
+    RemoteTimestampLookup,
+    TimestampAndOffset,
+)
 from tierlog.storage.remote_segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
@@ -23,6 +35,7 @@ from tierlog.tests.tiering.memory_tier import (
     UNREACHABLE,
     MemoryTier,
 )
+from tierlog.tests.tiering.shaped_log import ask
 from tierlog.tests.tiering.tiered_broker import (
     PARTITION,
     TieredBroker,
@@ -30,6 +43,7 @@ from tierlog.tests.tiering.tiered_broker import (
     on_broker,
     until,
 )
+from tierlog.tiering.remote_storage import LogSegmentData
 
 STATE = RemoteLogSegmentState
 
@@ -205,28 +219,116 @@ def test_what_a_crash_left_unfinished_is_removed_before_anything_is_copied() -> 
         await until(lambda: again.log.highest_remote_offset == 0)
         assert tier.asked(DELETE) == [0]
         assert len(tier.segments) == 1
+        # What had been sent of it goes too, and nothing of the copy that was finished.
+        (begun, *_) = topic.events()
+        assert isinstance(begun, RemoteLogSegmentMetadata)
+        assert tier.uploads_aborted == [begun.id]
+        again.log.maybe_increment_log_start_offset(1)
+        await until(lambda: tier.asked(DELETE) == [0, 0])
+        assert tier.uploads_aborted == [begun.id]
         await again.manager.stop()
 
     simulate(story)
 
 
+def test_a_copy_that_another_leader_gave_up_is_deleted_by_who_stored_it_and_made_anew() -> None:
+    """Its COPY_SEGMENT_FINISHED comes too late: nothing local may go on the strength of it."""
+
+    async def story(broker: TieredBroker) -> None:
+        broker.tier.copies_held.clear()
+        broker.append(2)
+        await until(lambda: broker.tier.asked(COPY) == [0])
+        (number,) = [at for at, each in enumerate(broker.topic.partitions) if each]
+        (begun,) = broker.topic.events()
+        assert isinstance(begun, RemoteLogSegmentMetadata)
+        broker.topic.write_event(
+            number,
+            RemoteLogSegmentMetadataUpdate(
+                segment_id=begun.segment_id,
+                event_timestamp_ms=begun.event_timestamp_ms + 1,
+                state=STATE.DELETE_SEGMENT_STARTED,
+                broker_id=7,
+            ),
+        )
+        broker.tier.copies_held.set()
+        await until(lambda: broker.log.highest_remote_offset == 0)
+        assert broker.tier.asked(COPY) == [0, 0]
+        assert broker.tier.asked(DELETE) == [0]
+        assert begun.id not in broker.tier.segments
+        assert await broker.consume() == ([0, 1], [0])
+
+    on_a_leader(story)
+
+
 @pytest.mark.scenario("4.7")
 def test_4_7_too_much_custom_metadata_stops_the_partition_until_its_leader_changes() -> None:
     async def story(broker: TieredBroker) -> None:
-        broker.tier.custom_metadata = bytes(256)
+        # One byte more than remote.log.metadata.custom.metadata.max.bytes allows.
+        broker.tier.custom_metadata = bytes(129)
         broker.append(3)
         await until(lambda: broker.tier.asked(DELETE) == [0])
         began = broker.loop.time()
         await until(lambda: broker.loop.time() > began + 120)
         assert broker.tier.asked(COPY) == [0]
         assert broker.tier.segments == {}
-        broker.tier.custom_metadata = b"little"
+        broker.tier.custom_metadata = bytes(128)
         broker.lead(1)
         await until(lambda: broker.log.highest_remote_offset == 1)
         (first, _) = broker.metadata.remote_log(PARTITION).segments()
-        assert first.custom_metadata == b"little"
+        assert first.custom_metadata == bytes(128)
 
     on_a_leader(story)
+
+
+def test_what_a_broken_store_may_hold_of_a_failed_copy_is_deleted_at_once() -> None:
+    async def story(broker: TieredBroker) -> None:
+        broker.tier.fails_after_the_work = True
+        broker.tier.faults[COPY] = [BROKEN]
+        broker.append(2)
+        await until(lambda: broker.tier.asked(COPY) == [0])
+        # Before the pause that precedes the next attempt.
+        await asyncio.sleep(0.1)
+        assert broker.tier.asked(DELETE) == [0]
+        assert broker.tier.segments == {}
+        await until(lambda: broker.log.highest_remote_offset == 0)
+
+    on_a_leader(story)
+
+
+def test_a_deposed_leader_deletes_what_a_store_went_on_storing() -> None:
+    """An upload in somebody else's code may not let itself be interrupted."""
+
+    class StubbornTier(MemoryTier):
+        async def copy_log_segment_data(
+            self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
+        ) -> bytes | None:
+            copying = asyncio.ensure_future(super().copy_log_segment_data(metadata, data))
+            while not copying.done():
+                try:
+                    await asyncio.shield(copying)
+                except asyncio.CancelledError:
+                    interrupted.append(metadata.id)
+            return copying.result()
+
+    interrupted: list[Uuid] = []
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, StubbornTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.tier.copies_held.clear()
+        broker.append(2)
+        await until(lambda: broker.tier.asked(COPY) == [0])
+        broker.manager.on_leadership_change([], [PARTITION])
+        await until(lambda: bool(interrupted))
+        broker.tier.copies_held.set()
+        await until(lambda: broker.tier.asked(DELETE) == [0])
+        assert STATE.COPY_SEGMENT_FINISHED not in states_written(broker)
+        assert broker.tier.segments == {}
+        assert broker.log.highest_remote_offset == -1
+        await broker.manager.stop()
+
+    simulate(story)
 
 
 def test_a_deposed_leader_does_not_finish_what_it_stored() -> None:
@@ -353,6 +455,7 @@ def test_what_a_deleted_topic_has_in_the_tier_goes_each_segment_once() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.append(3)
         await until(lambda: broker.log.highest_remote_offset == 1)
+        broker.deleted.add(PARTITION.topic_id)
         broker.manager.stop_partitions([PARTITION], delete=True)
         remote = broker.metadata.remote_log(PARTITION)
         finished = RemotePartitionDeleteState.DELETE_PARTITION_FINISHED
@@ -399,6 +502,51 @@ def test_an_unreachable_tier_fails_the_read_and_not_the_broker() -> None:
         assert broker.manager.statistics.remote_fetch_errors == {"orders": 1}
 
     on_a_leader(story)
+
+
+def test_a_store_that_hangs_turns_no_read_away_and_is_read_again_when_it_answers() -> None:
+    async def story(broker: TieredBroker) -> None:
+        broker.append(3)
+        await until(lambda: broker.log.local_log_start_offset == 2)
+        broker.tier.latency_seconds = 120.0
+        began = broker.loop.time()
+        for _ in range(20):
+            reads = [broker.manager.read(broker.remote_read(0)) for _ in range(20)]
+            async with asyncio.timeout(0.6):
+                done, waiting = await asyncio.wait(
+                    [asyncio.ensure_future(each) for each in reads], timeout=0.55
+                )
+            assert all(each.result().records == b"" for each in done)
+            assert len(waiting) <= 10
+            assert broker.manager.reads.waiting == 0
+        assert broker.loop.time() - began < 20
+        broker.tier.latency_seconds = 0
+        await asyncio.sleep(300)
+        assert await broker.read(0) == ([0], True)
+
+    on_a_leader(story)
+
+
+def test_how_far_the_tier_has_the_log_is_told_once_it_is_known() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.append(4)
+        await until(lambda: broker.log.highest_remote_offset == 2)
+        broker.topic.holds_back_reads = True
+        again = await broker.restarted(epoch=1)
+        await asyncio.sleep(5)
+        names = (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP)
+        for name in names:
+            assert await ask(again, name, FetchIsolation.HIGH_WATERMARK) == "OFFSET_NOT_AVAILABLE"
+        again.topic.holds_back_reads = False
+        await until(lambda: again.log.knows_remote_offset)
+        answers = [await ask(again, name, FetchIsolation.HIGH_WATERMARK) for name in names]
+        assert answers == [TimestampAndOffset(-1, 2, 0), TimestampAndOffset(-1, 3, 0)]
+        await again.manager.stop()
+
+    simulate(story)
 
 
 def test_read_committed_of_a_log_without_transactions_has_an_empty_list() -> None:

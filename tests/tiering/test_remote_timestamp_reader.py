@@ -200,3 +200,17 @@ def test_metadata_that_claims_too_much_is_not_believed() -> None:
         assert await look_up(partition, MAX_TIMESTAMP) == TimestampAndOffset(TS, 2, 0)
 
     on([(0, 0)], story)
+
+
+def test_of_a_segment_that_goes_on_beyond_this_history_its_own_part_counts() -> None:
+    """An unclean election has cut the log at 10; the tier still has what the old leader copied."""
+
+    async def story(partition: RemotePartition) -> None:
+        old = partition.add([(0, 9, 0), (10, 19, 0)])
+        partition.move(old, RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
+        partition.add([(10, 14, 1)])
+        assert await look_up(partition, 50) == TimestampAndOffset(50, 5, 0)
+        assert await look_up(partition, 100) == TimestampAndOffset(100, 10, 1)
+        assert await look_up(partition, 150) is None
+
+    on([(0, 0), (1, 10)], story)

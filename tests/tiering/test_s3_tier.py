@@ -7,12 +7,15 @@ from typing import Any, cast
 
 import pytest
 
+from tierlog.tests.tiering.segments import segment_metadata
 from tierlog.tests.tiering.served_storage import FailingSlice, PatternSlice, opened
 from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
 from tierlog.tests.tiering.servers.server import FETCH_SECONDS, located
 from tierlog.tiering import s3_store
 from tierlog.tiering.blocking_pool import ThreadedPool
+from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.remote_storage import Failure, RemoteStorageError
+from tierlog.tiering.tier_probe import abandoned_before
 
 pytestmark = [
     pytest.mark.slow,
@@ -120,18 +123,20 @@ def test_an_upload_that_fails_or_is_cancelled_is_aborted(gateway: VersityGateway
 def test_what_a_killed_broker_left_is_aborted_when_it_is_old(gateway: VersityGateway) -> None:
     async def story() -> None:
         client, root = await client_of(gateway)
-        upload = await client.begin_upload(f"{root}/topic-0/segment", SIZE)
+        key = object_key(segment_metadata(1), "log")
+        upload = await client.begin_upload(f"{root}/{key}", SIZE)
         await upload.part(0, bytes(8 << 20))
         await client.begin_upload(f"{BUCKET}/another-tier/segment", SIZE)
-        await client.close()
         tier = opened(gateway.location)
         await tier.write_bytes("now", b"")
         (now,) = await tier.list()
         assert now.modified_ms is not None
-        assert await tier.abort_abandoned(now.modified_ms - 60_000) == 0
-        assert len(await uploads(gateway)) == 2
-        assert await tier.abort_abandoned(now.modified_ms + 60_000) == 1
-        assert await uploads(gateway) == ["another-tier/segment"]
+        await client.begin_upload(f"{root}/of-something-else", SIZE)
+        assert await tier.abort_uploads("", abandoned_before(now.modified_ms - 60_000)) == 0
+        assert len(await uploads(gateway)) == 3
+        assert await tier.abort_uploads("", abandoned_before(now.modified_ms + 60_000)) == 1
+        assert await uploads(gateway) == ["another-tier/segment", "broker/of-something-else"]
+        await client.close()
         await tier.close()
 
     asyncio.run(story())

@@ -10,10 +10,11 @@ from tierlog.tests.tiering.segments import segment_data, segment_metadata
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.file_system import TierFileSystem
 from tierlog.tiering.fsspec_storage import FsspecStorage
+from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.remote_storage import Failure, RemoteStorageError
 from tierlog.tiering.remote_url import RemoteUrl
-from tierlog.tiering.tier_probe import ABANDONED_AFTER_MS, probe
-from tierlog.tiering.tier_store import Source, TierObject
+from tierlog.tiering.tier_probe import ABANDONED_AFTER_MS, abandoned_before, probe
+from tierlog.tiering.tier_store import IsLeft, Source, TierObject
 
 NOW_MS = 1_800_000_000_000
 
@@ -23,7 +24,7 @@ class DictStore:
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
-        self.aborted_before_ms: int | None = None
+        self.is_left: IsLeft | None = None
 
     async def put(self, key: str, source: Source) -> None:
         self.objects[key] = await source.whole()
@@ -46,8 +47,8 @@ class DictStore:
 
     async def remove_folder(self, prefix: str) -> None: ...
 
-    async def abort_abandoned(self, before_ms: int) -> int:
-        self.aborted_before_ms = before_ms
+    async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
+        self.is_left = is_left
         return 0
 
     async def renew(self) -> bool:
@@ -177,7 +178,20 @@ def test_a_store_that_does_right_is_left_as_it_was(
     stand_on(store)
     asyncio.run(probe(opened(), "probe-x"))
     assert store.objects == {}
-    assert store.aborted_before_ms == NOW_MS - ABANDONED_AFTER_MS
+    assert store.is_left is not None
+    ours, old_ms = object_key(segment_metadata(1), "log"), NOW_MS - ABANDONED_AFTER_MS - 1
+    assert store.is_left(ours, old_ms)
+    assert not store.is_left(ours, old_ms + 1)
+
+
+@pytest.mark.parametrize(
+    "key", ["backup.tar", "another/tier/{ours}", "photos/2024.log", "{folder}/x"]
+)
+def test_uploads_of_others_in_the_same_bucket_are_left_alone(key: str) -> None:
+    """A tier may lie at the root of a bucket."""
+    ours = object_key(segment_metadata(1), "log")
+    key = key.format(ours=ours, folder=ours.partition("/")[0])
+    assert not abandoned_before(NOW_MS)(key, 0)
 
 
 @pytest.mark.parametrize(

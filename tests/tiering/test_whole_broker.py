@@ -5,6 +5,7 @@ which survives the broker as a bucket would.
 """
 
 import asyncio
+import logging
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -13,6 +14,7 @@ import pytest
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.completed_fetch import ConsumerRecord
 from tierlog.clients.consumer import Consumer
+from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.producer import Producer
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.tests.simulation.broker import SimulatedBroker
@@ -20,6 +22,7 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import SimulatedNetwork, on_host
 from tierlog.tests.tiering.tiered_broker import until
+from tierlog.tiering.metadata_events import METADATA_TOPIC
 from tierlog.tiering.object_keys import parse_object_key
 
 TOPIC = "orders"
@@ -140,3 +143,42 @@ def test_a_killed_broker_finds_its_tier_again(seed: int) -> None:
         assert starts == sorted(set(starts)), "a copy was left behind"
 
     simulate(story, seed)
+
+
+def test_strangers_write_nothing_to_the_metadata_of_the_tier(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What Kafka lets anybody do would empty the tier: events say what is deleted."""
+    name = "strangers"
+    strangers = ("someone", "__remote_log_metadata_client", "__admin_client")
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = tiered_broker(loop, name)
+        await broker.start()
+        with on_host("client"):
+            await create_topic(loop, broker)
+            await produce(loop, broker, 0, 40)
+            await until(lambda: len(segments_in_tier(name)) > 4)
+            for client_id in strangers:
+                environment = SimulatedEnvironment(loop, client_id)
+                async with Producer(
+                    broker.bootstrap, acks=-1, client_id=client_id, environment=environment
+                ) as producer:
+                    with pytest.raises(KafkaError) as refused:
+                        await producer.send(METADATA_TOPIC, b"forged", partition=0)
+                    assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+            environment = SimulatedEnvironment(loop, "deleter")
+            async with Admin(broker.bootstrap, environment=environment) as admin:
+                with pytest.raises(KafkaError) as kept:
+                    await admin.delete_topics([METADATA_TOPIC])
+                assert kept.value.code is ErrorCode.POLICY_VIOLATION
+            before = len(segments_in_tier(name))
+            await produce(loop, broker, 40, 40)
+            await until(lambda: len(segments_in_tier(name)) > before)
+            check_all(await consume(loop, broker), 80)
+        await broker.stop()
+
+    caplog.set_level(logging.DEBUG)
+    simulate(story)
+    said = "".join(record.getMessage() for record in caplog.records)
+    assert "__remote_log_metadata_client-" not in said, "the name that only it knows"

@@ -64,7 +64,9 @@ class TieredBroker:
             config.metadata, MemoryMetadataTopic(topic), self.environment
         )
         pool = ThreadedPool(2, "test")
-        access = TierAccess(tier, self.metadata, self.files, pool)
+        self.deleted: set[Uuid] = set()
+        """Topics whose deletion is on record."""
+        access = TierAccess(tier, self.metadata, self.files, pool, self)
         self.manager = RemoteLogManager(config, access, self.environment, self.log_of)
 
     def open_log(self, log_start_offset: int = 0) -> UnifiedLog:
@@ -80,6 +82,12 @@ class TieredBroker:
 
     def log_of(self, name: TopicPartition) -> UnifiedLog | None:
         return self.log if name == PARTITION.topic_partition else None
+
+    def has_metadata_topic(self) -> bool:
+        return False
+
+    def was_deleted(self, topic_id: Uuid) -> bool:
+        return topic_id in self.deleted
 
     def lead(self, epoch: int = 0) -> None:
         self.epoch = epoch

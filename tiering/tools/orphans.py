@@ -8,6 +8,9 @@ or a store that failed half-way has left, or what is left of a deleted topic. Th
 - The listing comes first, then the metadata, whole. Half of it is as good as none.
 - Whatever a segment's state is, while the metadata knows the segment its objects are not orphans:
   unfinished copies and deletions are for the leader, or the next one, to clean up.
+- A whole segment of a living topic that the metadata does not know, and that is no second copy of
+  one that it knows, says that the metadata was lost, or that another cluster writes here: a rebuild
+  would bring it back. It is told, and left alone unless somebody who knows says otherwise.
 - A partition that the metadata has never heard of may be another cluster's, in the same bucket:
   its objects are left alone unless somebody who knows says otherwise.
 - An orphan goes only when it was one in an earlier look as well, and is older than the grace time:
@@ -22,10 +25,11 @@ from ...clients.kafka_uuid import Uuid
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote_log import RemoteLog
 from ...storage.remote_segment import RemoteLogSegmentState
-from ..object_keys import MANIFEST_SUFFIX
+from ..object_keys import LOG_SUFFIX, MANIFEST_SUFFIX
 from ..tier_store import TierObject
 from .stored_segments import Listing, StoredSegment
 
+_UNKNOWN_WHOLE = "a whole segment that the metadata does not know"
 _TEMPORARY = ".tmp"
 
 
@@ -37,6 +41,8 @@ class Orphan(NamedTuple):
     """In the order in which they are removed."""
     reason: str
     is_of_known_partition: bool
+    is_whole: bool = False
+    """Whether a rebuild would bring it back: rather the metadata is lost than it is nobody's."""
 
     @property
     def id(self) -> Uuid:
@@ -57,11 +63,13 @@ def find_orphans(listing: Listing, known: Mapping[TopicIdPartition, RemoteLog]) 
     """The orphans of a listing, as the metadata has it that was read after the listing."""
     found: list[Orphan] = []
     for segment in listing.segments.values():
+        is_whole = False
         remote = known.get(segment.topic_id_partition)
         told = None if remote is None else remote.segment(segment.segment_id)
         if told is None:
             objects = list(segment.objects.values())
-            reason = _reason(segment, remote)
+            is_whole = remote is not None and is_unknown_whole(segment, remote)
+            reason = _UNKNOWN_WHOLE if is_whole else _reason(segment, remote)
         elif told.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
             objects = [
                 each for suffix, each in segment.objects.items() if suffix.endswith(_TEMPORARY)
@@ -70,8 +78,22 @@ def find_orphans(listing: Listing, known: Mapping[TopicIdPartition, RemoteLog]) 
         else:
             continue
         if objects:
-            found.append(Orphan(segment, _in_order(objects), reason, remote is not None))
+            is_known = remote is not None
+            found.append(Orphan(segment, _in_order(objects), reason, is_known, is_whole))
     return found
+
+
+def is_unknown_whole(segment: StoredSegment, remote: RemoteLog) -> bool:
+    """Whether a segment that the metadata does not know is all there, and no second copy."""
+    log = segment.objects.get(LOG_SUFFIX)
+    if not segment.has_manifest or log is None or remote.partition_delete_state is not None:
+        return False
+    return not any(
+        each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        and each.start_offset == segment.start_offset
+        and each.segment_size_bytes == log.size
+        for each in remote.segments()
+    )
 
 
 def _reason(segment: StoredSegment, remote: RemoteLog | None) -> str:
@@ -79,7 +101,7 @@ def _reason(segment: StoredSegment, remote: RemoteLog | None) -> str:
         return "of a partition that the metadata has never heard of"
     if remote.partition_delete_state is not None:
         return "left of a deleted topic"
-    return "of no segment that is known" if segment.has_manifest else "left of an unfinished copy"
+    return "a second copy of a segment" if segment.has_manifest else "left of an unfinished copy"
 
 
 def _in_order(objects: Iterable[TierObject]) -> tuple[TierObject, ...]:

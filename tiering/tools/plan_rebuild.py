@@ -4,10 +4,10 @@ Beside the manifests two small objects are read for each partition, those of its
 epoch history, which decides what belongs to the log, and the state of the producers at its end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
-from ...clients.kafka_uuid import uuid_to_string
+from ...clients.kafka_uuid import Uuid, uuid_to_string
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.producer_snapshot import CorruptSnapshotError, decode_snapshot
@@ -58,22 +58,18 @@ class RebuildPlan:
         )
 
 
-async def plan_rebuild(tier: TierReader, survey: Survey, *, skip_holes: bool) -> RebuildPlan:
+async def plan_rebuild(
+    tier: TierReader, survey: Survey, *, skip_holes: bool, chosen: Container[Uuid] = ()
+) -> RebuildPlan:
     """Decide what comes back. Raises RemoteStorageError if the store does not answer.
 
     A partition with a hole is trouble, unless `skip_holes` says that it may begin after its last.
+    So are two topics of one name, unless one of them is `chosen`.
     """
     plan = RebuildPlan(findings=list(survey.findings))
-    names = newest_topics(survey.manifests.values())
+    names = newest_topics(survey.manifests.values(), chosen)
     for name, topic_id in names.outlived:
-        plan.findings.append(
-            Finding(
-                f"{name} {uuid_to_string(topic_id)}",
-                "a younger topic of that name is in the tier",
-                "it is left out; `tierlog tier scrub --unknown-partitions` removes its objects",
-                is_trouble=False,
-            )
-        )
+        plan.findings.append(_outlived(name, topic_id, names.by_name[name], chosen))
     partitions = {
         partition: manifests
         for partition, manifests in survey.partitions().items()
@@ -108,6 +104,19 @@ async def plan_rebuild(tier: TierReader, survey: Survey, *, skip_holes: bool) ->
             )
     plan.findings.sort()
     return plan
+
+
+def _outlived(name: str, topic_id: Uuid, kept: Uuid, chosen: Container[Uuid]) -> Finding:
+    where = f"{name} {uuid_to_string(topic_id)}"
+    if kept in chosen:
+        advice = "it is left out; `tierlog tier scrub --unknown-partitions` removes its objects"
+        return Finding(where, "another topic of that name was chosen", advice, is_trouble=False)
+    younger = uuid_to_string(kept)
+    return Finding(
+        where,
+        f"the tier holds another topic of that name, {younger}, which was written to later",
+        f"say which comes back: --topic-id {younger}, or --topic-id {uuid_to_string(topic_id)}",
+    )
 
 
 async def _plan_partition(
@@ -147,7 +156,7 @@ def _tell(lineage: Lineage, plan: RebuildPlan, *, skip_holes: bool) -> None:
                 where,
                 f"{len(lineage.left_out)} segments are of a branch that an election cut off, or "
                 "copies of what others hold",
-                "they are left out; `tierlog tier scrub` removes their objects afterwards",
+                "they are left out; `tierlog tier scrub --unknown-segments` removes their objects",
                 is_trouble=False,
             )
         )

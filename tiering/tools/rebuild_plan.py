@@ -7,11 +7,12 @@ plan first. The rules beside those of a single partition (`lineage_choice.py`):
   its segments show; a partition without a segment comes back empty.
 - Its configuration is that of the newest manifest. Where no manifest tells (they were written by
   an older tierlog), it is tiered and kept for ever: nothing is deleted on a guess.
-- Of two topics of one name, one deleted and one made after it, the younger one comes back.
+- Of two topics of one name the younger one is proposed, and somebody must choose: one was deleted
+  and the other made after it, or two clusters have written under one prefix.
 - What holds no whole segment does not come back.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -63,8 +64,8 @@ class NewestTopics(NamedTuple):
     outlived: list[tuple[str, Uuid]]
 
 
-def newest_topics(manifests: Iterable[Manifest]) -> NewestTopics:
-    """Of each name the topic that was written to last."""
+def newest_topics(manifests: Iterable[Manifest], chosen: Container[Uuid] = ()) -> NewestTopics:
+    """Of each name the topic that is chosen, or else the one that was written to last."""
     last_written: dict[tuple[str, Uuid], int] = {}
     for manifest in manifests:
         partition = manifest.metadata.topic_id_partition
@@ -72,7 +73,8 @@ def newest_topics(manifests: Iterable[Manifest]) -> NewestTopics:
         written = manifest.metadata.event_timestamp_ms
         last_written[key] = max(last_written.get(key, written), written)
     by_name: dict[str, Uuid] = {}
-    for (name, topic_id), _ in sorted(last_written.items(), key=lambda each: each[1]):
+    by_age = sorted(last_written.items(), key=lambda each: (each[0][1] in chosen, each[1]))
+    for (name, topic_id), _ in by_age:
         by_name[name] = topic_id
     outlived = [key for key in last_written if by_name[key[0]] != key[1]]
     return NewestTopics(by_name, sorted(outlived))

@@ -50,12 +50,14 @@ class Scrubber:
         grace_ms: int,
         *,
         unknown_partitions: bool = False,
+        unknown_segments: bool = False,
     ) -> None:
         self._tier = tier
         self._metadata = metadata
         self._wall_clock_ms = wall_clock_ms
         self._looks = Looks(grace_ms)
         self._unknown_partitions = unknown_partitions
+        self._unknown_segments = unknown_segments
 
     async def look(self) -> Look:
         """List, read the metadata, compare. Raises RemoteStorageError, KafkaError."""
@@ -66,7 +68,10 @@ class Scrubber:
         """Compare a listing with the metadata as it is now. Raises KafkaError."""
         orphans = find_orphans(listing, await self._metadata())
         removable = [
-            each for each in orphans if each.is_of_known_partition or self._unknown_partitions
+            each
+            for each in orphans
+            if (each.is_of_known_partition or self._unknown_partitions)
+            and (not each.is_whole or self._unknown_segments)
         ]
         return Look(listing, orphans, self._looks.ripe(removable, self._wall_clock_ms()))
 

@@ -13,6 +13,7 @@ from ...clients.kafka_uuid import Uuid
 from ...clients.topic_partition import TopicIdPartition
 from ..manifest import Manifest
 from ..object_keys import MANIFEST_SUFFIX, parse_object_key
+from ..tier_owner import OWNER_KEY
 from ..tier_store import TierObject
 
 
@@ -55,6 +56,8 @@ def sort_out(objects: Iterable[TierObject]) -> Listing:
     foreign: list[TierObject] = []
     for each in sorted(objects, key=lambda each: each.key):
         parsed = parse_object_key(each.key)
+        if each.key == OWNER_KEY:
+            continue
         if parsed is None:
             foreign.append(each)
             continue

@@ -5,9 +5,9 @@ in a partition are trouble, branches that an election cut off are worth a note. 
 topic, if it was read: each segment that it calls finished must be there as it describes it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set as AbstractSet
 
-from ...clients.kafka_uuid import uuid_to_string
+from ...clients.kafka_uuid import Uuid, uuid_to_string
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.remote_log import RemoteLog
@@ -17,8 +17,9 @@ from ..object_keys import MANIFEST_SUFFIX, object_key, partition_prefix
 from ..remote_storage import IndexType
 from .in_parallel import in_parallel
 from .lineage_choice import Lineage, choose_lineage, tail_of
+from .orphans import is_unknown_whole
 from .segment_check import check_segment
-from .stored_segments import sort_out
+from .stored_segments import StoredSegment, sort_out
 from .tier_survey import (
     DamagedPartError,
     Finding,
@@ -41,11 +42,16 @@ async def check_survey(
 
     Raises RemoteStorageError if the store does not answer.
     """
-    findings = [*survey.findings, *await check_lineages(tier, survey)]
+    lineages = await _lineages(tier, survey)
+    findings = list(survey.findings)
+    for lineage in lineages:
+        findings += lineage_findings(lineage)
     findings += unused_findings(survey)
     if known is not None:
         await _look_for_younger(tier, survey, known)
-        findings += metadata_findings(survey, known)
+        needed = {each.id for lineage in lineages for each in lineage.segments}
+        gone = await _gone_since(tier, survey, known, needed)
+        findings += metadata_findings(survey, known, needed - gone)
     return findings
 
 
@@ -88,9 +94,37 @@ async def check_segments(tier: TierReader, survey: Survey, progress: Progress) -
     return sorted(findings)
 
 
-async def check_lineages(tier: TierReader, survey: Survey) -> list[Finding]:
-    """Whether the segments of each partition make one log without a hole."""
-    findings: list[Finding] = []
+async def _gone_since(
+    tier: TierReader,
+    survey: Survey,
+    known: Mapping[TopicIdPartition, RemoteLog],
+    needed: AbstractSet[Uuid],
+) -> set[Uuid]:
+    """Of the whole segments that the metadata does not know, those deleted since the listing."""
+    gone: set[Uuid] = set()
+
+    async def look(stored: StoredSegment) -> None:
+        found = sort_out(await tier.list(stored.key("")))
+        if stored.segment_id not in found.segments:
+            gone.add(stored.segment_id)
+
+    unknown = [
+        stored
+        for stored in survey.listing.segments.values()
+        if stored.segment_id in needed and not _knows(known, stored)
+    ]
+    await in_parallel(unknown, look, WORKERS)
+    return gone
+
+
+def _knows(known: Mapping[TopicIdPartition, RemoteLog], stored: StoredSegment) -> bool:
+    its_log = known.get(stored.topic_id_partition)
+    return its_log is not None and its_log.segment(stored.segment_id) is not None
+
+
+async def _lineages(tier: TierReader, survey: Survey) -> list[Lineage]:
+    """What a rebuild would make of each partition."""
+    found: list[Lineage] = []
     for manifests in survey.partitions().values():
         segments = [manifest.metadata for manifest in manifests]
         tail = tail_of(segments)
@@ -100,8 +134,8 @@ async def check_lineages(tier: TierReader, survey: Survey) -> list[Finding]:
         except (DamagedPartError, MalformedCheckpointError):
             # Told where the segment itself is checked.
             continue
-        findings.extend(lineage_findings(choose_lineage(segments, history)))
-    return findings
+        found.append(choose_lineage(segments, history))
+    return found
 
 
 def lineage_findings(lineage: Lineage) -> list[Finding]:
@@ -149,8 +183,14 @@ def unused_findings(survey: Survey) -> list[Finding]:
     return found
 
 
-def metadata_findings(survey: Survey, known: Mapping[TopicIdPartition, RemoteLog]) -> list[Finding]:
-    """What the metadata topic and the objects say of one another."""
+def metadata_findings(
+    survey: Survey, known: Mapping[TopicIdPartition, RemoteLog], needed: AbstractSet[Uuid]
+) -> list[Finding]:
+    """What the metadata topic and the objects say of one another.
+
+    `needed` are the segments of which a rebuild would make the logs: where the metadata does not
+    know one of them, records are lost to readers that are not lost.
+    """
     found: list[Finding] = []
     for remote in known.values():
         for told in remote.segments():
@@ -166,19 +206,28 @@ def metadata_findings(survey: Survey, known: Mapping[TopicIdPartition, RemoteLog
                 problem = f"the manifest and the metadata differ in {', '.join(differs)}"
                 advice = "one of them was changed: compare a backup"
                 found.append(Finding(key, problem, advice, offsets=offsets_of(told)))
-    for stored in survey.listing.segments.values():
-        its_log = known.get(stored.topic_id_partition)
-        if its_log is None or its_log.segment(stored.segment_id) is None:
-            segment = uuid_to_string(stored.segment_id)
-            found.append(
-                Finding(
-                    stored.stem,
-                    f"the metadata does not know the segment {segment}",
-                    "`tierlog tier scrub` removes its objects",
-                    is_trouble=False,
-                )
-            )
+    found += [
+        _unknown(stored, known, needed)
+        for stored in survey.listing.segments.values()
+        if not _knows(known, stored)
+    ]
     return sorted(found)
+
+
+def _unknown(
+    stored: StoredSegment, known: Mapping[TopicIdPartition, RemoteLog], needed: AbstractSet[Uuid]
+) -> Finding:
+    problem = f"the metadata does not know the segment {uuid_to_string(stored.segment_id)}"
+    its_log = known.get(stored.topic_id_partition)
+    is_lost = its_log is None or is_unknown_whole(stored, its_log)
+    if stored.segment_id not in needed or not is_lost:
+        advice = "`tierlog tier scrub` knows whether it may go"
+        return Finding(stored.stem, problem, advice, is_trouble=False)
+    advice = (
+        "if the metadata was lost, `tierlog tier rebuild` brings its records back; if it is "
+        "another cluster's, give each a prefix of its own"
+    )
+    return Finding(stored.stem, f"{problem}, which is whole", advice)
 
 
 _COMPARED = (

@@ -1,4 +1,4 @@
-"""When committed offsets may be forgotten (G13, KIP-211)."""
+"""When committed offsets may be forgotten (KIP-211)."""
 
 import struct
 from collections.abc import Sequence

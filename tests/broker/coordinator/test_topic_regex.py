@@ -5,11 +5,9 @@ import sys
 
 import pytest
 
-from tierlog.broker.coordinator.topic_regex import (
-    MAX_PATTERN_BYTES,
-    compile_regex,
-)
+from tierlog.broker.coordinator.topic_regex import compile_regex
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.linear_regex import MAX_PATTERN_BYTES
 
 
 def test_a_pattern_stands_for_whole_names() -> None:

@@ -227,6 +227,18 @@ def test_offsets_of_one_group_are_fetched(client: RawClient, version: int) -> No
         assert [each.partition_index for each in every.topics[0].partitions] == [0]
 
 
+def test_topics_that_nobody_knows_come_last(client: RawClient) -> None:
+    topic_id = id_of_topic(client)
+    topics = [
+        OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0])
+        for each in (UNKNOWN_ID, topic_id, Uuid(b"u" * 16), topic_id)
+    ]
+    group = OffsetFetchRequestGroup(group_id="nobody's", topics=topics)
+    answer = client.ask(OffsetFetchRequest(groups=[group]), 10, OffsetFetchResponse)
+    found = [each.topic_id for each in answer.groups[0].topics]
+    assert found == [topic_id, topic_id, UNKNOWN_ID, Uuid(b"u" * 16)]
+
+
 @pytest.mark.parametrize("version", range(8, 11))
 def test_offsets_of_several_groups_are_fetched(client: RawClient, version: int) -> None:
     topic_id = id_of_topic(client)
@@ -310,6 +322,18 @@ def test_a_group_is_described_and_a_missing_one_is_dead(client: RawClient, versi
     assert (group.authorized_operations > 0) == (version >= 3)
     unknown = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
     assert (missing.error_code, missing.group_state) == (unknown, "Dead")
+
+
+def test_offsets_of_members_whose_subscription_cannot_be_read_are_in_use(
+    client: RawClient,
+) -> None:
+    joined(client, "strange", 9)
+    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
+    topics = [OffsetDeleteRequestTopic(name=TOPIC, partitions=partitions)]
+    request = OffsetDeleteRequest(group_id="strange", topics=topics)
+    answer = client.ask(request, 0, OffsetDeleteResponse)
+    (partition,) = answer.topics[0].partitions
+    assert partition.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 
 
 def test_offsets_are_deleted_and_then_not_found(client: RawClient) -> None:

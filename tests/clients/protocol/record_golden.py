@@ -145,10 +145,28 @@ def confluent_kafka(bootstrap: str) -> None:
     partition = client.TopicPartition(topic, 0)
     admin.list_offsets({partition: admins.OffsetSpec.latest()})[partition].result()
     admin.describe_cluster().result()
+    _entry(bootstrap)
     admin.list_consumer_groups().result()
     admin.describe_consumer_groups(["golden-librdkafka"])["golden-librdkafka"].result()
     admin.delete_consumer_groups(["golden-leaver"])["golden-leaver"].result()
     admin.delete_topics([topic])[topic].result()
+
+
+def _entry(bootstrap: str) -> None:
+    """An access control entry, which a broker without an authorizer refuses."""
+    admins = import_module("confluent_kafka.admin")
+    admin = admins.AdminClient({"bootstrap.servers": bootstrap})
+    entry = admins.AclBinding(
+        admins.ResourceType.TOPIC,
+        TOPIC,
+        admins.ResourcePatternType.LITERAL,
+        "User:golden",
+        "*",
+        admins.AclOperation.READ,
+        admins.AclPermissionType.ALLOW,
+    )
+    refusal = admin.create_acls([entry])[entry].exception()
+    assert refusal is not None
 
 
 def _transactions(bootstrap: str, topic: str) -> None:
@@ -258,6 +276,7 @@ def java_tools(bootstrap: str) -> None:
     run_tool("kafka-cluster", "list-endpoints", *server, check=False)
     java_partition_tools(server, topic)
     java_config_tools(server, topic)
+    java_acl_tool(server, topic)
     run_tool("kafka-topics", *server, "--delete", "--topic", topic)
 
 
@@ -316,6 +335,13 @@ def java_config_tools(server: tuple[str, str], topic: str) -> None:
     run_tool("kafka-client-metrics", *server, "--list")
     upgrade = ("upgrade", "--feature", "group.version=1", "--dry-run")
     run_tool("kafka-features", *server, *upgrade, check=False)
+
+
+def java_acl_tool(server: tuple[str, str], topic: str) -> None:
+    """What admins ask of a broker without an authorizer, in vain."""
+    entry = ("--allow-principal", "User:golden", "--operation", "read", "--topic", topic)
+    for asked in (("--list",), ("--add", *entry), ("--remove", "--force", *entry)):
+        run_tool("kafka-acls", *server, *asked, check=False)
 
 
 CLIENTS = {

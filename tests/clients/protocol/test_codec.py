@@ -2,12 +2,21 @@
 
 import random
 import tracemalloc
+from collections.abc import Generator
+from typing import TypeVar, cast
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from tierlog.clients.errors import ErrorCode, KafkaError, ProtocolError
-from tierlog.clients.protocol.codec import decode, encode, encode_bytes
+from tierlog.clients.protocol.codec import (
+    decode,
+    decode_in_steps,
+    decoder_of,
+    encode,
+    encode_bytes,
+    encode_in_steps,
+)
 from tierlog.clients.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -18,6 +27,7 @@ from tierlog.clients.protocol.messages.fetch import (
     PartitionData,
     SnapshotId,
 )
+from tierlog.clients.protocol.messages.find_coordinator import FindCoordinatorResponse
 from tierlog.clients.protocol.messages.heartbeat import HeartbeatRequest
 from tierlog.clients.protocol.messages.init_producer_id import InitProducerIdRequest
 from tierlog.clients.protocol.messages.join_group import JoinGroupRequest
@@ -27,10 +37,17 @@ from tierlog.clients.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tierlog.clients.protocol.primitives import read_unsigned_varint, unsigned_varint
+from tierlog.clients.protocol.primitives import (
+    TooManyElementsError,
+    read_unsigned_varint,
+    size_of,
+    unsigned_varint,
+)
 from tierlog.clients.protocol.schema import Message, Struct, field, int8, int32
 
 from .served_messages import identify, message_versions, random_message
+
+T = TypeVar("T")
 
 
 class Inner(Struct):
@@ -281,3 +298,73 @@ def test_variable_length_integers_survive(value: int) -> None:
 def test_metadata_topics_are_asked_by_id_or_by_name() -> None:
     by_name = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
     assert decode(MetadataRequest, 13, encode_bytes(by_name, 13))[0] == by_name
+
+
+def outcome(steps: Generator[None, None, T]) -> T:
+    """What a generator returns at last."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("T", end.value)
+
+
+@pytest.mark.parametrize(("cls", "version"), message_versions(), ids=identify)
+def test_in_steps_a_message_is_the_same(cls: type[Message], version: int) -> None:
+    message = random_message(cls, version, 1)
+    in_steps = outcome(encode_in_steps(message, version, 1 << 30))
+    whole = encode_bytes(message, version)
+    assert b"".join(cast("list[bytes]", in_steps)) == whole
+    view = memoryview(whole)
+    assert outcome(decode_in_steps(cls, version, view, 0, 1 << 30)) == (message, len(view))
+
+
+@pytest.mark.parametrize("version", [4, 9])
+def test_a_decoder_takes_no_more_elements_than_allowed(version: int) -> None:
+    topics = [MetadataRequestTopic(name=str(number)) for number in range(10)]
+    view = memoryview(encode_bytes(MetadataRequest(topics=topics), version))
+    decoder = decoder_of(MetadataRequest, version)
+    assert decoder(view, 0, 10)[1] == len(view)
+    with pytest.raises(TooManyElementsError):
+        decoder(view, 0, 9)
+    with pytest.raises(TooManyElementsError):
+        outcome(decode_in_steps(MetadataRequest, version, view, 0, 9))
+
+
+def test_elements_of_all_arrays_count_together_and_so_do_tagged_fields() -> None:
+    partitions = [FetchPartition(partition=number) for number in range(3)]
+    topics = [FetchTopic(topic=name, partitions=partitions) for name in "ab"]
+    view = memoryview(encode_bytes(FetchRequest(topics=topics, cluster_id="c"), 12))
+    decoder = decoder_of(FetchRequest, 12)
+    # Two topics, six partitions, one tagged field.
+    assert decoder(view, 0, 9)[1] == len(view)
+    with pytest.raises(TooManyElementsError):
+        decoder(view, 0, 8)
+    unknown = encode_bytes(HeartbeatRequest(), 4)[:-1] + b"\3" + b"\x70\0" * 3
+    heartbeat = decoder_of(HeartbeatRequest, 4)
+    assert heartbeat(memoryview(unknown), 0, 3)[1] == len(unknown)
+    with pytest.raises(TooManyElementsError):
+        heartbeat(memoryview(unknown), 0, 2)
+
+
+def test_an_encoder_in_steps_writes_no_more_bytes_than_allowed() -> None:
+    topics = [MetadataRequestTopic(name="x" * 1_000) for _ in range(20_000)]
+    message = MetadataRequest(topics=topics)
+    size = len(encode_bytes(message, 9))
+    chunks = outcome(encode_in_steps(message, 9, size))
+    assert sum(map(size_of, chunks)) == size
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError, match=f"more than {size // 4} bytes"):
+            outcome(encode_in_steps(message, 9, size // 4))
+        assert tracemalloc.get_traced_memory()[1] < size
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_error_message_that_is_too_long_is_cut() -> None:
+    for version in (1, 3):
+        response = FindCoordinatorResponse(error_message="\N{SNOWMAN}" * 32_767)
+        encoded = encode_bytes(response, version)
+        assert len(encoded) < 4_200
+        assert b"..." in encoded

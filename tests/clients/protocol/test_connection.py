@@ -84,7 +84,7 @@ def test_a_frame_in_pieces_owns_its_buffer() -> None:
 
 
 def test_reading_can_stop_between_two_frames() -> None:
-    """One request is under way at a time (C4): the rest of the buffer waits its turn."""
+    """One request is under way at a time: the rest of the buffer waits its turn."""
     reader = FrameReader(LIMIT)
     view = memoryview(wire(b"first", b"second") + b"\0\0")
     first, position = reader.next_frame(view)
@@ -163,15 +163,6 @@ def test_a_frame_that_was_dealt_with_leaves_its_buffer_to_the_next() -> None:
     assert third.obj is first.obj
     assert bytes(third) == b"short"
     assert bytes(second) == b"not dealt with: another buffer"
-
-
-def test_a_frame_that_is_kept_is_not_overwritten() -> None:
-    reader = FrameReader(LIMIT, FrameBuffers())
-    kept = in_two_pieces(reader, b"kept")
-    reader.keep()
-    reader.release()
-    assert bytes(in_two_pieces(reader, b"next")) == b"next"
-    assert bytes(kept) == b"kept"
 
 
 def test_few_buffers_wait_for_a_frame_and_none_of_the_largest() -> None:

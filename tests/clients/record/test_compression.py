@@ -105,10 +105,12 @@ def test_gzip_is_readable_by_anyone() -> None:
     assert zlib.decompress(compress(CompressionType.GZIP, b"plain"), wbits=31) == b"plain"
 
 
-def test_without_cramjam_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_cramjam_was_removed_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "cramjam", None)
     for codec in (CompressionType.SNAPPY, CompressionType.LZ4, CompressionType.ZSTD):
-        with pytest.raises(KafkaError, match=r"pip install tierlog\[compression\]") as refusal:
+        with pytest.raises(KafkaError, match="pip install cramjam") as refusal:
             compress(codec, b"x")
         assert refusal.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     assert decompress(CompressionType.GZIP, compress(CompressionType.GZIP, b"x")) == b"x"

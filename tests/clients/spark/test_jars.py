@@ -1,12 +1,18 @@
 """The jars beside Spark's own: in versions that go together, unspoilt, and fetched but once."""
 
 import hashlib
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from tierlog.clients.errors import KafkaError
-from tierlog.clients.spark.jars import Jar, jar_paths, jars_of, pyspark_version
+from tierlog.clients.spark.jars import LINES, Jar, jar_paths, jars_of, pyspark_version
+from tierlog.tests.house_rules import ROOT
 
 
 def only_one_is_wanted(
@@ -25,6 +31,37 @@ def only_one_is_wanted(
     return pool
 
 
+def newest_allowed_by_the_extra() -> Version:
+    """The PySpark that `pip install 'tierlog[spark]'` takes today.
+
+    pip's own dry run would fetch 400 MB: PySpark is published as a source archive only.
+    """
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (stated,) = (
+        requirement
+        for text in extras["optional-dependencies"]["spark"]
+        if (requirement := Requirement(text)).name == "pyspark"
+    )
+    command = [sys.executable, "-m", "pip", "index", "versions", "pyspark"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    (line,) = (each for each in answer.stdout.splitlines() if each.startswith("Available"))
+    published = [Version(each.strip()) for each in line.partition(":")[2].split(",")]
+    return max(stated.specifier.filter(published))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["kafka", "iceberg", "delta"])
+def test_what_pip_brings_with_the_extra_today_has_jars(kind: str) -> None:
+    newest = newest_allowed_by_the_extra()
+    assert f"{newest.major}.{newest.minor}" == LINES[-1]
+    assert jars_of(kind, str(newest))
+
+
+@pytest.mark.parametrize("kind", ["kafka", "iceberg", "delta"])
+def test_a_newer_patch_of_a_spark_line_has_the_jars_of_the_newest_known(kind: str) -> None:
+    assert jars_of(kind, "4.1.99") == jars_of(kind, "4.1.3")
+
+
 def test_the_connector_has_the_version_of_the_installed_pyspark() -> None:
     connector, *others = jars_of("kafka", pyspark_version())
     assert connector.file_name == f"spark-sql-kafka-0-10_2.13-{pyspark_version()}.jar"
@@ -37,7 +74,8 @@ def test_the_connector_has_the_version_of_the_installed_pyspark() -> None:
 
 @pytest.mark.parametrize("kind", ["kafka", "iceberg", "delta"])
 def test_another_spark_is_told_which_versions_would_do(kind: str) -> None:
-    with pytest.raises(KafkaError, match=r"PySpark 3\.5\.1; they are for 4\.1\.0, .*4\.1\.3"):
+    remedy = r"PySpark 3\.5\.1, only for 4\.1: pip install 'pyspark~=4\.1\.0'"
+    with pytest.raises(KafkaError, match=remedy):
         jars_of(kind, "3.5.1")
 
 

@@ -12,6 +12,7 @@ from typing import Unpack
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record, stamp_crc
 from tierlog.clients.record.builder import BatchFields, build_batch, build_control_batch
 from tierlog.clients.record.compression import CompressionType
@@ -225,6 +226,30 @@ def test_partitions_are_chosen_and_may_be_empty(tier: Tier) -> None:
     assert [task.partition for task in tier.plan()] == [0, 1, 2]
     assert [task.end_offset for task in tier.plan(partition="0, 2")] == [10, 12]
     assert tier.plan(partition="3") == []
+
+
+@pytest.mark.parametrize("suffix", ["log", "manifest", "leader_epoch_checkpoint"])
+def test_damage_of_one_partition_does_not_end_a_scan_of_another(tier: Tier, suffix: str) -> None:
+    tier.bucket.objects.clear()
+    tier.bucket.put(1, (0, 9))
+    damaged = tier.bucket.put(2, (0, 9), partition=PARTITION._replace(partition=1))
+    tier.bucket.put(3, (10, 19), partition=PARTITION._replace(partition=1))
+    key = object_key(damaged, suffix)
+    tier.bucket.objects[key] = tier.bucket.objects[key][:-1]
+    for path in tier.directory.rglob("*"):
+        if path.is_file():
+            path.unlink()
+    assert tier.offsets(partition="0") == [*range(10)]
+    assert tier.plan(partition="0", startingOffsets='{"orders": {"0": 3}}')
+    if suffix != "leader_epoch_checkpoint":  # the newer segment's checkpoint counts
+        assert object_key(damaged, "manifest") in error_of(lambda: tier.plan(partition="1"))
+
+
+def test_damage_that_may_hide_a_younger_topic_of_the_name_is_named(tier: Tier) -> None:
+    younger = TopicIdPartition(Uuid(b"another topic id"), TOPIC, 1)
+    damaged = tier.bucket.put(9, (0, 9), partition=younger)
+    tier.bucket.objects[object_key(damaged, "manifest")] = b"no manifest"
+    assert "the manifest cannot be read" in error_of(lambda: tier.plan(partition="0"))
 
 
 def test_topics_whose_names_begin_alike_are_told_apart(tier: Tier) -> None:

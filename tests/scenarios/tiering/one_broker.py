@@ -23,8 +23,10 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.probe import free_port
 from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.list_offsets import (
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
@@ -409,7 +411,25 @@ class OneBroker:
         return found
 
     def offset(self, topic: str, name: int, partition: int = 0) -> tuple[int, int]:
-        """ListOffsets in its newest version: the offset and the leader epoch."""
+        """ListOffsets in its newest version: the offset and the leader epoch.
+
+        A client asks again while the metadata of the tier is not read: so does this.
+        """
+        answers = [self._list_offsets(topic, name, partition)]
+
+        def is_known() -> bool:
+            if answers[-1].error_code != ErrorCode.OFFSET_NOT_AVAILABLE:
+                return True
+            answers.append(self._list_offsets(topic, name, partition))
+            return False
+
+        if name in (LATEST_TIERED, PENDING):
+            wait_until(is_known, WAIT_S, lambda: f"{name} of {topic}: {answers[-1]}")
+        answer = answers[-1]
+        assert answer.error_code == 0, answer
+        return answer.offset, answer.leader_epoch
+
+    def _list_offsets(self, topic: str, name: int, partition: int) -> ListOffsetsPartitionResponse:
         asked = ListOffsetsPartition(
             partition_index=partition, current_leader_epoch=-1, timestamp=name
         )
@@ -420,9 +440,7 @@ class OneBroker:
             timeout_ms=30_000,
         )
         with RawClient(self.node.port) as client:
-            answer = client.ask(request, 11, ListOffsetsResponse).topics[0].partitions[0]
-        assert answer.error_code == 0, answer
-        return answer.offset, answer.leader_epoch
+            return client.ask(request, 11, ListOffsetsResponse).topics[0].partitions[0]
 
     def wait_for_offset(self, topic: str, name: int, expected: tuple[int, int]) -> None:
         wait_until(

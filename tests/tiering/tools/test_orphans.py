@@ -78,7 +78,10 @@ def test_a_segment_whose_deletion_was_finished_has_no_objects() -> None:
 
 @pytest.mark.parametrize(
     ("suffixes", "reason"),
-    [(WHOLE, "of no segment that is known"), (("log", "index"), "left of an unfinished copy")],
+    [
+        (WHOLE, "a whole segment that the metadata does not know"),
+        (("log", "index"), "left of an unfinished copy"),
+    ],
 )
 def test_what_an_attempt_left_behind_is_an_orphan(suffixes: tuple[str, ...], reason: str) -> None:
     other = known_in(segment_metadata(2), STATE.COPY_SEGMENT_FINISHED)

@@ -1,10 +1,11 @@
 """What comes back from a bucket, decided before anything is written."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.storage.producer_entry import ProducerEntry
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
@@ -16,9 +17,10 @@ from tierlog.tiering.tools.tier_survey import survey_tier
 OTHER_ID = Uuid(b"another topic id")
 
 
-def plan(bucket: Bucket, *, skip_holes: bool = False) -> RebuildPlan:
+def plan(bucket: Bucket, *, skip_holes: bool = False, chosen: Sequence[Uuid] = ()) -> RebuildPlan:
     async def story() -> RebuildPlan:
-        return await plan_rebuild(bucket, await survey_tier(bucket), skip_holes=skip_holes)
+        survey = await survey_tier(bucket)
+        return await plan_rebuild(bucket, survey, skip_holes=skip_holes, chosen=chosen)
 
     return asyncio.run(story())
 
@@ -45,15 +47,23 @@ def test_where_no_manifest_tells_nothing_is_deleted_on_a_guess() -> None:
     assert "no manifest tells" in found.findings[0].problem
 
 
-def test_of_two_topics_of_one_name_the_younger_one_comes_back() -> None:
+def test_of_two_topics_of_one_name_somebody_must_choose() -> None:
+    """One may have been deleted before the other was made, or two clusters share a prefix."""
     bucket = Bucket()
     bucket.put(2, (0, 99))
     bucket.put(3, (0, 9), partition=PARTITION._replace(topic_id=OTHER_ID))
     found = plan(bucket)
     (topic,) = found.topics
     assert topic.topic_id == OTHER_ID
-    assert any("younger topic" in each.problem for each in found.findings)
-    assert not found.has_trouble
+    assert found.has_trouble
+    (asked,) = [each for each in found.findings if each.is_trouble]
+    for topic_id in (PARTITION.topic_id, OTHER_ID):
+        assert f"--topic-id {uuid_to_string(topic_id)}" in asked.advice
+        chosen = plan(bucket, chosen=[topic_id])
+        assert [each.topic_id for each in chosen.topics] == [topic_id]
+        assert not chosen.has_trouble
+    elsewhere = plan(bucket, chosen=[Uuid(b"of another topic")])
+    assert elsewhere.has_trouble
 
 
 def test_a_hole_stops_a_rebuild_unless_it_may_be_skipped() -> None:

@@ -10,6 +10,7 @@ from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote_log import RemoteLog
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import WRITTEN_MS, Bucket
+from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.tools.lineage_choice import remote_log_of
 from tierlog.tiering.tools.scrubber import Scrubber
 
@@ -43,7 +44,8 @@ def test_after_two_looks_no_orphan_is_left_and_nothing_else_is_gone() -> None:
     bucket = Bucket()
     finished = bucket.put(1, (0, 9))
     kept = set(bucket.objects)
-    bucket.put(2, (10, 19))
+    # Another attempt at the same segment, which nobody told of.
+    bucket.put(2, (0, 9))
     cluster = Cluster({PARTITION: remote_log_of(PARTITION, [finished])})
 
     async def story() -> None:
@@ -59,9 +61,31 @@ def test_after_two_looks_no_orphan_is_left_and_nothing_else_is_gone() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_whole_segment_that_the_metadata_lost_stays_unless_told_otherwise(is_told: bool) -> None:
+    """A clone's metadata lacks what the original copies; an emptied topic lacks everything."""
+    bucket = Bucket()
+    first = bucket.put(1, (0, 9))
+    second = bucket.put(2, (10, 19))
+    cluster = Cluster({PARTITION: remote_log_of(PARTITION, [first])})
+
+    async def story() -> None:
+        scrub = Scrubber(
+            bucket, cluster.metadata, cluster.wall_clock_ms, HOUR_MS, unknown_segments=is_told
+        )
+        await scrub.look()
+        look = await scrub.look()
+        (orphan,) = look.orphans
+        assert orphan.is_whole
+        assert orphan.id == second.id
+        assert look.ripe == ([orphan] if is_told else [])
+
+    asyncio.run(story())
+
+
 def test_what_is_young_stays() -> None:
     bucket = Bucket()
-    bucket.put(2, (10, 19))
+    del bucket.objects[object_key(bucket.put(2, (10, 19)), "manifest")]
     cluster = Cluster({PARTITION: RemoteLog(PARTITION)})
     cluster.now_ms = WRITTEN_MS + HOUR_MS - 1
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tierlog.storage.remote_log import RemoteLog
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote_segment import RemoteLogSegmentMetadata, RemotePartitionDeleteState
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
 from tierlog.tests.tiering.tools.bucket import OFFSET_ENTRY, TIME_ENTRY, Bucket, forge
 from tierlog.tiering.manifest import decode_manifest, encode_manifest
@@ -255,7 +255,30 @@ def test_the_metadata_and_the_objects_must_agree() -> None:
     assert "differ in end_offset" in problems[object_key(first, "manifest")].problem
     assert "it is not" in problems[object_key(absent, "manifest")].problem
     unknown = problems[object_key(second, "log").removesuffix(".log")]
-    assert not unknown.is_trouble
+    assert unknown.is_trouble
+
+
+def test_a_tier_whose_metadata_was_lost_is_not_sound() -> None:
+    """A rebuild would bring back what a reader of this cluster cannot reach."""
+    bucket, _, _ = two_segments()
+    findings = verify(bucket, RemoteLog(PARTITION))
+    assert [each.is_trouble for each in findings] == [True, True]
+    for each in findings:
+        assert "does not know the segment" in each.problem
+        assert "rebuild" in each.advice
+        assert "scrub" not in each.advice
+
+
+def test_what_is_left_of_a_deleted_topic_or_of_a_second_copy_is_a_note() -> None:
+    bucket, first, _ = two_segments()
+    deleted = RemoteLog(PARTITION)
+    deleted.apply_partition_delete(RemotePartitionDeleteState.DELETE_PARTITION_MARKED)
+    assert not any(each.is_trouble for each in verify(bucket, deleted))
+    again = Bucket()
+    first = again.put(1, (0, 9))
+    again.put(2, (0, 9))
+    known = remote_log_of(PARTITION, [first])
+    assert not any(each.is_trouble for each in verify(again, known))
 
 
 class _Moving(Bucket):

@@ -1,0 +1,164 @@
+"""A hostile client, in a process of its own: its work is not to be taken for the broker's.
+
+Run as `python -m tierlog.bench.clients.hostile ATTACK --bootstrap … --seconds …`; prints one JSON
+object: connections opened, megabytes sent. The attacks are those of `attacks.py`.
+"""
+
+import argparse
+import json
+import selectors
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import cast
+
+from .attacks import ATTACKS, Attack, attack_named
+
+_RECEIVE_BYTES = 1 << 20
+_SEND_BYTES = 1 << 20
+_POLL_S = 0.05
+_RECEIVE_BUFFER = 4_096
+"""Of connections that are not read."""
+
+
+class _Caller:
+    """One connection of an attack, and where in its bytes it stands."""
+
+    def __init__(self, attack: Attack, address: tuple[str, int], content: bytes) -> None:
+        self.opened = time.monotonic()
+        self.at = 0
+        self._attack = attack
+        self._content = memoryview(content)
+        self.socket = socket.socket()
+        if not attack.reads:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        self.socket.settimeout(1.0)
+        try:
+            self.socket.connect(address)
+        except OSError:
+            self.socket.close()
+            raise
+        self.socket.setblocking(False)
+
+    @property
+    def events(self) -> int:
+        """What it waits for; it waits for the end of the connection in any case."""
+        is_sending = self.at < len(self._content) and not self._attack.is_trickle
+        if self._attack.reads or not is_sending:
+            return selectors.EVENT_READ | (selectors.EVENT_WRITE if is_sending else 0)
+        return selectors.EVENT_WRITE
+
+    def receive(self) -> bool:
+        """Take an answer; False when there will be none any more."""
+        try:
+            return bool(self.socket.recv(_RECEIVE_BYTES))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def send(self, size: int) -> int:
+        """Send up to so much; -1 when the connection is gone."""
+        try:
+            sent = self.socket.send(self._content[self.at : self.at + size])
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return -1
+        self.at += sent
+        if self.at == len(self._content) and self._attack.repeats:
+            self.at = 0
+        return sent
+
+
+class _Attacker:
+    """All connections of an attack."""
+
+    def __init__(self, attack: Attack, address: tuple[str, int]) -> None:
+        self._attack = attack
+        self._address = address
+        self._callers: set[_Caller] = set()
+        self._contents: dict[int, bytes] = {}
+        self._selector = selectors.DefaultSelector()
+        self.opened = 0
+        self.sent_bytes = 0
+
+    def run(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self._open_missing()
+            for key, events in self._selector.select(_POLL_S):
+                self._serve(cast("_Caller", key.data), key.events, events)
+            if self._attack.is_trickle:
+                self._trickle()
+            self._leave()
+
+    def _open_missing(self) -> None:
+        missing = self._attack.connections - len(self._callers)
+        for _ in range(missing):
+            number = self.opened % max(self._attack.connections, 80)
+            if number not in self._contents:
+                self._contents[number] = self._attack.content(number)
+            try:
+                caller = _Caller(self._attack, self._address, self._contents[number])
+            except OSError:
+                # The broker takes no more for now.
+                time.sleep(_POLL_S)
+                return
+            self.opened += 1
+            self._callers.add(caller)
+            self._selector.register(caller.socket, caller.events, caller)
+
+    def _serve(self, caller: _Caller, waited: int, events: int) -> None:
+        if events & selectors.EVENT_READ and not caller.receive():
+            self._close(caller)
+            return
+        if events & selectors.EVENT_WRITE:
+            sent = caller.send(_SEND_BYTES)
+            if sent < 0:
+                self._close(caller)
+                return
+            self.sent_bytes += sent
+        if caller.events != waited:
+            self._selector.modify(caller.socket, caller.events, caller)
+
+    def _trickle(self) -> None:
+        for caller in list(self._callers):
+            sent = caller.send(1)
+            if sent < 0:
+                self._close(caller)
+            else:
+                self.sent_bytes += sent
+
+    def _leave(self) -> None:
+        stays_s = self._attack.stays_s
+        if stays_s is not None:
+            now = time.monotonic()
+            for caller in [each for each in self._callers if now - each.opened > stays_s]:
+                self._close(caller)
+
+    def _close(self, caller: _Caller) -> None:
+        self._callers.discard(caller)
+        with suppress(KeyError):
+            self._selector.unregister(caller.socket)
+        caller.socket.close()
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser("hostile")
+    parser.add_argument("attack", choices=ATTACKS)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--weight", type=float, default=1.0)
+    stated = parser.parse_args(arguments)
+    host, _, port = stated.bootstrap.rpartition(":")
+    attacker = _Attacker(attack_named(stated.attack, stated.weight), (host, int(port)))
+    attacker.run(stated.seconds)
+    print(json.dumps({"opened": attacker.opened, "sent_mb": attacker.sent_bytes / 1e6}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,179 @@
+"""Clients that mean no good: what another client waits meanwhile, and what is left of the broker.
+
+Each case is one attack at a fresh broker: an attacker and a client that does nothing wrong, in
+processes of their own. Told are the second one's waiting times, the broker's memory at its peak,
+how long the broker takes to end on SIGTERM while the attack goes on, and what it wrote into its
+log. A broker that dies has its line all the same: `died_count`.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..clients.client_process import ClientError, ClientProcess, start_client
+from ..recorder import MEBIBYTE, Recorder
+from ..scenario import Case, Plan, Scale, Scenario
+from ..target import MeasurementError, RunningTarget, Target
+
+_SECONDS = {Scale.SMOKE: 1.0, Scale.SMALL: 6.0, Scale.FULL: 20.0}
+_WEIGHT = {Scale.SMOKE: 0.02, Scale.SMALL: 1.0, Scale.FULL: 1.0}
+_EXPECTED_S = {Scale.SMOKE: 5.0, Scale.SMALL: 25.0, Scale.FULL: 50.0}
+_BEGUN_AFTER_S = 0.5
+"""How long the attack goes on before anything counts."""
+_PATIENCE_S = 10.0
+_STOPPED_WITHIN_S = 10.0
+_RELEASED_WITHIN_S = 15.0
+_STOP_BESIDE = 60.0
+"""The attack outlasts what is measured; it is ended by us."""
+_SOCKETS_LEFT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AttackCase(Case):
+    """One attack. `releases`: its connections close, and what they held is to come back."""
+
+    attack: str = ""
+    releases: bool = False
+
+
+_CASES = (
+    AttackCase("24,000 small requests at once, 10 connections", attack="pipelined_10"),
+    AttackCase("24,000 small requests at once, 50 connections", attack="pipelined_50"),
+    AttackCase("fetches that wait 24 days, then closed", attack="parked", releases=True),
+    AttackCase("answers that are never read", attack="never_reading", releases=True),
+    AttackCase("30 unfinished requests of 99 MiB", attack="unfinished", releases=True),
+    AttackCase("1,000 requests in single bytes", attack="slowloris"),
+    AttackCase("junk", attack="junk"),
+    AttackCase("(a+)+b for client metrics", attack="regex"),
+    AttackCase("two topics of 5,000 partitions", attack="partitions"),
+    AttackCase("requests that name a thing 5,000 to 1,000,000 times", attack="arrays"),
+    AttackCase("128 MiB of records in 130 KB of gzip", attack="bombs"),
+)
+
+
+class Hostile:
+    """One run is one attack."""
+
+    name = "hostile"
+    summary = "what a client waits while another attacks; the broker's memory, its end, its log"
+
+    def cases(self, scale: Scale) -> Sequence[Case]:
+        return _CASES
+
+    def plan(self, scale: Scale) -> Plan:
+        repeats = 3 if scale is Scale.FULL else 1
+        return Plan(0, repeats, "run", expected_seconds=_EXPECTED_S[scale] * repeats)
+
+    def refuses(self, case: Case, target: Target) -> str | None:
+        if not {"start", "usage"} <= target.capabilities:
+            return "its process cannot be seen from here, nor ended"
+        return None
+
+    def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        from ..clients.admin import create_topic
+        from ..clients.attacks import TOPIC
+
+        assert isinstance(case, AttackCase)
+        target.start()
+        create_topic(target.bootstrap, TOPIC, {"cleanup.policy": "compact"})
+        _attack(case, target, recorder, scale)
+
+
+def _attack(case: AttackCase, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+    node = target.node
+    assert node is not None, "Its process can be seen."
+    process = _Process(node.pid)
+    before_mib, before_sockets = process.resident_mib(), process.sockets()
+    process.forget_peak()
+    seconds = _SECONDS[scale]
+    outlasts = str(seconds + _PATIENCE_S + _STOP_BESIDE)
+    lasting = ("--bootstrap", target.bootstrap, "--seconds", outlasts)
+    with start_client("hostile", case.attack, *lasting, "--weight", str(_WEIGHT[scale])) as hostile:
+        _wait_until_begun(hostile)
+        waited = ("--seconds", str(seconds), "--patience", str(_PATIENCE_S))
+        with start_client("bystander", "--bootstrap", target.bootstrap, *waited) as bystander:
+            result = bystander.result(seconds + 2 * _PATIENCE_S + _STOP_BESIDE)
+        result.record_into(recorder.histogram("waited"))
+        recorder.figure("unanswered_count", result.figures["unanswered"])
+        recorder.figure("before_mib", before_mib)
+        if process.is_alive():
+            recorder.figure("peak_mib", process.peak_mib())
+        if case.releases:
+            hostile.close()
+            recorder.figure("released_s", _seconds_until_released(process, before_sockets))
+        has_died = not node.is_alive()
+        began = time.monotonic()
+        node.stop(_STOPPED_WITHIN_S)
+        recorder.figure("died_count", float(has_died))
+        recorder.figure("stop_s", time.monotonic() - began)
+    recorder.figure("traces_count", float(traces(node.output)))
+    recorder.figure("log_lines_count", float(node.output.count("\n")))
+
+
+def _wait_until_begun(hostile: ClientProcess) -> None:
+    """Its bytes are made before the first is sent, which takes a while."""
+    time.sleep(_BEGUN_AFTER_S)
+    if hostile.has_ended():
+        raise ClientError("the attacker ended before it was told to")
+
+
+def _seconds_until_released(process: "_Process", sockets: int) -> float:
+    """Until the descriptors of closed clients are back; _RELEASED_WITHIN_S if they are not."""
+    began = time.monotonic()
+    while (seconds := time.monotonic() - began) < _RELEASED_WITHIN_S:
+        if not process.is_alive() or process.sockets() <= sockets + _SOCKETS_LEFT:
+            return seconds
+        time.sleep(_BEGUN_AFTER_S / 10)
+    return _RELEASED_WITHIN_S
+
+
+def traces(log: str) -> int:
+    """Stack traces in it: Python's begin with a line of their own, Java's have lines that do."""
+    count = 0
+    is_inside = False
+    for line in log.splitlines():
+        is_frame = line.startswith("\tat ")
+        count += line.lstrip().startswith("Traceback (most recent") or (is_frame and not is_inside)
+        is_inside = is_frame
+    return count
+
+
+class _Process:
+    """What Linux tells of the broker's process."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path(f"/proc/{pid}")
+
+    def is_alive(self) -> bool:
+        return (self._folder / "fd").exists()
+
+    def sockets(self) -> int:
+        """How many it has open; a broker also opens files when it is used."""
+        count = 0
+        for name in os.listdir(self._folder / "fd") if self.is_alive() else ():
+            with suppress(OSError):
+                count += os.readlink(self._folder / "fd" / name).startswith("socket")
+        return count
+
+    def _mib(self, name: str) -> float:
+        try:
+            status = (self._folder / "status").read_text("ascii")
+        except OSError as error:
+            raise MeasurementError("The broker ended while it was looked at.") from error
+        return int(status.partition(f"{name}:")[2].split()[0]) * 1024 / MEBIBYTE
+
+    def resident_mib(self) -> float:
+        return self._mib("VmRSS")
+
+    def peak_mib(self) -> float:
+        return self._mib("VmHWM")
+
+    def forget_peak(self) -> None:
+        """Count the peak from now on."""
+        (self._folder / "clear_refs").write_text("5")
+
+
+SCENARIO: Scenario = Hostile()

@@ -1,0 +1,114 @@
+"""`tierlog tier owner`: whose a tier is, and the one way in which it changes hands."""
+
+import argparse
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from ...clients.environment import SystemEnvironment
+from ...clients.errors import ErrorCode, KafkaError
+from ...storage.files import OsFiles
+from ...storage.log_dir import LogDir, MetaProperties
+from ...tiering.blocking_pool import ThreadedPool
+from ...tiering.file_system import TierFileSystem
+from ...tiering.tier_owner import (
+    TRUST_SECONDS,
+    NotTheOwnerError,
+    Owner,
+    OwnerFile,
+    OwnerTools,
+    TierOwnership,
+    Writer,
+    read_owner,
+)
+from ...tiering.tools.terminal import SOUND, Output
+from ..config import BrokerConfig
+from .tier_access import open_tier
+
+OWNER_HELP = (
+    "say whose a tier is, or give it to the broker of this configuration",
+    """\
+  tierlog tier owner --config server.properties
+  tierlog tier owner --config server.properties --take-over
+""",
+)
+
+
+def add_owner_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `tier owner`."""
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="from now on it belongs to the data directory in log.dirs; its owner until now "
+        f"notices within {TRUST_SECONDS:g} seconds, and copies and removes nothing any more",
+    )
+
+
+async def show_owner(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
+    """Say whose it is, after taking it over if that was asked for; the exit code."""
+    async with open_tier(config) as tier:
+        if parsed.take_over:
+            before = await take_over(config, tier)
+            if before is not None:
+                output.line(f"It belonged to {before} until now.")
+        owner = await read_owner(tier)
+    output.line(said_of(owner, tier))
+    fields = None if owner is None else {"cluster_id": owner.cluster_id, "node_id": owner.node_id}
+    output.result({"tier": str(tier), "owner": fields})
+    return SOUND
+
+
+def said_of(owner: Owner | None, tier: TierFileSystem) -> str:
+    """A sentence for people."""
+    if owner is None:
+        return f"{tier} has no owner: it belongs to the first that writes to it."
+    return f"{tier} belongs to {owner}."
+
+
+async def take_over(config: BrokerConfig, tier: TierFileSystem) -> Owner | None:
+    """Give a tier to the data directory of a configuration; whose it was.
+
+    Raises KafkaError where there is no data directory, RemoteStorageError.
+    """
+    meta = stored_meta(config)
+    if meta is None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{config.log_dirs[0]} holds no broker's data, to which a tier could belong: start a "
+            "broker there, or rebuild one, first.",
+        )
+    with _tools(config, meta) as tools:
+        return await TierOwnership(tier, tools).take_over()
+
+
+def stored_meta(config: BrokerConfig) -> MetaProperties | None:
+    """Whose the first log directory is; None if it is nobody's."""
+    return LogDir(OsFiles(), config.log_dirs[0]).read_meta_properties()
+
+
+@contextmanager
+def _tools(config: BrokerConfig, meta: MetaProperties) -> Generator[OwnerTools]:
+    pool = ThreadedPool(1, "tier-owner")
+    file = OwnerFile(OsFiles(), config.log_dirs[0], str(config.remote_storage))
+    writer = Writer(meta.cluster_id, meta.node_id)
+    try:
+        yield OwnerTools(lambda: writer, file, SystemEnvironment(), pool)
+    finally:
+        pool.stop()
+
+
+async def check_may_scrub(config: BrokerConfig, tier: TierFileSystem, cluster_id: str) -> None:
+    """Refuse to remove what another cluster may need. Raises NotTheOwnerError.
+
+    `cluster_id` is that of the metadata that says what is needed. Where the data directory is at
+    hand its token is looked at as well, which a copy of the directory does not have.
+    """
+    owner = await read_owner(tier)
+    if owner is None:
+        return
+    tokens = OwnerFile(OsFiles(), config.log_dirs[0], str(config.remote_storage)).tokens()
+    if owner.cluster_id != cluster_id or (tokens and owner.token not in tokens):
+        raise NotTheOwnerError(
+            f"{said_of(owner, tier).rstrip('.')}, and not to the broker whose metadata was read "
+            f"(cluster {cluster_id}): nothing of it is removed. If that owner is gone for good, run"
+            " `tierlog tier owner --take-over`"
+        )

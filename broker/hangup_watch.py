@@ -1,0 +1,55 @@
+"""Notices that clients have gone while nothing is read from them.
+
+A connection whose answer must wait is not read once more has arrived behind it, and the end of a
+stream is seen only by reading up to it. The system knows it all the same: `EPOLLRDHUP`. asyncio's
+loop does not ask for that, so an epoll of our own does, and the loop watches this one.
+
+Where there is no epoll, such clients are noticed when their idle time is up.
+"""
+
+import asyncio
+import select
+from collections.abc import Callable
+
+_EVENTS_AT_ONCE = 64
+
+
+class HangupWatch:
+    """The descriptors that nobody reads at the moment, and whom to tell when the peer hangs up."""
+
+    def __init__(self) -> None:
+        self._epoll: select.epoll | None = None
+        self._watched: dict[int, Callable[[], None]] = {}
+        self._is_closed = not hasattr(select, "epoll")
+
+    def add(self, descriptor: int, on_hangup: Callable[[], None]) -> None:
+        """Call `on_hangup` once if the peer of this socket sends no more, or is gone."""
+        if self._is_closed:
+            return
+        if self._epoll is None:
+            self._epoll = select.epoll()
+            asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._look)
+        self._epoll.register(descriptor, select.EPOLLRDHUP)
+        self._watched[descriptor] = on_hangup
+
+    def remove(self, descriptor: int) -> None:
+        """Forget this socket, before it is read again or closed."""
+        if self._watched.pop(descriptor, None) is not None and self._epoll is not None:
+            self._epoll.unregister(descriptor)
+
+    def _look(self) -> None:
+        assert self._epoll is not None, "Nobody else calls this."
+        for descriptor, _ in self._epoll.poll(0, _EVENTS_AT_ONCE):
+            on_hangup = self._watched.get(descriptor)
+            if on_hangup is not None:
+                self.remove(descriptor)
+                on_hangup()
+
+    def close(self) -> None:
+        """Watch nobody any more."""
+        self._is_closed = True
+        self._watched.clear()
+        if self._epoll is not None:
+            asyncio.get_running_loop().remove_reader(self._epoll.fileno())
+            self._epoll.close()
+            self._epoll = None

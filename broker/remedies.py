@@ -1,0 +1,53 @@
+"""What to do about an error of the system that ends a start, by what the system calls it."""
+
+import errno
+import os
+
+_ELSEWHERE = "or name another directory in log.dirs"
+_OF_DISKS = {
+    errno.ENOSPC: f"make room on that disk, {_ELSEWHERE}",
+    errno.EDQUOT: f"make room in the quota of the broker's user, {_ELSEWHERE}",
+    errno.EACCES: f"let the broker's user write there, {_ELSEWHERE}",
+    errno.EPERM: f"let the broker's user write there, {_ELSEWHERE}",
+    errno.EROFS: f"mount it for writing, {_ELSEWHERE}",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "raise the system's limit of open files (fs.file-max)",
+}
+_OF_ADDRESSES = {
+    errno.EADDRINUSE: "stop who listens there, or state another port in listeners",
+    errno.EACCES: "ports below 1024 need privileges: state another port in listeners",
+}
+_OF_OTHER_ADDRESSES = "state an address of this machine in listeners"
+"""Names that cannot be resolved have codes of their own."""
+
+_OF_METRICS = {
+    errno.EADDRINUSE: "stop who listens there, or state another port in tierlog.metrics.port",
+    errno.EACCES: "ports below 1024 need privileges: state another in tierlog.metrics.port",
+}
+_OF_OTHER_METRICS = "state an address of this machine in tierlog.metrics.host"
+
+
+def storage_sentence(error: OSError) -> str:
+    """Which file or directory ended the start, why, and what to do."""
+    return with_remedy(f"{error.filename or 'A file'} cannot be used: {error.strerror}.")
+
+
+def listening_sentence(addresses: str, error: OSError) -> str:
+    """Why nobody can connect there, and what to do."""
+    remedy = _OF_ADDRESSES.get(error.errno or 0, _OF_OTHER_ADDRESSES)
+    return f"Cannot listen on {addresses}: {error.strerror}: {remedy}."
+
+
+def metrics_sentence(address: str, error: OSError) -> str:
+    """Why nobody can read the metrics there, and what to do."""
+    remedy = _OF_METRICS.get(error.errno or 0, _OF_OTHER_METRICS)
+    return f"Cannot serve metrics on {address}: {error.strerror}: {remedy}."
+
+
+def with_remedy(sentence: str) -> str:
+    """The sentence with what to do, where it ends with an error of a disk that has a remedy."""
+    for code, remedy in _OF_DISKS.items():
+        end = f"{os.strerror(code)}."
+        if sentence.endswith(end):
+            return f"{sentence.removesuffix('.')}: {remedy}."
+    return sentence

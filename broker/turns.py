@@ -1,0 +1,80 @@
+"""Turns of the event loop: a connection with many requests at once lets the others have theirs.
+
+Kafka takes one request of a connection at a time, on threads of which there are several. Here all
+connections share one loop, and what arrives in one read may be twenty thousand requests: so each
+call answers requests for a bounded time, and the connection that has more joins the line. The line
+is dealt with once in each round of the loop, for a bounded time as well; between two rounds
+everyone is served who has sent something new.
+"""
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+REQUESTS_A_TURN = 500
+"""Also where a clock stands still: in a simulation, or for requests that cost next to nothing."""
+
+_TURN_S = 0.002
+"""How long one connection's requests are answered at a time while nobody stands in line."""
+
+_SHORT_TURN_S = 0.0005
+"""The same while somebody does: whoever has sent a few requests at once need not join the line."""
+
+_ROUND_S = 0.005
+"""What all in the line get together in one round of the loop, and so do all that have been read.
+Whoever has been read later in it is answered one request, and joins the line with the others."""
+
+
+class TurnTaker(Protocol):
+    """A connection, as the line sees it."""
+
+    def take_turn(self, deadline: float, /) -> None:
+        """Go on until the deadline; whoever is not done then joins the line again."""
+        ...
+
+
+class Turns:
+    """The line of one server's connections that have requests left."""
+
+    def __init__(self) -> None:
+        self._line: deque[TurnTaker] = deque()
+        self._is_due = False
+        # When those who have been read in this round have had theirs; 0 between two rounds.
+        self._round_end = 0.0
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def deadline(self, now: float) -> float:
+        """Until when a connection that has just been read may answer requests."""
+        if not self._round_end:
+            self._round_end = now + _ROUND_S
+            asyncio.get_running_loop().call_soon(self._end_round)
+        return min(now + (_SHORT_TURN_S if self._line else _TURN_S), self._round_end)
+
+    def _end_round(self) -> None:
+        self._round_end = 0.0
+
+    def join(self, connection: TurnTaker) -> None:
+        """Have `take_turn` called when it is this connection's turn."""
+        self._line.append(connection)
+        self._be_due()
+
+    def _be_due(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._deal)
+
+    def _deal(self) -> None:
+        self._is_due = False
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        end = now + _ROUND_S
+        # Each at most once: a clock that stands still must not keep the loop here.
+        for _ in range(len(self._line)):
+            self._line.popleft().take_turn(now + _SHORT_TURN_S)
+            now = loop.time()
+            if now >= end:
+                break
+        if self._line:
+            self._be_due()

@@ -1,0 +1,79 @@
+"""Regular expressions that are matched in time linear in the text: Google's RE2.
+
+Clients send patterns, and Python's `re` can need exponential time for one of them, with the whole
+broker waiting. RE2 leaves out what only backtracking can match (docs/decisions/005). The library
+is loaded with the first pattern, so that a start does not pay for it.
+
+Bounds: a pattern has at most 32,767 bytes, and its programs must fit into half a mebibyte, which is
+some thousands of letters and choices.
+"""
+
+from typing import Protocol, cast
+
+MAX_PATTERN_BYTES = 32_767
+MAX_PROGRAM_BYTES = 512 * 1024
+
+
+class InvalidRegexError(ValueError):
+    """RE2 does not accept the pattern; the message is RE2's reason."""
+
+
+class _Compiled(Protocol):
+    def fullmatch(self, text: str) -> object | None: ...
+
+
+class _Options(Protocol):
+    log_errors: bool
+    never_capture: bool
+    max_mem: int
+
+
+class _Library(Protocol):
+    """What is used of the module `re2`, which publishes no types."""
+
+    error: type[Exception]
+
+    def Options(self) -> _Options: ...
+
+    def compile(self, pattern: str, options: _Options) -> _Compiled: ...
+
+
+class Pattern:
+    """A compiled pattern."""
+
+    __slots__ = ("_compiled",)
+
+    def __init__(self, compiled: _Compiled) -> None:
+        self._compiled = compiled
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern stands for the whole of `text`."""
+        return self._compiled.fullmatch(text) is not None
+
+
+def compile_pattern(text: str) -> Pattern:
+    """Raises InvalidRegexError."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidRegexError("invalid UTF-8") from error
+    if size > MAX_PATTERN_BYTES:
+        raise InvalidRegexError("the expression is too long")
+    import re2 as untyped
+
+    library = cast("_Library", untyped)
+    options = library.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = MAX_PROGRAM_BYTES
+    try:
+        return Pattern(library.compile(text, options))
+    except library.error as error:
+        raise InvalidRegexError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    said = error.args[0]
+    sentence = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    # "what is wrong: the part of the pattern"; the part may hold anything.
+    return sentence.partition(": ")[0]

@@ -1,0 +1,331 @@
+"""A walk over the records of one batch that looks at every length and opens nothing.
+
+It finds whatever would stop a reader: records that do not fill the batch exactly, fields that do
+not fill their record, offset deltas that are not 0, 1, 2 … in order. On the way it sees whether a
+record has no key, and whether the header tells the largest timestamp rightly.
+
+The walk stands on the path of every produced batch. Two observations make it cheap:
+
+- Neighbours mostly have one shape: the same lengths, and varints of the same size. A field of such
+  a run is a column of bytes, one stride apart, and a slice with that stride compares with what it
+  must be in C, however many records there are.
+- A varint of an offset delta is known beforehand: the tables below hold them for 8192 records.
+
+Records without a shape in common are walked one by one, at about half a microsecond each. After
+`SLICE` of those the walk pauses, so that a large batch need not hold up its caller's loop.
+"""
+
+from collections.abc import Iterator
+
+from ..errors import ErrorCode, KafkaError
+from .batch import RecordBatch
+from .varint import ZIGZAG, read_varint, read_varlong
+
+SMALLEST_RECORD_BYTES = 7
+"""One byte each for its length, attributes, two deltas, two lengths and the number of headers."""
+
+SLICE = 4_096
+"""Records between two pauses: a few milliseconds."""
+
+_COPY_BELOW_BYTES = 384
+"""Records of fewer bytes are copied first: many small slices cost less on bytes than on a view."""
+_ONE_BYTE_DELTAS = 64
+_BLOCK = 8_192
+"""So many offset deltas take two bytes at most, and as many share the third byte."""
+_THREE_BYTE_DELTAS = 64 * _BLOCK * 2
+_RUN_MIN, _RUN_MAX = 64, _BLOCK
+_PAUSE_BETWEEN_RUNS = 16
+_TIME_BYTES_MAX = 3
+"""A run of records is not looked for where timestamps lie further apart than 17 minutes."""
+
+_DELTA = bytes(delta * 2 & 0x7F for delta in range(_BLOCK))
+_DELTA_FIRST = bytes(each | 0x80 for each in _DELTA)
+_DELTA_SECOND = bytes(delta * 2 >> 7 for delta in range(_BLOCK))
+_DELTA_MIDDLE = bytes(each | 0x80 for each in _DELTA_SECOND)
+_ENDING = bytes(range(0x80))
+_CONTINUED = bytes(range(0x80, 0x100))
+_LATEST_OF_ONE_BYTE = 63
+_AT_MOST = tuple(
+    bytes(byte for byte in range(0x80) if ZIGZAG[byte] <= delta)
+    for delta in range(_LATEST_OF_ONE_BYTE + 1)
+)
+"""By a delta, the varints of one byte that tell it or a smaller one."""
+
+
+class RecordWalk:
+    """One walk. When `steps` has ended the batch is sound, and the fields tell what was seen."""
+
+    __slots__ = (
+        "_at",
+        "_claimed",
+        "_count",
+        "_data",
+        "_index",
+        "_run_size",
+        "_size",
+        "first_keyless",
+        "has_claimed",
+        "has_later",
+    )
+
+    def __init__(self, batch: RecordBatch, plain: bytes | bytearray | memoryview) -> None:
+        """`plain` are the records of the batch, decompressed where need be.
+
+        Raises KafkaError(INVALID_RECORD) where so many records cannot lie in so many bytes.
+        """
+        count, size = batch.record_count, len(plain)
+        if not 0 <= count * SMALLEST_RECORD_BYTES <= size:
+            raise _invalid(f"A batch claims {count} records in {size} bytes.")
+        self._data = bytes(plain) if size < count * _COPY_BELOW_BYTES else plain
+        self._size = size
+        self._count = count
+        self._claimed = batch.max_timestamp - batch.base_timestamp
+        self._at = self._index = 0
+        self._run_size = _RUN_MIN
+        self.first_keyless = -1
+        """The first record without a key; -1 if all have one."""
+        self.has_claimed = False
+        """Whether some record has the largest timestamp that the header tells."""
+        self.has_later = False
+        """Whether some record has a larger one."""
+
+    @property
+    def agrees_on_time(self) -> bool:
+        """Whether the header's largest timestamp is that of a record, and none has a larger one."""
+        return self.has_claimed and not self.has_later
+
+    def finish(self) -> None:
+        """Walk to the end, or raise KafkaError(INVALID_RECORD)."""
+        try:
+            self._walk(self._count)
+        except IndexError:
+            raise _ends_early() from None
+        if self._at != self._size:
+            raise _goes_on()
+
+    def steps(self) -> Iterator[None]:
+        """Walk, with a pause behind each `SLICE`. Raises KafkaError(INVALID_RECORD)."""
+        try:
+            while self._index < self._count:
+                self._walk(min(self._count, self._index + SLICE))
+                if self._index < self._count:
+                    yield
+        except IndexError:
+            raise _ends_early() from None
+        if self._at != self._size:
+            raise _goes_on()
+
+    def _walk(self, until: int) -> None:
+        """Go on to the record `until`, or further where those behind it are alike."""
+        # Varints of one and two bytes stand inline: this loop runs once a record produced.
+        data, index, at, total = self._data, self._index, self._at, self._size
+        claimed, next_run = self._claimed, index
+        while index < until:
+            start = at
+            size, at = (
+                (ZIGZAG[b], at + 1)
+                if (b := data[at]) < 0x80
+                else ((b & 0x7F | c << 7) >> 1 ^ -(b & 1), at + 2)
+                if (c := data[at + 1]) < 0x80
+                else read_varint(data, at)
+            )
+            end = at + size
+            if size < 0 or end > total:
+                raise _invalid(f"Found invalid record size {size} in a batch of {total} bytes.")
+            time_at = at + 1
+            time, delta_at = (
+                (ZIGZAG[b], time_at + 1)
+                if (b := data[time_at]) < 0x80
+                else read_varlong(data, time_at)
+            )
+            if time >= claimed:
+                self._note_time(time)
+            key_at = (
+                delta_at + 1
+                if index < _ONE_BYTE_DELTAS and data[delta_at] == _DELTA[index]
+                else delta_at + 2
+                if _ONE_BYTE_DELTAS <= index < _BLOCK
+                and data[delta_at] == _DELTA_FIRST[index]
+                and data[delta_at + 1] == _DELTA_SECOND[index]
+                else _behind_delta(data, delta_at, index)
+            )
+            size, at = (
+                (ZIGZAG[b], key_at + 1) if (b := data[key_at]) < 0x80 else read_varint(data, key_at)
+            )
+            if size >= 0:
+                at += size
+            elif self.first_keyless < 0:
+                self.first_keyless = index
+            value_at = at
+            size, at = (
+                (ZIGZAG[b], at + 1)
+                if (b := data[at]) < 0x80
+                else ((b & 0x7F | c << 7) >> 1 ^ -(b & 1), at + 2)
+                if (c := data[at + 1]) < 0x80
+                else read_varint(data, at)
+            )
+            headers_at = at + size if size > 0 else at
+            at = headers_at + 1 if not data[headers_at] else _behind_headers(data, headers_at, end)
+            if at != end:
+                raise _invalid(f"The fields of record {index} do not fill its announced length.")
+            index += 1
+            is_alike = next_run <= index < self._count and data[at] == data[start]
+            if is_alike and data[at + 1] == data[start + 1]:
+                places = (start, time_at, delta_at, key_at, value_at, headers_at)
+                alike = self._pass_alike(at, index, places)
+                index += alike
+                at += alike * (at - start)
+                next_run = index if alike >= _RUN_MIN else index + _PAUSE_BETWEEN_RUNS
+        self._index, self._at = index, at
+
+    def _note_time(self, delta: int) -> None:
+        """A record's time is at least what the header tells as the largest."""
+        if delta == self._claimed:
+            self.has_claimed = True
+        else:
+            self.has_later = True
+
+    # -- Runs of records of one shape ---------------------------------------------------------
+
+    def _pass_alike(self, at: int, index: int, places: tuple[int, ...]) -> int:
+        """How many records from `at` on have the shape of the one before, and are as sound.
+
+        `places` are where that one and its fields begin. At most four times as many are looked at
+        as were passed at once before: what this costs is in proportion to what it passes.
+        """
+        data = self._data
+        start, time_at, delta_at, key_at, value_at, headers_at = places
+        stride = at - start
+        alike = looked_at = min(
+            self._run_size,
+            self._count - index,
+            (self._size - at) // stride,
+            _until_longer_delta(index, key_at - delta_at),
+        )
+        lengths = (*_varint(data, key_at), *_varint(data, value_at))
+        headers = _header_lengths(data, headers_at) if data[headers_at] else (headers_at,)
+        for place in (*range(start, time_at - 1), *lengths, *headers):
+            expected = bytes(data[place : place + 1])
+            column = self._column(place, stride, alike)
+            if column != expected * alike:
+                alike -= len(column.lstrip(expected))
+        alike = self._pass_times(time_at, delta_at - time_at, stride, alike)
+        for offset, deltas in enumerate(_deltas(index, alike, key_at - delta_at)):
+            if self._column(delta_at + offset, stride, alike) != deltas:
+                alike = 0
+        is_over = alike < looked_at
+        self._run_size = _RUN_MIN if is_over else min(self._run_size * 4, _RUN_MAX)
+        return alike
+
+    def _column(self, place: int, stride: int, count: int) -> bytes:
+        """What stands at `place`, one stride after the other, in the records behind that one."""
+        return bytes(self._data[place + stride : place + stride * (count + 1) : stride])
+
+    def _pass_times(self, place: int, size: int, stride: int, alike: int) -> int:
+        """How many timestamp deltas in a row are varints of this size."""
+        if size > _TIME_BYTES_MAX:
+            return 0
+        columns = [self._column(place + offset, stride, alike) for offset in range(size)]
+        for column in columns[:-1]:
+            alike = min(alike, len(column) - len(column.lstrip(_CONTINUED)))
+        last = columns[-1]
+        if not last.isascii():
+            alike = min(alike, len(last) - len(last.lstrip(_ENDING)))
+        columns = [column[:alike] for column in columns]
+        times, claimed = columns[-1], self._claimed
+        if size == 1 and 0 <= claimed <= _LATEST_OF_ONE_BYTE:
+            if times.translate(None, _AT_MOST[claimed]):
+                self.has_later = True
+            elif not self.has_claimed and claimed * 2 in times:
+                self.has_claimed = True
+            return alike
+        for encoded in set(zip(*columns, strict=True)):
+            number = 0
+            for position, byte in enumerate(encoded):
+                number |= (byte & 0x7F) << 7 * position
+            if (time := number >> 1 ^ -(number & 1)) >= claimed:
+                self._note_time(time)
+        return alike
+
+
+def _until_longer_delta(index: int, size: int) -> int:
+    """How many offset deltas from `index` on are varints of this size and stand in the tables."""
+    if size == 1:
+        return max(_ONE_BYTE_DELTAS - index, 0)
+    if size == 2:
+        return max(_BLOCK - index, 0)
+    is_known = size == 3 and _BLOCK <= index < _THREE_BYTE_DELTAS
+    return _BLOCK - index % _BLOCK if is_known else 0
+
+
+def _deltas(index: int, count: int, size: int) -> tuple[bytes, ...]:
+    """The columns that `count` offset deltas from `index` on make as varints of this size."""
+    if size == 1:
+        return (_DELTA[index : index + count],)
+    begin = index % _BLOCK
+    end = begin + count
+    if size == 2:
+        return _DELTA_FIRST[begin:end], _DELTA_SECOND[begin:end]
+    third = bytes((index // _BLOCK,)) * count
+    return _DELTA_FIRST[begin:end], _DELTA_MIDDLE[begin:end], third
+
+
+def _varint(data: bytes | bytearray | memoryview, at: int) -> range:
+    """Where the bytes of the varint at `at` lie."""
+    end = at
+    while data[end] > 0x7F:
+        end += 1
+    return range(at, end + 1)
+
+
+def _header_lengths(data: bytes | bytearray | memoryview, at: int) -> list[int]:
+    """Where the bytes of all lengths in a record's headers lie, and of their number."""
+    places = [*_varint(data, at)]
+    count, at = read_varint(data, at)
+    for _ in range(2 * count):
+        if (b := data[at]) < 0x80:
+            places.append(at)
+            length, at = ZIGZAG[b], at + 1
+        else:
+            places += _varint(data, at)
+            length, at = read_varint(data, at)
+        if length > 0:
+            at += length
+    return places
+
+
+def _behind_delta(data: bytes | bytearray | memoryview, at: int, index: int) -> int:
+    """The position behind the offset delta at `at`, which has to be the record's index."""
+    delta, at = read_varint(data, at)
+    if delta != index:
+        raise _invalid(f"Record {index} of a batch has the offset delta {delta}.")
+    return at
+
+
+def _behind_headers(data: bytes | bytearray | memoryview, at: int, end: int) -> int:
+    """The position behind the headers of a record that ends at `end`."""
+    count, at = read_varint(data, at)
+    if not 0 <= count <= end - at:
+        raise _invalid(f"Found invalid number of record headers {count}.")
+    # Varints of one byte stand inline: a megabyte may hold half a million headers.
+    for _ in range(count):
+        length, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
+        if length < 0:
+            raise _invalid(f"Invalid negative header key size {length}.")
+        at += length
+        length, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
+        if length > 0:
+            at += length
+    return at
+
+
+def _ends_early() -> KafkaError:
+    return _invalid("Incorrect declared batch size, premature EOF reached.")
+
+
+def _goes_on() -> KafkaError:
+    return _invalid("Incorrect declared batch size, records still remaining in file.")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)

@@ -1,0 +1,96 @@
+"""Loops that no single failure ends.
+
+A loop of a broker works on many things in turn: partitions, groups, events, files. Whoever writes
+one expects some errors and handles them; an exception that nobody expected must stop the one thing
+that it came from, and neither the loop nor the other things.
+
+    while True:
+        for log in logs:
+            with supervisor.attempt("log retention", log.topic_partition):
+                log.delete_old_segments(now_ms)
+        await asyncio.sleep(interval_s + supervisor.pause_seconds("log retention"))
+
+A failure is logged with its traceback when it begins, and counted each time. What fails again is
+logged at each doubling of its failures in a row, without the traceback. What works again is said
+once. The pause doubles with the failures in a row, bounded and jittered.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from random import Random
+
+from .backoff import Backoff
+
+_log = logging.getLogger(__name__)
+
+_STREAKS_MAX = 10_000
+_BACKOFF = Backoff(1_000, 60_000)
+
+
+class Supervisor:
+    """Contains, reports and counts the unexpected failures of the loops of one component."""
+
+    def __init__(self, random: Random, backoff: Backoff = _BACKOFF) -> None:
+        self._random = random
+        self._backoff = backoff
+        # Failures in a row, by loop and subject; the one that has failed longest is first.
+        self._streaks: dict[tuple[str, str], int] = {}
+        self.failures: Counter[str] = Counter()
+        """How often each loop has failed since the start, by the loop's name."""
+
+    @contextmanager
+    def attempt(self, loop: str, subject: object = "") -> Generator[None]:
+        """Contain what goes wrong in one turn of `loop` with one `subject`.
+
+        Catches every Exception; a cancellation passes. `str(subject)` names the thing in the log.
+        """
+        key = (loop, str(subject))
+        try:
+            yield
+        except Exception as error:
+            self._failed(key, error)
+        else:
+            # Nearly always empty: a success costs one test.
+            if self._streaks and self._streaks.pop(key, 0):
+                _log.info("%s works again", _described(key))
+
+    def has_failed(self, loop: str, subject: object = "") -> bool:
+        """Whether the last attempt failed."""
+        return (loop, str(subject)) in self._streaks
+
+    def pause_seconds(self, loop: str, subject: object = "") -> float:
+        """How long to wait before the next attempt; 0 if the last one succeeded."""
+        failures = self._streaks.get((loop, str(subject)), 0)
+        return self._backoff.delay_seconds(failures, self._random)
+
+    def forget(self, loop: str, subject: object = "") -> None:
+        """The thing is gone: it will not be tried again."""
+        self._streaks.pop((loop, str(subject)), None)
+
+    def _failed(self, key: tuple[str, str], error: Exception) -> None:
+        failures = self._streaks.get(key, 0) + 1
+        if failures == 1 and len(self._streaks) >= _STREAKS_MAX:
+            del self._streaks[next(iter(self._streaks))]
+        self._streaks[key] = failures
+        self.failures[key[0]] += 1
+        if failures == 1:
+            _log.error(
+                "%s failed with an internal error; everything else goes on",
+                _described(key),
+                exc_info=error,
+            )
+        elif failures & (failures - 1) == 0:
+            _log.error(
+                "%s has failed %d times in a row: %s: %s",
+                _described(key),
+                failures,
+                type(error).__name__,
+                error,
+            )
+
+
+def _described(key: tuple[str, str]) -> str:
+    loop, subject = key
+    return f"{loop} of {subject}" if subject else loop

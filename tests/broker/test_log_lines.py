@@ -1,0 +1,70 @@
+"""The log: nothing in it that a client forged, and no flood of one kind."""
+
+import logging
+
+from hypothesis import given, strategies as st
+
+from tierlog.broker.log_lines import LINE_MAX, LineFormatter, LineLimit, printable
+
+
+def record(message: str, *arguments: object, line: int = 1, at: float = 0.0) -> logging.LogRecord:
+    made = logging.LogRecord("x", logging.WARNING, "file.py", line, message, arguments, None)
+    made.created = at
+    return made
+
+
+def test_what_a_client_sends_cannot_begin_a_line_of_its_own() -> None:
+    forged = "group\n2026-01-01 00:00:00,000 INFO The broker is healthy\r\x1b[2J\u2028end"
+    line = LineFormatter().format(record("Group %s was refused", forged))
+    assert line.endswith(
+        r"Group group\n2026-01-01 00:00:00,000 INFO The broker is healthy\r\x1b[2J\u2028end was "
+        "refused"
+    )
+    assert len(line.splitlines()) == 1
+
+
+def test_a_long_name_is_cut() -> None:
+    line = LineFormatter().format(record("Topic %s", "t" * 1_000_000))
+    assert len(line) < LINE_MAX + 100
+    assert "more characters" in line
+
+
+@given(st.text())
+def test_every_text_becomes_one_printable_line(text: str) -> None:
+    assert printable(text).isprintable()
+    if text.isprintable():
+        assert printable(text) == text
+
+
+def test_ordinary_text_of_any_language_stays_as_it_is() -> None:
+    assert printable("Größe: 3 µs – ok…") == "Größe: 3 µs – ok…"
+
+
+def test_the_message_of_an_error_cannot_forge_a_line_behind_its_trace() -> None:
+    failed = record("It failed")
+    try:
+        raise ValueError("no\n2026-01-01 00:00:00,000 INFO All is well")
+    except ValueError as error:
+        failed.exc_info = (ValueError, error, error.__traceback__)
+    first, *rest = LineFormatter().format(failed).splitlines()
+    assert first.endswith("It failed")
+    assert all(line.startswith("    ") for line in rest)
+
+
+def test_a_flood_of_one_cause_is_cut_and_told_and_others_are_heard() -> None:
+    limit, formatter = LineLimit(), LineFormatter()
+    written = [each for at in range(400_000) if limit.filter(each := record("f", at=at / 100_000))]
+    assert 1_000 <= len(written) < 1_500
+    assert limit.filter(record("another cause", line=2, at=4.0))
+    later = record("f", at=10.0)
+    assert limit.filter(later)
+    assert formatter.format(later).endswith("more like it suppressed)")
+    # None is told twice, and none is forgotten.
+    told = sum(each.__dict__["suppressed"] for each in [*written, later])
+    assert told == 400_000 - len(written)
+
+
+def test_a_clock_that_is_set_back_ends_no_log() -> None:
+    limit = LineLimit()
+    assert limit.filter(record("f", at=1_000.0))
+    assert limit.filter(record("f", at=10.0))

@@ -1,0 +1,185 @@
+"""`tierlog tier` where there is nothing to look at, or nobody who reads the answer."""
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tierlog.broker.commands.tier import add_tier_commands, run_tier_command
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.storage.files import OsFiles
+from tierlog.storage.log_dir import LogDir, MetaProperties
+from tierlog.tests.tiering.tools.bucket import Bucket
+
+
+def tier(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    add_tier_commands(parser)
+    return run_tier_command(parser.parse_args(words))
+
+
+def place(root: Path) -> tuple[str, str]:
+    return "--override", f"rsm.config.url=file://{root}"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    bucket = Bucket()
+    bucket.put(1, (0, 9))
+    bucket.write_to(tmp_path / "tier")
+    return tmp_path / "tier"
+
+
+def test_a_tier_that_holds_something_is_sound(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tier("verify", *place(root)) == 0
+    assert tier("verify", "orders", *place(root)) == 0
+    assert "1 segments of 1 partitions" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "where", "said"),
+    [
+        (("nosuch",), "tier", "holds no topic nosuch: there is nothing to verify."),
+        ((), "tier/nosuch", "holds no segment: there is nothing to verify."),
+        ((), "nosuch/folder", "holds no segment: there is nothing to verify."),
+        (("orders",), "nosuch/folder", "holds no topic orders: there is nothing to verify."),
+        (("nosuch", "--quick", "--json"), "tier", "holds no topic nosuch"),
+    ],
+)
+def test_where_nothing_is_found_nothing_is_sound(
+    root: Path,
+    words: tuple[str, ...],
+    where: str,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert tier("verify", *words, *place(root.parent / where)) == 2
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+
+
+def test_an_empty_tier_is_listed_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tier("ls", "--segments", *place(tmp_path / "nothing")) == 0
+    assert capsys.readouterr().out == f"The tier file://{tmp_path}/nothing holds no segment.\n"
+
+
+def test_a_protocol_that_nobody_has_is_told_as_a_start_tells_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert tier("ls", "--override", "rsm.config.url=s4://bucket/x") == 2
+    assert "no file system for s4://; did you mean s3://?" in capsys.readouterr().err
+
+
+def test_a_broker_that_does_not_answer_is_named_with_what_to_do(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        assert tier("scrub", "--bootstrap", address, *place(root)) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"tierlog: Cannot connect to {address}: ")
+    assert told.endswith(
+        "start that broker, or state --offline to read the disk of a stopped one.\n"
+    )
+
+
+def test_a_plugins_tier_is_said_to_be_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text("class Tier:\n    pass\n")
+    code = tier(
+        "ls",
+        "--override",
+        "remote.log.storage.system.enable=true",
+        "--override",
+        "remote.log.storage.manager.class.name=mine.Tier",
+        "--override",
+        f"remote.log.storage.manager.class.path={tmp_path}",
+    )
+    assert code == 2
+    assert "kept by the class mine.Tier" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(root: Path) -> None:
+    """As `tierlog tier ls | head -1` does, with what it does not read still in the pipe."""
+    command = [sys.executable, "-m", "tierlog.broker", "tier", "ls", "--segments", *place(root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as listing:
+        assert listing.stdout is not None
+        listing.stdout.close()
+        assert listing.stderr is not None
+        assert listing.stderr.read() == b""
+        assert listing.wait() == 2
+
+
+def meta(directory: Path, cluster_id: str) -> tuple[str, str]:
+    """A data directory as a broker of a cluster leaves it; how it is named on a command line."""
+    directory.mkdir()
+    log_dir = LogDir(OsFiles(), str(directory))
+    log_dir.write_meta_properties(MetaProperties(cluster_id, 1, Uuid(b"d" * 16)))
+    return "--override", f"log.dirs={directory}"
+
+
+def test_a_tier_says_whose_it_is_and_changes_hands(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, theirs = meta(tmp_path / "a", "ours"), meta(tmp_path / "b", "theirs")
+    assert tier("owner", *place(root), *ours) == 0
+    assert "has no owner: it belongs to the first that writes to it" in capsys.readouterr().out
+    assert tier("owner", "--take-over", *place(root), *ours) == 0
+    assert "belongs to cluster 'ours' (node 1)." in capsys.readouterr().out
+    assert tier("owner", "--take-over", *place(root), *theirs) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "It belonged to cluster 'ours' (node 1) until now."
+    assert tier("owner", "--json", *place(root), *ours) == 0
+    assert json.loads(capsys.readouterr().out)["owner"] == {"cluster_id": "theirs", "node_id": 1}
+    # Neither a listing nor a check takes the object for somebody's left-over.
+    assert tier("verify", *place(root)) == 0
+    assert "note:" not in capsys.readouterr().out
+
+
+def test_a_tier_is_not_given_to_a_directory_that_is_no_brokers(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = "--override", f"log.dirs={tmp_path}/nosuch"
+    assert tier("owner", "--take-over", *place(root), *empty) == 2
+    assert "holds no broker's data" in capsys.readouterr().err
+    assert not (root / "tierlog-owner.json").exists()
+
+
+def test_a_rebuilt_broker_owns_the_tier_only_if_that_is_said(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tier("owner", "--take-over", *place(root), *meta(tmp_path / "old", "old")) == 0
+    capsys.readouterr()
+    first, second = (("--override", f"log.dirs={tmp_path}/{name}") for name in ("r1", "r2"))
+    assert tier("rebuild", *place(root), *first) == 0
+    assert "the tier belongs to cluster 'old' (node 1): until" in capsys.readouterr().out
+    assert tier("rebuild", "--take-over", *place(root), *second) == 0
+    capsys.readouterr()
+    assert tier("owner", *place(root)) == 0
+    assert "'old'" not in capsys.readouterr().out
+
+
+def test_a_scrub_removes_nothing_from_another_clusters_tier(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tier("owner", "--take-over", *place(root), *meta(tmp_path / "old", "old")) == 0
+    rebuilt = "--override", f"log.dirs={tmp_path}/rebuilt"
+    assert tier("rebuild", *place(root), *rebuilt) == 0
+    (left_over,) = root.glob("*/*.manifest")
+    left_over.unlink()
+    before = sorted(root.rglob("*"))
+    scrub = ("scrub", "--offline", "--grace", "0ms", "--delete", "--unknown-partitions")
+    assert tier(*scrub, *place(root), *rebuilt) == 2
+    assert "and not to the broker whose metadata was read" in capsys.readouterr().err
+    assert sorted(root.rglob("*")) == before

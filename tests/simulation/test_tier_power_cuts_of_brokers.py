@@ -1,0 +1,36 @@
+"""A tiered broker that loses its power with Kafka's flush settings: `tier_power_cuts.py`."""
+
+import pytest
+
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.tier_ending import end_well
+from tierlog.tests.simulation.tier_power_cuts import PowerCuts
+from tierlog.tests.simulation.tier_story import DEADLY, FAILING, FAIR, Troubles
+
+
+def tell(seed: int) -> PowerCuts:
+    stories: list[PowerCuts] = []
+    troubles = Troubles(
+        (FAIR, FAIR, FAILING, DEADLY),
+        dies=True,
+        deletes_topics=seed % 4 == 2,
+        deletes_records=seed % 4 == 3,
+    )
+
+    async def story(loop: SimulatedLoop) -> None:
+        told = PowerCuts(loop, troubles)
+        stories.append(told)
+        await told.tell()
+        await end_well(told)
+
+    simulate(story, seed)
+    return stories[0]
+
+
+@pytest.mark.seeds("0-9")
+def test_what_was_safe_stays_readable_whenever_the_power_goes(simulation_seed: int) -> None:
+    assert tell(simulation_seed).cuts > 0
+
+
+def test_the_power_goes_often() -> None:
+    assert sum(tell(seed).cuts for seed in range(3)) >= 20

@@ -1,0 +1,121 @@
+"""The small file that says which leader wrote what is damaged or gone: no record is."""
+
+import logging
+from functools import partial
+
+import pytest
+
+from tierlog.storage.checkpoint import LEADER_EPOCH_FILE
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
+from tierlog.tests.tiering.memory_tier import DELETE, MemoryTier
+from tierlog.tests.tiering.tiered_broker import TieredBroker, until
+
+PATH = f"/data/orders-0/{LEADER_EPOCH_FILE}"
+OF_ONE = b"0\n1\n0 0\n"
+OF_THREE = b"0\n3\n0 0\n3 4\n7 8\n"
+
+
+def is_offloaded_up_to(broker: TieredBroker, end: int) -> bool:
+    return broker.log.local_log_start_offset == end - 1
+
+
+async def written(loop: SimulatedLoop, epochs: list[int]) -> TieredBroker:
+    """A broker with four records of each epoch, in the tier but for the last of all."""
+    broker = TieredBroker(loop, MemoryTier(), SharedTopic())
+    await broker.manager.start()
+    for number, epoch in enumerate(epochs):
+        broker.lead(epoch)
+        broker.append(4)
+        end = 4 * (number + 1)
+        await until(partial(is_offloaded_up_to, broker, end))
+    return broker
+
+
+async def damaged(broker: TieredBroker, content: bytes | None) -> TieredBroker:
+    """The broker's next life, in which the file holds something else; None: it is gone."""
+    await broker.manager.stop()
+    broker.log.close(broker.environment.wall_clock_ms())
+    if content is None:
+        broker.files.remove(PATH)
+    else:
+        broker.files.atomic_replace(PATH, content)
+    again = TieredBroker(broker.loop, broker.tier, broker.topic, broker.files, broker.config)
+    await again.manager.start()
+    again.lead(broker.epoch + 1)
+    return again
+
+
+@pytest.mark.parametrize(
+    ("epochs", "right", "wrong"),
+    [
+        ([0], OF_ONE, b"0\n1\n1 0\n"),
+        ([0], OF_ONE, b"0\n1\n0 1\n"),
+        ([0], OF_ONE, None),
+        ([0], OF_ONE, b""),
+        ([0], OF_ONE, b"0\n0\n"),
+        ([0], OF_ONE, b"damaged"),
+        ([0, 3, 7], OF_THREE, None),
+        ([0, 3, 7], OF_THREE, b"0\n3\n2 0\n3 4\n7 8\n"),
+        ([0, 3, 7], OF_THREE, b"0\n3\n4 0\n3 4\n7 8\n"),
+        ([0, 3, 7], OF_THREE, b"0\n3\n0 0\n3 4\n6 8\n"),
+        ([0, 3, 7], OF_THREE, b"0\n3\n0 0\n3 0\n7 8\n"),
+    ],
+)
+def test_what_the_tier_has_is_found_again_and_nothing_of_it_goes(
+    epochs: list[int], right: bytes, wrong: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    count = 4 * len(epochs)
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = await written(loop, epochs)
+        assert broker.files.read(PATH) == right
+        stored = set(broker.tier.segments)
+        broker = await damaged(broker, wrong)
+        began = loop.time()
+        await until(lambda: loop.time() > began + 60)
+        assert stored <= set(broker.tier.segments)
+        assert not broker.tier.asked(DELETE)
+        assert broker.log.log_start_offset == 0
+        assert (await broker.consume(0))[0] == list(range(count))
+        broker.append(2)
+        await until(lambda: broker.log.local_log_start_offset > count)
+        assert (await broker.consume(0))[0] == list(range(count + 2))
+        await broker.manager.stop()
+
+    simulate(story)
+    assert "leader-epoch-checkpoint" in caplog.text
+    assert "orders-0" in caplog.text
+
+
+def test_a_history_in_order_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = await written(loop, [0, 3, 7])
+        broker = await damaged(broker, OF_THREE)
+        began = loop.time()
+        await until(lambda: loop.time() > began + 60)
+        assert (await broker.consume(0))[0] == list(range(12))
+        await broker.manager.stop()
+
+    simulate(story)
+    assert "leader-epoch-checkpoint" not in caplog.text
+
+
+def test_a_lost_log_start_costs_nothing_of_what_came_after_it() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = await written(loop, [0, 3, 7])
+        # The log of the next life is not told where it began: its history and the tier know.
+        broker.log.maybe_increment_log_start_offset(2)
+        began = loop.time()
+        await until(lambda: loop.time() > began + 60 and bool(broker.tier.asked(DELETE)))
+        stored = set(broker.tier.segments)
+        broker = await damaged(broker, b"0\n3\n0 2\n3 4\n7 8\n")
+        began = loop.time()
+        await until(lambda: loop.time() > began + 60)
+        assert broker.log.log_start_offset == 2
+        assert stored == set(broker.tier.segments)
+        assert (await broker.consume(2))[0] == list(range(2, 12))
+        await broker.manager.stop()
+
+    simulate(story)

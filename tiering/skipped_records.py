@@ -1,0 +1,55 @@
+"""Records of the metadata topic that are stepped over, because nobody can make sense of them.
+
+Whoever may write to the topic may write anything. One record that cannot be decoded, or that breaks
+a rule nobody thought of, must neither stop the reading of all others nor fill the log. Each is
+counted; the first few of a metadata partition are logged, and then one at each doubling.
+"""
+
+import logging
+from collections import Counter
+
+from .metadata_events import METADATA_TOPIC
+
+_log = logging.getLogger(__name__)
+
+_LOGGED_EACH = 10
+_REASON_CHARACTERS_MAX = 500
+
+
+class SkippedRecords:
+    """What was stepped over by one reader of the topic."""
+
+    def __init__(self) -> None:
+        self._skipped: Counter[int] = Counter()
+        self._ends: dict[int, int] = {}
+        """By metadata partition, one past the last offset that was stepped over."""
+
+    @property
+    def count(self) -> int:
+        """How many times something was stepped over, each place once."""
+        return self._skipped.total()
+
+    def skip(
+        self, partition: int, offset: int, reason: str, failure: BaseException | None = None
+    ) -> None:
+        """Report what lies at an offset, unless that was done when it was read before.
+
+        `failure` is what nobody expected; its traceback is logged.
+        """
+        if offset < self._ends.get(partition, 0):
+            return
+        self._ends[partition] = offset + 1
+        self._skipped[partition] += 1
+        skipped = self._skipped[partition]
+        if skipped > _LOGGED_EACH and skipped & (skipped - 1):
+            return
+        _log.error(
+            "Offset %d of %s-%d is stepped over: %s Whatever it told of a remote segment is not "
+            "known here; everything else goes on. %d skipped in this partition so far",
+            offset,
+            METADATA_TOPIC,
+            partition,
+            repr(reason[:_REASON_CHARACTERS_MAX])[1:-1],
+            skipped,
+            exc_info=failure,
+        )

@@ -1,0 +1,229 @@
+"""Whose a tier is: one small object at its root, looked at before anything is copied or removed.
+
+    tierlog-owner.json    cluster_id, node_id, token, since_ms
+
+Two writers under one prefix destroy each other's data: what one has copied is nobody's to the
+other's scrub, and past its limits to the other's retention. A cluster id alone does not tell a
+broker from a copy of its data directory, so each process that comes to write draws a token anew,
+which is kept beside its data as well (`OwnerFile`). Whoever finds another token in the tier is not
+its owner any more, or never was: it goes on serving and reading, and neither copies nor removes.
+
+A tier without an owner is empty, or older than this object: whoever writes first adopts it. A tier
+changes hands only by `tierlog tier owner --take-over` (decision 015).
+
+Object stores have no lock that all of them know. So whoever writes its token waits a moment and
+looks again; of two that write at once the later stays, and the other finds that out before it does
+anything, or at its next look, after `TRUST_SECONDS` at the latest.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, cast
+
+from ..clients.environment import Environment
+from ..clients.kafka_uuid import uuid_to_string
+from ..storage.files import Files
+from .blocking_pool import BlockingPool
+from .remote_storage import Failure, RemoteResourceNotFound, RemoteStorageError
+
+_log = logging.getLogger(__name__)
+
+OWNER_KEY = "tierlog-owner.json"
+OWNER_FILE = "tier-owner.json"
+
+TRUST_SECONDS = 5.0
+"""For so long it is believed that the owner is who it was."""
+SETTLE_SECONDS = 0.5
+"""After so long another who took the tier at the same moment has written, too."""
+
+_PENDING_MAX = 30
+_VERSION = 1
+
+
+class OwnedTier(Protocol):
+    """What is needed of `TierFileSystem`."""
+
+    async def read(self, key: str, start: int | None = None, end: int | None = None) -> bytes: ...
+
+    async def write_bytes(self, key: str, content: bytes) -> object: ...
+
+
+class Owner(NamedTuple):
+    """What the object says."""
+
+    cluster_id: str
+    node_id: int
+    token: str
+    since_ms: int
+
+    def __str__(self) -> str:
+        return f"cluster {self.cluster_id[:64]!a} (node {self.node_id})"
+
+
+class Writer(NamedTuple):
+    """A broker that wants to write to a tier."""
+
+    cluster_id: str
+    node_id: int
+
+
+class NotTheOwnerError(RemoteStorageError):
+    """Another broker owns the tier."""
+
+
+def encode_owner(owner: Owner) -> bytes:
+    """The content of the object."""
+    return json.dumps({"version": _VERSION, **owner._asdict()}, indent=1).encode()
+
+
+def decode_owner(content: bytes) -> Owner:
+    """Raises RemoteStorageError for what `encode_owner` did not write."""
+    try:
+        fields = cast("dict[str, object]", json.loads(content))
+        cluster_id, token = fields["cluster_id"], fields["token"]
+        node_id, since_ms = fields["node_id"], fields["since_ms"]
+        if (
+            fields["version"] == _VERSION
+            and isinstance(cluster_id, str)
+            and isinstance(token, str)
+            and isinstance(node_id, int)
+            and isinstance(since_ms, int)
+        ):
+            return Owner(cluster_id, node_id, token, since_ms)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise RemoteStorageError(
+        f"{OWNER_KEY} does not say whose the tier is: it is damaged, or of a newer tierlog. "
+        "`tierlog tier owner --take-over` writes it anew"
+    )
+
+
+async def read_owner(tier: OwnedTier) -> Owner | None:
+    """Whose a tier is; None: nobody's yet. Raises RemoteStorageError."""
+    try:
+        return decode_owner(await tier.read(OWNER_KEY))
+    except RemoteResourceNotFound:
+        return None
+
+
+class OwnerFile:
+    """The tokens by which a data directory is known to the tiers that it owns. Blocks on the disk.
+
+    The first is the one that was seen in the tier last, empty before that; the others were written
+    without an answer, after a crash or while the store was away, and may turn up there yet.
+    """
+
+    def __init__(self, files: Files, directory: str, tier: str) -> None:
+        self._files = files
+        self._path = f"{directory}/{OWNER_FILE}"
+        self._tier = tier
+
+    def tokens(self) -> list[str]:
+        """Those that may stand in the tier if it is ours."""
+        tokens = self._all().get(self._tier, [])
+        if not isinstance(tokens, list):
+            return []
+        return [str(each) for each in cast("list[object]", tokens)]
+
+    def replace(self, tokens: list[str]) -> None:
+        """Know the tier by these, durably."""
+        content = {**self._all(), self._tier: tokens}
+        self._files.atomic_replace(self._path, json.dumps(content, indent=1).encode())
+
+    def _all(self) -> dict[str, object]:
+        # A damaged file knows no token: then the tier is another's until somebody says otherwise.
+        with suppress(FileNotFoundError, ValueError, RecursionError):
+            content: object = json.loads(self._files.read(self._path))
+            if isinstance(content, dict):
+                return cast("dict[str, object]", content)
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerTools:
+    """What ownership is kept with."""
+
+    writer: Callable[[], Writer]
+    file: OwnerFile
+    environment: Environment
+    pool: BlockingPool
+
+
+class TierOwnership:
+    """Whether this broker owns a tier. Ask `check` before each thing that changes it."""
+
+    def __init__(self, tier: OwnedTier, tools: OwnerTools, *, draws_anew: bool = True) -> None:
+        self._tier = tier
+        self._tools = tools
+        self._is_settled = not draws_anew
+        self._trusted_until = 0.0
+        self._asking = asyncio.Lock()
+
+    async def check(self, before_claim: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Raises NotTheOwnerError, or RemoteStorageError where the store does not answer.
+
+        `before_claim` may raise as well: then nothing is written to a tier that is nobody's.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._trusted_until:
+            return
+        async with self._asking:
+            if loop.time() >= self._trusted_until:
+                await self._look(before_claim)
+                self._trusted_until = loop.time() + TRUST_SECONDS
+
+    async def take_over(self) -> Owner | None:
+        """Own it from now on, whoever did; who that was. Raises RemoteStorageError."""
+        try:
+            before = await read_owner(self._tier)
+        except RemoteStorageError as error:
+            if error.is_retriable or error.failure is not Failure.BROKEN:
+                raise
+            before = None
+        await self._claim()
+        return before
+
+    async def _look(self, before_claim: Callable[[], Awaitable[None]] | None) -> None:
+        owner = await read_owner(self._tier)
+        if owner is None and before_claim is not None:
+            await before_claim()
+        if owner is None:
+            writer = self._tools.writer()
+            _log.info("%s had no owner and belongs to cluster %s now", self._tier, writer[0])
+            await self._claim()
+        elif owner.token not in await self._tools.pool.run(self._tools.file.tokens):
+            raise self._refusal(owner)
+        elif not self._is_settled:
+            await self._claim()
+
+    async def _claim(self) -> None:
+        tools = self._tools
+        environment, (cluster_id, node_id) = tools.environment, tools.writer()
+        token = uuid_to_string(environment.random_uuid())
+        confirmed, *pending = await tools.pool.run(tools.file.tokens) or [""]
+        pending = pending[-_PENDING_MAX:]
+        await tools.pool.run(lambda: tools.file.replace([confirmed, *pending, token]))
+        owner = Owner(cluster_id, node_id, token, environment.wall_clock_ms())
+        await self._tier.write_bytes(OWNER_KEY, encode_owner(owner))
+        await asyncio.sleep(SETTLE_SECONDS)
+        now = await read_owner(self._tier)
+        if now is None or now.token != token:
+            raise self._refusal(now or owner)
+        await tools.pool.run(lambda: tools.file.replace([token, *pending]))
+        self._is_settled = True
+
+    def _refusal(self, owner: Owner) -> NotTheOwnerError:
+        mine = self._tools.writer().cluster_id
+        who = (
+            f"cluster {mine}" if owner.cluster_id != mine else "this data directory of that cluster"
+        )
+        return NotTheOwnerError(
+            f"The remote tier {self._tier} belongs to {owner}, not to {who}: nothing is copied "
+            "there or removed. Give each cluster a prefix of its own in rsm.config.url; if the "
+            "owner is gone for good, run `tierlog tier owner --take-over`",
+            Failure.DENIED,
+        )
