@@ -45,7 +45,7 @@ def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
         try:
             operation = ConfigOperation(number)
         except ValueError:
-            raise _refuse(f"Unknown operations type {number}") from None
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
         if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             raise _refuse(
                 f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"

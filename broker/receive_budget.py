@@ -24,7 +24,11 @@ _SHORT_READ_BYTES = 16 * 1024
 """What is read at a time where memory is short: most requests are smaller."""
 
 _SMALL_BYTES = 64 * 1024
-"""A request of up to this size is admitted beyond the budget, up to the quarter above it."""
+_SMALL_PART = 32
+"""A request of up to this size, or this part of the budget, is admitted beyond it.
+
+Up to the quarter above it: what clients send by default (1 MiB) does not wait for the largest.
+"""
 
 _LOOK_S = 5.0
 """How often those who were admitted are looked at while others wait."""
@@ -135,7 +139,8 @@ class ReceiveBudget:
         return False
 
     def _has_room(self, more: int, size: int) -> bool:
-        bound = self._hard_max if size <= _SMALL_BYTES else self._max_bytes
+        is_small = size <= max(_SMALL_BYTES, self._max_bytes // _SMALL_PART)
+        bound = self._hard_max if is_small else self._max_bytes
         return self.used + more <= bound or not self._admitted
 
     def forget(self, arrival: Arrival) -> None:

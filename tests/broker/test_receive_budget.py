@@ -86,15 +86,16 @@ def test_whoever_waits_for_room_is_answered_in_the_end(network: Callable[[], Net
     asyncio.run(story())
 
 
-def test_small_requests_do_not_wait_behind_large_ones() -> None:
+@pytest.mark.parametrize("size", [50_000, 128 * 1024])
+def test_small_requests_do_not_wait_behind_large_ones(size: int) -> None:
     async def story() -> None:
         async with running(length, LIMITS) as broker:
             first, *_ = await begun(broker, 4 * MIB, 4 * MIB, 4 * MIB)
             small = await broker.connect()
-            begin(small, 50_000, 49_999)
+            begin(small, size, size - 1)
             await asyncio.sleep(0)
             small.writer.write(b"x")
-            assert await small.answer() == b"50000"
+            assert await small.answer() == str(size).encode()
             first.writer.write(b"x")
             assert await first.answer() == str(4 * MIB).encode()
 

@@ -12,6 +12,7 @@ import pytest
 
 from tierlog.bench.kafka_peer import run_tool
 from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.tiering.tier_owner import OWNER_KEY
 
 from ..waiting import wait_until
 from .real_records import Sending, create, produce
@@ -40,7 +41,9 @@ LINE = re.compile(
 
 
 def objects(node: TierlogNode) -> list[Path]:
-    return [path for path in (node.directory / "remote").rglob("*") if path.is_file()]
+    """All of the tier's but the mark of its owner, which stays."""
+    paths = (node.directory / "remote").rglob("*")
+    return [path for path in paths if path.is_file() and path.name != OWNER_KEY]
 
 
 def printed(node: TierlogNode) -> list[str]:
