@@ -421,6 +421,8 @@ class Broker:
             flusher,
             self._supervisor,
         )
+        # Kafka halts the process as well: without decisions a broker is of no use to anybody.
+        controller.on_failure = lambda sentence: self.on_fatal(sentence)
         controller.start(
             self._registration(meta), partial(_refuse_lost_topics, log_manager, metadata_log)
         )

@@ -134,6 +134,8 @@ class Controller:
         self._flush_executor = flush_executor
         self._supervisor = supervisor
         self._listeners: list[ImageListener] = []
+        self.on_failure: Callable[[str], None] = _log.critical
+        """Called with a sentence when nothing can be decided any more: only a restart helps."""
         self._state = ControllerState.STARTING
         # None wakes the worker so that it sees that it is to stop.
         self._queue: asyncio.Queue[PendingWrite[object] | None] = asyncio.Queue(_WRITES_MAX)
@@ -280,7 +282,10 @@ class Controller:
                 write.fail(_not_controller())
             self._fail_queued()
             is_disk = isinstance(error, (OSError, KafkaError))
-            _log.error("The controller decides nothing any more: %s", error, exc_info=not is_disk)
+            sentence = f"The controller decides nothing any more: {error}"
+            if not is_disk:
+                _log.error("%s", sentence, exc_info=True)
+            self.on_failure(sentence)
             if not is_disk:
                 raise
 
@@ -319,8 +324,7 @@ class Controller:
             try:
                 await loop.run_in_executor(self._flush_executor, task.run)
             except OSError as error:
-                self._metadata_log.fail_flush(error)
-                raise
+                raise self._metadata_log.fail_flush(error) from error
             self._metadata_log.complete_flush(task)
 
     def _fail_queued(self) -> None:

@@ -171,9 +171,9 @@ class MetadataLog:
         """The fsync that is still owed, to be run in a thread and then completed."""
         return self._log.prepare_flush()
 
-    def fail_flush(self, error: OSError) -> None:
-        """The fsync has failed: the directory is offline from now on."""
-        self._log.log_dir.fail(error)
+    def fail_flush(self, error: OSError) -> KafkaError:
+        """The fsync has failed: what to raise. If the disk refused it, the directory is offline."""
+        return self._log.log_dir.fail(error)
 
     def complete_flush(self, task: "FlushTask") -> None:
         """The fsync is done: everything below its offset counts."""

@@ -57,14 +57,26 @@ def test_a_broker_that_may_open_no_more_files_says_which_limit_to_raise(tmp_path
         assert producer.flush(20) == 0
         limit = len(list(Path(f"/proc/{pid}/fd").iterdir())) + 10
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
-        for number in range(limit):
-            if broker.process.poll() is not None:
-                break
-            producer.produce(f"{TOPIC}-{number}", b"one more log")
-            producer.flush(6)
+        # Files that nobody uses now are closed to open others.
+        acknowledged: list[str] = []
+        for number in range(2 * limit):
+            producer.produce(
+                f"{TOPIC}-{number}",
+                b"one more log",
+                on_delivery=lambda error, sent: error or acknowledged.append(sent.topic()),
+            )
+            assert producer.flush(20) == 0
+        assert acknowledged == [f"{TOPIC}-{number}" for number in range(2 * limit)]
+        # Not even the file of the controller's decisions can be opened now.
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (5, 5))
+        producer.produce(f"{TOPIC}-last", b"needs a topic")
+        producer.poll(0)
         wait_until(lambda: broker.process.poll() is not None, 20, "the broker goes on")
+        assert broker.process.returncode == 1
         told = broker.log.read_text()
-    assert "Too many open files: let this process have more files open (ulimit -n)" in told
+    assert told.splitlines()[-1].startswith("tierlog: The controller decides nothing any more: ")
+    assert "Too many open files in " in told
+    assert "let this process have more files open (ulimit -n)" in told
     assert "Traceback" not in told
 
     with BrokerProcess.on(tmp_path, PROPERTIES) as broker:
