@@ -12,6 +12,7 @@ Rules it keeps:
 - records between BeginTransaction and EndTransaction count together, or not at all (KIP-868).
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,7 +28,7 @@ from ..storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metada
 from ..storage.config import LogConfig
 from ..storage.fetch_data import FetchIsolation, RemoteRead
 from ..storage.files import FileRegion, Files
-from ..storage.log_dir import LogDir
+from ..storage.log_dir import LogDir, ResourcesExhaustedError
 from ..storage.log_dirs import CLUSTER_METADATA_TOPIC
 from ..storage.log_loader import LoadRequest, load_log
 from ..storage.producer_entry import AppendOrigin
@@ -57,6 +58,8 @@ METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
 """The id that Kafka reserves for the topic."""
 
 _READ_BYTES = 1 << 20
+
+_log = logging.getLogger(__name__)
 
 
 _METADATA_LOG_CONFIG = LogConfig(
@@ -254,6 +257,9 @@ class MetadataLog:
             return
         try:
             self._log.close(now_ms)
+        except ResourcesExhaustedError as error:
+            log_dir.has_unclosed_log = True
+            _log.warning("The metadata log stays as a crash would leave it: %s", error)
         except KafkaError:
             # Whoever watches the directory has been told why it failed.
             if log_dir.is_online:

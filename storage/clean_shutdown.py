@@ -19,13 +19,11 @@ class CleanShutdown:
 
     def __init__(self, logs: Iterable[UnifiedLog], now_ms: int) -> None:
         self._waiting: dict[UnifiedLog, FlushTask] = {}
-        self._unclean: set[LogDir] = set()
         for log in logs:
             try:
                 task = log.prepare_close(now_ms)
             except ResourcesExhaustedError:
-                # The disk is sound, and the next start has to look at the log.
-                self._unclean.add(log.log_dir)
+                log.log_dir.has_unclosed_log = True
             except KafkaError:
                 # The directory's listener knows already.
                 if log.log_dir.is_online:
@@ -55,6 +53,6 @@ class CleanShutdown:
 
     def is_clean(self, log_dir: LogDir) -> bool:
         """Whether every log in the directory is on the disk."""
-        if not log_dir.is_online or log_dir in self._unclean:
+        if not log_dir.is_online or log_dir.has_unclosed_log:
             return False
         return all(log.log_dir is not log_dir for log in self._waiting)

@@ -96,6 +96,8 @@ class LogDir:
         """By which the cluster's metadata knows it (KIP-858); zero until it is opened."""
         self.is_online = True
         self.failure: OSError | None = None
+        self.has_unclosed_log = False
+        """Whether a log of this sound disk could not be closed: the next start looks at it."""
         self._failure_listeners: list[FailureListener] = []
         self.losses: list[LogLoss] = []
         """What opening its logs has cost, one for each log that lost something."""
