@@ -334,8 +334,8 @@ class Apis:
             return Refused(f"{route.name}: {error.message} (tierlog.response.max.bytes)")
         if isinstance(error, KafkaError):
             return Refused(f"{route.name} failed: {error}")
-        _LOG.error("%s failed for a reason of our own", route.name, exc_info=error)
-        return Refused(f"{route.name} failed for a reason of our own; see above")
+        _LOG.error("Internal error handling request %s", route.name, exc_info=error)
+        return Refused(f"{route.name} failed with an internal error; see above")
 
     def _unsupported(self, error: UnsupportedApiError) -> Answer:
         header = error.header

@@ -12,6 +12,7 @@ from .decoder import decoder_source
 from .encoder import encoder_source
 from .primitives import UNLIMITED
 from .schema import Chunk, Message, version_range
+from .source import SourceWriter
 
 M = TypeVar("M", bound=Message)
 
@@ -23,6 +24,7 @@ StepDecoder = Callable[[memoryview, int, int], DecodingSteps]
 Encoder = Callable[[Message], list[Chunk]]
 EncodingSteps = Generator[None, None, list[Chunk]]
 StepEncoder = Callable[[Message, int], EncodingSteps]
+_Source = Callable[..., SourceWriter]
 
 
 def decode(
@@ -87,36 +89,35 @@ def _require_version(cls: type[Message], version: int) -> None:
 
 
 def _compile_decoder(cls: type[Message], version: int) -> Decoder:
-    _require_version(cls, version)
-    writer = decoder_source(cls, version)
-    writer.compile(f"decoder of {cls.__name__} version {version}")
-    decoder = cast("Decoder", writer.namespace["decode"])
+    decoder = cast("Decoder", _compile(decoder_source, "decode", cls, version))
     cls.__decoders__[version] = decoder
     return decoder
 
 
 def _compile_step_decoder(cls: type[Message], version: int) -> StepDecoder:
-    _require_version(cls, version)
-    writer = decoder_source(cls, version, in_steps=True)
-    writer.compile(f"decoder in steps of {cls.__name__} version {version}")
-    decoder = cast("StepDecoder", writer.namespace["decode"])
+    decoder = cast("StepDecoder", _compile(decoder_source, "decode", cls, version, in_steps=True))
     cls.__step_decoders__[version] = decoder
     return decoder
 
 
 def _compile_encoder(cls: type[Message], version: int) -> Encoder:
-    _require_version(cls, version)
-    writer = encoder_source(cls, version)
-    writer.compile(f"encoder of {cls.__name__} version {version}")
-    encoder = cast("Encoder", writer.namespace["encode"])
+    encoder = cast("Encoder", _compile(encoder_source, "encode", cls, version))
     cls.__encoders__[version] = encoder
     return encoder
 
 
 def _compile_step_encoder(cls: type[Message], version: int) -> StepEncoder:
-    _require_version(cls, version)
-    writer = encoder_source(cls, version, in_steps=True)
-    writer.compile(f"encoder in steps of {cls.__name__} version {version}")
-    encoder = cast("StepEncoder", writer.namespace["encode"])
+    encoder = cast("StepEncoder", _compile(encoder_source, "encode", cls, version, in_steps=True))
     cls.__step_encoders__[version] = encoder
     return encoder
+
+
+def _compile(
+    source: _Source, verb: str, cls: type[Message], version: int, *, in_steps: bool = False
+) -> object:
+    """The function `verb` of a generated source. Raises KafkaError(UNSUPPORTED_VERSION)."""
+    _require_version(cls, version)
+    writer = source(cls, version, in_steps=in_steps)
+    steps = " in steps" if in_steps else ""
+    writer.compile(f"{verb}r{steps} of {cls.__name__} version {version}")
+    return writer.namespace[verb]
