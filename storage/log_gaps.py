@@ -22,11 +22,11 @@ from .remote_log import RemoteLog
 from .remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 
 
-def first_gap(
-    remote: SegmentLookup, history: EpochHistory, bounds: LogBounds, start: int, end: int
-) -> int | None:
+def first_gap(remote: SegmentLookup, history: EpochHistory, start: int, end: int) -> int | None:
     """The first offset of [start, end) that no finished segment of this history holds."""
-    epoch_ends = dict(epoch_end_offsets(history, bounds.log_end_offset))
+    if start >= end:
+        return None
+    epoch_ends = dict(epoch_end_offsets(history, end))
     offset = start
     while offset < end:
         epoch = epoch_of_offset(history, offset)
@@ -40,7 +40,7 @@ def first_gap(
 def log_has_gap(remote: SegmentLookup, history: EpochHistory, bounds: LogBounds) -> bool:
     """Whether the log claims an offset that nobody could read."""
     start, end = bounds.log_start_offset, bounds.local_log_start_offset
-    return first_gap(remote, history, bounds, start, end) is not None
+    return first_gap(remote, history, start, end) is not None
 
 
 def segments_in_gaps(
@@ -57,7 +57,7 @@ def segments_in_gaps(
         end = min(segment.end_offset + 1, bounds.local_log_start_offset)
         if not lineage.holds(segment, bounds.log_end_offset):
             continue
-        if first_gap(remote, history, bounds, start, end) is not None:
+        if first_gap(remote, history, start, end) is not None:
             chosen.append(segment)
     return chosen
 

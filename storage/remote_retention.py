@@ -31,12 +31,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..clients.kafka_uuid import Uuid
-from .remote_lineage import (
-    EpochHistory,
-    Lineage,
-    epoch_end_offsets,
-    epoch_of_offset,
-)
+from .log_gaps import first_gap
+from .remote_lineage import EpochHistory, Lineage
 from .remote_log import RemoteLog
 from .remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 
@@ -115,21 +111,8 @@ def local_only_bytes(
         size
         for base_offset, end_offset, size in segments
         if end_offset > copied_offset + 1
-        and not _is_covered(remote, history, base_offset, end_offset)
+        and first_gap(remote, history, base_offset, end_offset) is not None
     )
-
-
-def _is_covered(remote: RemoteLog, history: EpochHistory, offset: int, end_offset: int) -> bool:
-    if offset >= end_offset:
-        return False
-    ends = dict(epoch_end_offsets(history, end_offset))
-    while offset < end_offset:
-        epoch = epoch_of_offset(history, offset)
-        segment = remote.segment_for(epoch, offset)
-        if segment is None:
-            return False
-        offset = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
-    return True
 
 
 class LineageSize:
@@ -222,7 +205,7 @@ def is_last_copy(remote: RemoteLog, facts: LogFacts, segment: RemoteLogSegmentMe
     """Whether the log has offsets that would be nowhere without this segment."""
     begin = max(segment.start_offset, facts.log_start_offset)
     end = min(segment.end_offset + 1, facts.local_log_start_offset, facts.log_end_offset)
-    return begin < end and not _is_covered(remote, facts.history, begin, end)
+    return first_gap(remote, facts.history, begin, end) is not None
 
 
 def _is_last(remote: RemoteLog, facts: LogFacts, each: ExpiredSegment) -> bool:

@@ -3,7 +3,12 @@
 `leader-epoch-checkpoint` alone says which epoch wrote what lies below the local log. If it is lost
 or damaged, the segments in the tier say it as well, each for its own offsets: from the local log on
 downward, the newest leader is right, and no epoch is newer than the one above it.
+
+With the checkpoint may go the one of the log start offset, and part of the tier may have expired.
+So the tier need not have all: what it has is the log's, down to the lowest offset.
 """
+
+from collections.abc import Iterator
 
 from .leader_epoch import EpochEntry
 from .log_gaps import first_gap
@@ -15,23 +20,26 @@ from .remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 def mended_history(
     remote: RemoteLog, history: EpochHistory, bounds: LogBounds
 ) -> list[EpochEntry] | None:
-    """A history under which the tier has all that lies below the local log.
+    """A history under which the tier has more of what lies below the local log, or all of it.
 
-    None where there is none, and where the present one is such a history or partly so: what is in
-    order, or has a hole of another kind, is not touched.
+    It may begin above the log start offset: then the tier has nothing below. None where there is
+    none, and where the present one leads down as far: what is in order, or has a hole of another
+    kind, is not touched. Only the beginning is ever another, up to the history's second epoch.
     """
     start, local_start = bounds.log_start_offset, bounds.local_log_start_offset
-    if start >= local_start or first_gap(remote, history, bounds, start, local_start) != start:
+    if first_gap(remote, history, start, local_start) != start:
         return None
-    below = _told_below(remote, start, local_start, _newest_below(history, local_start))
-    if below is None:
+    end = min([first for _, first in history if first > start] + [local_start])
+    below = _told_below(remote, start, end, _newest_below(history, end))
+    if not below or first_gap(remote, history, below[0].start_offset, end) != below[0].start_offset:
         return None
-    above = [EpochEntry(*entry) for entry in history if entry[1] > local_start]
-    epoch = epoch_of_offset(history, local_start)
-    if epoch > below[-1].epoch and bounds.log_end_offset > local_start:
-        above.insert(0, EpochEntry(epoch, local_start))
-    mended = [*below, *above]
-    return mended if first_gap(remote, mended, bounds, start, local_start) is None else None
+    newest = below[-1].epoch
+    above = [EpochEntry(*entry) for entry in history if entry[1] >= end and entry[0] > newest]
+    epoch = epoch_of_offset(history, end)
+    is_told = not above or above[0].start_offset > end
+    if epoch > newest and is_told and bounds.log_end_offset > end:
+        above.insert(0, EpochEntry(epoch, end))
+    return [*below, *above]
 
 
 def _newest_below(history: EpochHistory, offset: int) -> int | None:
@@ -40,37 +48,63 @@ def _newest_below(history: EpochHistory, offset: int) -> int | None:
     return epoch if epoch >= 0 else None
 
 
-def _told_below(
-    remote: RemoteLog, start: int, end: int, newest: int | None
-) -> list[EpochEntry] | None:
-    """The epochs of [start, end) as finished segments tell them; None if one offset is in none."""
+def _told_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> list[EpochEntry]:
+    """The epochs of [start, end) as finished segments tell them, from the lowest of these on."""
     entries: dict[int, int] = {}
-    finished = [
-        each
-        for each in remote.segments()
-        if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-    ]
-    offset = end - 1
-    while offset >= start:
-        # The newest leader; of its segments the one that leads furthest down.
-        candidates = [
-            (_epoch_at(each, offset), -each.start_offset, number)
-            for number, each in enumerate(finished)
-            if each.start_offset <= offset <= each.end_offset
-            and (newest is None or _epoch_at(each, offset) <= newest)
-        ]
-        if not candidates:
-            return None
-        best = finished[max(candidates)[2]]
-        for epoch, first in best.segment_leader_epochs:
+    lowest = end
+    for segment, offset in _downward(remote, start, end, newest):
+        for epoch, first in segment.segment_leader_epochs:
             if first <= offset:
                 entries[epoch] = min(first, entries.get(epoch, first))
-        newest = best.segment_leader_epochs[0][0]
-        offset = best.start_offset - 1
+        lowest = max(segment.start_offset, start)
     return [
-        EpochEntry(epoch, max(first, start) if number == 0 else first)
-        for number, (epoch, first) in enumerate(sorted(_from(entries, start).items()))
+        EpochEntry(epoch, max(first, lowest))
+        for epoch, first in sorted(_from(entries, lowest).items())
     ]
+
+
+def _downward(
+    remote: RemoteLog, start: int, end: int, newest: int | None
+) -> Iterator[tuple[RemoteLogSegmentMetadata, int]]:
+    """The segments that lead from `end` down to `start`, each with the last offset it tells of."""
+    waiting = sorted(
+        (
+            each
+            for each in remote.segments()
+            if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and each.start_offset < end
+        ),
+        key=lambda segment: segment.end_offset,
+    )
+    reached: list[RemoteLogSegmentMetadata] = []
+    offset = end - 1
+    while offset >= start:
+        while waiting and waiting[-1].end_offset >= offset:
+            reached.append(waiting.pop())
+        told = [(_last_told(each, offset, newest), each) for each in reached]
+        # What tells of nothing lower will not do so again.
+        reached = [each for last, each in told if last >= start]
+        here = [each for last, each in told if last == offset]
+        if here:
+            # The newest leader; of its segments the one that leads furthest down.
+            best = max(here, key=lambda each: (_epoch_at(each, offset), -each.start_offset))
+            yield best, offset
+            newest = best.segment_leader_epochs[0][0]
+            offset = best.start_offset - 1
+        else:
+            # A hole, or only records that another leader wrote.
+            lower = [last for last, _ in told] + [each.end_offset for each in waiting[-1:]]
+            offset = max(lower, default=-1)
+
+
+def _last_told(segment: RemoteLogSegmentMetadata, offset: int, newest: int | None) -> int:
+    """The last offset up to `offset` that an epoch up to `newest` wrote; -1 if none is here."""
+    last = min(offset, segment.end_offset)
+    for epoch, first in reversed(segment.segment_leader_epochs):
+        if first <= last:
+            if newest is None or epoch <= newest:
+                return last
+            last = first - 1
+    return -1
 
 
 def _epoch_at(segment: RemoteLogSegmentMetadata, offset: int) -> int:
@@ -78,9 +112,9 @@ def _epoch_at(segment: RemoteLogSegmentMetadata, offset: int) -> int:
 
 
 def _from(entries: dict[int, int], start: int) -> dict[int, int]:
-    """Without the epochs that ended at or before the log start."""
+    """Without the epochs that ended at or before `start`."""
     ordered = sorted(entries.items())
-    later = [first for _, first in ordered[1:]] + [start + 1]
+    later = [*(first for _, first in ordered[1:]), start + 1][: len(ordered)]
     return {
         epoch: first
         for (epoch, first), following in zip(ordered, later, strict=True)

@@ -125,8 +125,6 @@ class LeaderTerm:
             self.store_was_searched or not remote.is_unheard_of
         ):
             self._find_log_start(log, remote)
-            # What the tier tells only from the true log start on.
-            self._mend_history(log, remote)
         history, bounds = log.leader_epochs.entries, bounds_of(log)
         log.update_highest_remote_offset(copied_up_to(remote, history, bounds))
         self.knows_copied_offset = True

@@ -21,11 +21,11 @@ def test_a_log_whose_tier_reaches_its_disk_has_no_gap() -> None:
 
 def test_the_first_offset_that_is_missing_is_told() -> None:
     log = remote_log(segment(1, 0, 9, [(0, 0)]), segment(2, 12, 14, [(0, 12)]))
-    assert first_gap(log, HISTORY, BOUNDS, 5, 30) == 10
-    assert first_gap(log, HISTORY, BOUNDS, 12, 30) == 15
-    assert first_gap(log, HISTORY, BOUNDS, 12, 15) is None
+    assert first_gap(log, HISTORY, 5, 30) == 10
+    assert first_gap(log, HISTORY, 12, 30) == 15
+    assert first_gap(log, HISTORY, 12, 15) is None
     # Records of another epoch than the history's are other records.
-    assert first_gap(remote_log(segment(1, 0, 40, [(1, 0)])), HISTORY, BOUNDS, 5, 30) == 5
+    assert first_gap(remote_log(segment(1, 0, 40, [(1, 0)])), HISTORY, 5, 30) == 5
 
 
 def test_a_copy_that_never_ended_may_be_the_only_one() -> None:

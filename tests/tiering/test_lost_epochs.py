@@ -6,10 +6,14 @@ from functools import partial
 import pytest
 
 from tierlog.storage.checkpoint import LEADER_EPOCH_FILE
+from tierlog.storage.remote_segment import (
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.memory_tier import DELETE, MemoryTier
-from tierlog.tests.tiering.tiered_broker import TieredBroker, until
+from tierlog.tests.tiering.tiered_broker import PARTITION, TieredBroker, until
 
 PATH = f"/data/orders-0/{LEADER_EPOCH_FILE}"
 OF_ONE = b"0\n1\n0 0\n"
@@ -116,6 +120,74 @@ def test_a_lost_log_start_costs_nothing_of_what_came_after_it() -> None:
         assert broker.log.log_start_offset == 2
         assert stored == set(broker.tier.segments)
         assert (await broker.consume(2))[0] == list(range(2, 12))
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "expired", "content"),
+    [
+        ([0], 2, None),
+        ([0, 3, 7], 2, None),
+        ([0, 3, 7], 4, b"damaged"),
+        ([0, 3, 7], 6, b""),
+        ([0, 3, 7, 9], 6, None),
+        ([0, 3, 7], 8, b"0\n1\n7 0\n"),
+    ],
+)
+def test_what_is_left_of_a_tier_stays_though_the_log_start_is_lost_as_well(
+    epochs: list[int], expired: int, content: bytes | None
+) -> None:
+    count = 4 * len(epochs)
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = await written(loop, epochs)
+        broker.log.maybe_increment_log_start_offset(expired)
+        await until(lambda: len(broker.tier.segments) == count - 1 - expired)
+        stored = set(broker.tier.segments)
+        # The next life is not told where its log began, either.
+        broker = await damaged(broker, content)
+        began = loop.time()
+        await until(lambda: loop.time() > began + 60)
+        assert stored == set(broker.tier.segments)
+        assert broker.log.log_start_offset == expired
+        assert (await broker.consume(expired))[0] == list(range(expired, count))
+        broker.append(2)
+        await until(lambda: broker.log.local_log_start_offset > count)
+        assert (await broker.consume(expired))[0] == list(range(expired, count + 2))
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_what_lies_below_a_hole_of_the_tier_stays_though_both_checkpoints_are_lost() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = await written(loop, [0, 3, 7])
+        broker.log.maybe_increment_log_start_offset(2)
+        await until(lambda: len(broker.tier.segments) == 9)
+        remote = broker.metadata.remote_log(PARTITION)
+        lost = remote.segment_for(3, 5)
+        assert lost is not None
+        broker.tier.segments.pop(lost.id)
+        for state in (
+            RemoteLogSegmentState.DELETE_SEGMENT_STARTED,
+            RemoteLogSegmentState.DELETE_SEGMENT_FINISHED,
+        ):
+            await broker.metadata.publish(
+                RemoteLogSegmentMetadataUpdate(
+                    segment_id=lost.segment_id, event_timestamp_ms=1, state=state, broker_id=0
+                )
+            )
+        await broker.manager.stop()
+        stored = set(broker.tier.segments)
+        broker = await damaged(broker, None)
+        began = loop.time()
+        await until(lambda: loop.time() > began + 60)
+        assert stored == set(broker.tier.segments)
+        assert broker.log.log_start_offset == 2
+        assert (await broker.read(2))[0] == [2]
+        assert (await broker.consume(6))[0] == list(range(6, 12))
         await broker.manager.stop()
 
     simulate(story)
