@@ -3,9 +3,9 @@
 1. Files of unfinished work go: `.deleted`, `.cleaned`, and indexes without a log file; a `.swap`
    that a cleaning had finished takes its place.
 2. After a clean stop indexes are believed if they make sense. After a crash every segment from the
-   recovery point on is read batch by batch: at the first that is torn, damaged or out of order the
-   log is cut, later segments are deleted, and what was kept is indexed anew. What that cost
-   is noted for the broker to tell (`log_loss.py`).
+   recovery point on is read batch by batch: at the first that is torn, damaged or out of order, and
+   cannot be put right (`valid_batches.py`), the log is cut, later segments are deleted, and what was
+   kept is indexed anew. What that cost is noted for the broker to tell (`log_loss.py`).
 3. The leader epoch history is compared with the batches, and read from them anew where it says
    something else; it is cut to the log's bounds, and the producer state is folded from the
    newest valid snapshot on, so that both say what the surviving records say.
@@ -14,13 +14,11 @@ Only the end of the log is ever lost this way, and nothing that was fsynced (`Lo
 """
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid
-from ..clients.record.batch import RecordBatch
 from ..clients.topic_partition import TopicPartition
 from .checkpoint import LEADER_EPOCH_FILE, MalformedCheckpointError
 from .config import LogConfig
@@ -46,12 +44,11 @@ from .producer_recovery import fold_batches, reload_producers
 from .producer_state import ProducerStateManager
 from .transaction_index import AbortedTxn
 from .unified_log import LogParts, UnifiedLog
+from .valid_batches import ValidBatches
 
 _log = logging.getLogger(__name__)
 
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
-_RELATIVE_OFFSET_MAX = 2**31 - 1
-"""A segment is closed before its offsets go further beyond its base offset than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,6 @@ class _Loading:
         )
         self._recovering: ProducerStateManager | None = None
         self._rebuilt: list[LogSegment] = []
-        self._damage = ""
         self._loss: LogLoss | None = None
 
     def _read_epochs(self, path: str) -> LeaderEpochCache:
@@ -188,7 +184,7 @@ class _Loading:
             self._log_start_offset = request.log_start_offset
         if not request.had_clean_shutdown:
             self._recover_from(request.recovery_point)
-        elif len(self._segments) and 0 < request.recovery_point < self._end_offset():
+        elif len(self._segments) and request.recovery_point not in (0, self._end_offset()):
             # A clean stop leaves nothing unsynced: the last batches tell wrong offsets.
             self._recover_segment(self._segments.last)
         start = self._log_start_offset
@@ -429,7 +425,15 @@ class _Loading:
         producers = self._producers_at(segment.base_offset)
         segment.begin_rebuild()
         valid_bytes = 0
-        for position, batch in self._valid_batches(segment):
+        following = self._segments.higher(segment.base_offset)
+        request = self._request
+        valid = ValidBatches(
+            segment,
+            None if following is None else following.base_offset,
+            request.recovery_point,
+            is_compacted=request.config.is_compacted,
+        )
+        for position, batch in valid:
             epoch = batch.partition_leader_epoch
             if epoch > self._epochs.latest_epoch:
                 self._epochs.assign(epoch, batch.base_offset)
@@ -444,7 +448,7 @@ class _Loading:
         is_active = segment is self._segments.last
         cut_bytes = segment.end_rebuild(valid_bytes, is_active=is_active)
         if cut_bytes:
-            self._note_loss(segment.next_offset(), self._damage).cut_bytes += cut_bytes
+            self._note_loss(segment.next_offset(), valid.damage).cut_bytes += cut_bytes
         return cut_bytes
 
     def _producers_at(self, offset: int) -> ProducerStateManager:
@@ -459,69 +463,3 @@ class _Loading:
             fold_batches(producers, self._segments, offset)
         producers.advance_to(offset)
         return producers
-
-    def _valid_batches(self, segment: LogSegment) -> Iterator[tuple[int, RecordBatch]]:
-        """The batches up to the first that is torn, damaged or not in order."""
-        expected = segment.base_offset
-        following = self._segments.higher(segment.base_offset)
-        limit = None if following is None else following.base_offset
-        self._damage = "what stands there is not a whole record batch"
-        for position, batch, after in _with_next(_readable(segment)):
-            if not batch.crc_is_valid():
-                self._damage = "the CRC of the record batch there is wrong"
-                return
-            in_order = batch.base_offset >= expected and batch.last_offset_delta >= 0
-            if (
-                not in_order
-                or (limit is not None and batch.next_offset > limit)
-                or self._is_misplaced(segment, batch, expected, after)
-            ):
-                self._damage = (
-                    f"a batch of other offsets, from {batch.base_offset} on, stands there"
-                )
-                return
-            expected = batch.next_offset
-            yield position, batch
-
-    def _is_misplaced(
-        self,
-        segment: LogSegment,
-        batch: RecordBatch,
-        expected: int,
-        after: RecordBatch | None,
-    ) -> bool:
-        """Whether a batch that leaves out offsets before it tells a wrong one: no CRC covers it.
-
-        Compaction leaves such gaps, and a topic may have been compacted once. But what follows
-        then follows this batch too, and nothing compacts the end of a log.
-        """
-        if batch.base_offset == expected:
-            return False
-        if batch.last_offset - segment.base_offset > _RELATIVE_OFFSET_MAX:
-            return True
-        if after is not None:
-            return after.base_offset < batch.next_offset
-        is_end = segment is self._segments.last
-        return is_end and not self._request.config.is_compacted
-
-
-def _readable(segment: LogSegment) -> Iterator[tuple[int, RecordBatch]]:
-    """The segment's batches up to bytes that cannot be one."""
-    try:
-        yield from segment.positioned_batches()
-    except KafkaError:
-        # The log ends before them.
-        return
-
-
-def _with_next(
-    batches: Iterator[tuple[int, RecordBatch]],
-) -> Iterator[tuple[int, RecordBatch, RecordBatch | None]]:
-    """Each batch with its position, and the one behind it; None behind the last."""
-    held: tuple[int, RecordBatch] | None = None
-    for each in batches:
-        if held is not None:
-            yield *held, each[1]
-        held = each
-    if held is not None:
-        yield *held, None

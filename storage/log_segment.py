@@ -510,6 +510,16 @@ class LogSegment:
         """Index a batch that was found at `position`."""
         self._index(batch, position)
 
+    def put_base_offset_right(
+        self, batch: RecordBatch, position: int, base_offset: int
+    ) -> RecordBatch:
+        """Write another base offset, durably, into the batch at `position`; answers it anew."""
+        right = RecordBatch(memoryview(bytearray(batch.view)))
+        right.assign(base_offset, batch.partition_leader_epoch)
+        self._handle.write_at(position, right.view[:LOG_OVERHEAD])
+        self._handle.flush()
+        return right
+
     def end_rebuild(self, valid_bytes: int, *, is_active: bool) -> int:
         """Cut the file behind its valid batches; answers how many bytes were cut."""
         cut = self._handle.size() - valid_bytes

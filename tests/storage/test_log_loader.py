@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.storage.checkpoint import write_epoch_checkpoint
+from tierlog.storage.config import LogConfig
 from tierlog.storage.files import OsFiles
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.storage.log_home import (
@@ -200,19 +201,6 @@ def test_below_the_recovery_point_nothing_is_read_again(tmp_path: Path) -> None:
     log.close(NOW_MS)
     flip(home.path / home.names(".log")[0])
     assert home.open(clean=False, recovery_point=bases[2]).local.segments.base_offsets == bases
-
-
-def test_a_batch_of_offsets_that_were_there_already_ends_the_log(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
-    log = filled(home, 3)
-    log.release()
-    path = home.path / home.names(".log")[0]
-    content = bytearray(path.read_bytes())
-    first = next(batches(content))
-    # The checksum does not cover it.
-    content[first.size_in_bytes : first.size_in_bytes + 8] = bytes(8)
-    path.write_bytes(content)
-    assert home.open(clean=False).log_end_offset == first.next_offset
 
 
 def test_a_segment_that_runs_into_the_next_ends_the_log_between_them(tmp_path: Path) -> None:
@@ -523,21 +511,64 @@ def renumber(path: Path, offset: int, wrong: int) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("wrong", [2**63 - 2, 2**32 + 5, 26, 19, 11, 1])
-@pytest.mark.parametrize("offset", [10, 18])
-def test_a_batch_with_a_wrong_base_offset_ends_the_log_and_is_told(
-    tmp_path: Path, clean: bool, wrong: int, offset: int
+@pytest.mark.parametrize("offset", [0, 10, 18])
+@pytest.mark.parametrize("config", [ONE_SEGMENT, SMALL])
+def test_a_wrong_base_offset_that_others_prove_is_put_right(
+    tmp_path: Path, config: LogConfig, offset: int, wrong: int, clean: bool
+) -> None:
+    home = LogHome(tmp_path, config)
+    log = filled(home)
+    before = everything(log)
+    log.close(NOW_MS)
+    base = max(each for each in log.local.segments.base_offsets if each <= offset)
+    renumber(home.path / f"{base:020d}.log", offset, wrong)
+    (home.path / f"{base:020d}.index").unlink(missing_ok=True)
+    again = home.open(clean=clean, recovery_point=20)
+    if not clean and base < log.local.active_segment.base_offset:
+        # Below the recovery point nothing is looked at, until something is wrong with it.
+        again = home.open(clean=False)
+    again.update_high_watermark(again.log_end_offset)
+    assert not home.log_dir.losses
+    assert (again.log_end_offset, everything(again)) == (20, before)
+    again.close(NOW_MS)
+    assert everything(home.open(recovery_point=20)) == before
+
+
+@pytest.mark.parametrize("wrong", [2**63 - 2, 2**32 + 5, 26, 19, 11, 1])
+def test_a_wrong_base_offset_that_nothing_proves_ends_the_log_and_is_told(
+    tmp_path: Path, wrong: int
 ) -> None:
     home = LogHome(tmp_path, ONE_SEGMENT)
     filled(home).close(NOW_MS)
-    path = home.path / f"{0:020d}.log"
-    renumber(path, offset, wrong)
+    renumber(home.path / f"{0:020d}.log", 18, wrong)
     (home.path / f"{0:020d}.index").unlink(missing_ok=True)
-    again = home.open(clean=clean, recovery_point=20)
+    again = home.open(clean=False)
     again.update_high_watermark(again.log_end_offset)
     told = [loss.offset for loss in home.log_dir.losses]
-    assert (again.log_end_offset, told) == (offset, [offset])
+    assert (again.log_end_offset, told) == (18, [18])
     append(again, plain(1))
-    assert again.log_end_offset == offset + 1
+    assert again.log_end_offset == 19
+
+
+@pytest.mark.parametrize("wrong", [4, 2, 2**40])
+def test_a_wrong_base_offset_behind_a_gap_is_put_right_where_it_is_proven(
+    tmp_path: Path, wrong: int
+) -> None:
+    compacted = replace(ONE_SEGMENT, cleanup_policy=("compact",))
+    home = LogHome(tmp_path, compacted)
+    filled(home).close(NOW_MS)
+    path = home.path / f"{0:020d}.log"
+    kept = [each for each in batches(path.read_bytes()) if each.base_offset not in (4, 6)]
+    path.write_bytes(b"".join(bytes(each.view) for each in kept))
+    before = path.read_bytes()
+    # The one behind the batch that follows the gap.
+    renumber(path, 10, wrong)
+    for name in ("index", "timeindex"):
+        (home.path / f"{0:020d}.{name}").unlink(missing_ok=True)
+    again = home.open(clean=False)
+    assert path.read_bytes() == before
+    assert again.log_end_offset == 20
+    assert not home.log_dir.losses
 
 
 def test_a_topic_that_was_compacted_once_keeps_its_gaps(tmp_path: Path) -> None:
