@@ -10,11 +10,13 @@ that it came from, and neither the loop nor the other things.
                 log.delete_old_segments(now_ms)
         await asyncio.sleep(interval_s + supervisor.pause_seconds("log retention"))
 
-A failure is logged with its traceback when it begins, and counted each time. What fails again is
+A failure is logged when it begins, with its traceback unless an operating system has said it all
+(a full disk, no descriptor left), and counted each time. What fails again is
 logged at each doubling of its failures in a row, without the traceback. What works again is said
 once. The pause doubles with the failures in a row, bounded and jittered.
 """
 
+import errno
 import logging
 from collections import Counter
 from collections.abc import Generator
@@ -22,10 +24,14 @@ from contextlib import contextmanager
 from random import Random
 
 from .backoff import Backoff
+from .errors import ErrorCode, KafkaError
 
 _log = logging.getLogger(__name__)
 
 _STREAKS_MAX = 10_000
+_OF_THE_MACHINE = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}
+)
 _BACKOFF = Backoff(1_000, 60_000)
 
 
@@ -75,7 +81,9 @@ class Supervisor:
             del self._streaks[next(iter(self._streaks))]
         self._streaks[key] = failures
         self.failures[key[0]] += 1
-        if failures == 1:
+        if failures == 1 and _is_answer_of_system(error):
+            _log.error("%s failed: %s", _described(key), error)
+        elif failures == 1:
             _log.error(
                 "%s failed with an internal error; everything else goes on",
                 _described(key),
@@ -89,6 +97,13 @@ class Supervisor:
                 type(error).__name__,
                 error,
             )
+
+
+def _is_answer_of_system(error: Exception) -> bool:
+    """Whether a sentence tells a person all: nothing is wrong with this program."""
+    if isinstance(error, KafkaError):
+        return error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    return isinstance(error, OSError) and error.errno in _OF_THE_MACHINE
 
 
 def _described(key: tuple[str, str]) -> str:

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment
 from ..clients.supervisor import Supervisor
@@ -25,6 +26,9 @@ from ..storage.log_dir import LogDir
 from ..storage.log_manager import LogManager
 from ..storage.unified_log import UnifiedLog
 from .log_compaction import COMPACTION, LogCompaction
+
+if TYPE_CHECKING:
+    from ..storage.due_deletions import Deletion
 
 _RETENTION = "Log retention"
 _PRODUCERS = "Expiration of producer ids"
@@ -71,6 +75,8 @@ class Housekeeping:
         self.compaction = LogCompaction(
             config.cleaner, log_manager, environment, self._cleaner_executor, supervisor
         )
+        self._put_off: list[Deletion] = []
+        """What could not be removed for want of descriptors."""
         self._tasks = TaskOwner(16)
 
     def start(self) -> None:
@@ -151,11 +157,18 @@ class Housekeeping:
     async def _delete_due(self) -> None:
         """Remove files in a thread: on the loop, a large one would keep all clients waiting."""
         loop = asyncio.get_running_loop()
-        for deletion in self._log_manager.due_deletions(self._environment.wall_clock_ms()):
-            with self._supervisor.attempt(_DELETION, deletion):
+        now_ms = self._environment.wall_clock_ms()
+        due = [
+            each for each in self._put_off if each.log_dir.is_online
+        ] + self._log_manager.due_deletions(now_ms)
+        self._put_off = []
+        for deletion in due:
+            with self._supervisor.attempt(_DELETION, deletion.log_dir.path):
                 try:
                     await loop.run_in_executor(self._cleaner_executor, deletion.remove)
                 except OSError as error:
+                    # For want of descriptors: it goes another time.
+                    self._put_off.append(deletion)
                     _report(deletion.log_dir, error)
 
     async def _flush_now_and_then(self) -> None:

@@ -22,7 +22,7 @@ from ..storage.cleanable_log import CleanableLog, dirtiest, measure
 from ..storage.cleaner_checkpoint import CleanerCheckpoint
 from ..storage.cleaner_config import CleanerConfig
 from ..storage.index import CorruptIndexError
-from ..storage.log_dir import LogDir
+from ..storage.log_dir import LogDir, ResourcesExhaustedError
 from ..storage.log_manager import LogManager
 from ..storage.unified_log import UnifiedLog
 
@@ -164,6 +164,9 @@ class LogCompaction:
             return measure(log, self._checkpoint(log.log_dir).first_dirty_offset(log), now_ms)
         except OSError as error:
             log.log_dir.fail(error)
+        except ResourcesExhaustedError:
+            # Another time.
+            pass
         except Exception as error:
             self._give_up(log, error)
         return None
@@ -213,12 +216,17 @@ class LogCompaction:
         except OSError as error:
             # The directory of a log that is deleted meanwhile goes: nothing is wrong then.
             if not log.local.is_released:
-                log.log_dir.fail(error)
+                failure = log.log_dir.fail(error)
+                if log.log_dir.is_online:
+                    self._abandon(cleaning)
+                    raise failure from error
+        except ResourcesExhaustedError:
+            self._abandon(cleaning)
+            raise
         except Exception as error:
             # Whatever lies in one log, the others are cleaned (Kafka's `LogCleaner.cleanLog`).
             self._give_up(log, error)
-            if cleaning is not None:
-                self._abandon(cleaning)
+            self._abandon(cleaning)
 
     async def _clean_whole(self, cleaning: "LogCleaning") -> None:
         """Run one round. Segments that go meanwhile are passed by; so is a log that is cut."""
@@ -235,7 +243,10 @@ class LogCompaction:
             await self._note(cleaning.log, cleaning.cleaned_up_to)
             self._count(cleaning.stats, wall_clock_ms() - started_ms)
 
-    def _abandon(self, cleaning: "LogCleaning") -> None:
+    def _abandon(self, cleaning: "LogCleaning | None") -> None:
+        """Remove what a cleaning has begun, after a failure that is not the disk's."""
+        if cleaning is None:
+            return
         try:
             cleaning.abandon()
         except KafkaError:

@@ -1,4 +1,4 @@
-"""Directories whose names survive a loss of power."""
+"""Names of directories that survive a loss of power."""
 
 from .files import Files
 
@@ -11,3 +11,11 @@ def make_durably(files: Files, path: str) -> None:
     make_durably(files, parent)
     files.mkdirs(path)
     files.sync_dir(parent or slash or ".")
+
+
+def rename_durably(files: Files, old: str, new: str) -> None:
+    """Rename within a directory, durably; where no descriptor is left for that nothing is done."""
+    directory = files.open_dir(new.rpartition("/")[0])
+    files.rename(old, new)
+    directory.sync()
+    directory.close()

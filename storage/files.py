@@ -148,6 +148,16 @@ class MappedFile(Protocol):
     def close(self) -> None: ...
 
 
+class DirectoryHandle(Protocol):
+    """An open directory: syncing it cannot fail for want of descriptors."""
+
+    def sync(self) -> None:
+        """Make the names in it durable."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class DirectoryLock(Protocol):
     """Held while a process owns a log directory."""
 
@@ -210,6 +220,10 @@ class Files(Protocol):
 
     def sync_dir(self, path: str) -> None:
         """Make the names in a directory durable."""
+        ...
+
+    def open_dir(self, path: str) -> DirectoryHandle:
+        """Open a directory to sync it once or more."""
         ...
 
     def lock(self, path: str) -> DirectoryLock:
@@ -425,6 +439,20 @@ class OsMappedFile:
         self.buffer = b""
 
 
+class OsDirectoryHandle:
+    """`DirectoryHandle` on a real directory."""
+
+    def __init__(self, fd: int) -> None:
+        self._descriptor: _Descriptor | None = _Descriptor(fd)
+
+    def sync(self) -> None:
+        assert self._descriptor is not None, "Synced after it was closed."
+        os.fsync(self._descriptor.fileno())
+
+    def close(self) -> None:
+        self._descriptor = None
+
+
 class OsDirectoryLock:
     """A lock on an open file, given back on `release` or when the process ends."""
 
@@ -515,11 +543,10 @@ class OsFiles:
         os.makedirs(path, exist_ok=True)
 
     def sync_dir(self, path: str) -> None:
-        fd = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        self.open_dir(path).sync()
+
+    def open_dir(self, path: str) -> DirectoryHandle:
+        return OsDirectoryHandle(self._open(path, os.O_RDONLY | os.O_DIRECTORY))
 
     def lock(self, path: str) -> DirectoryLock:
         fd = self._open(path, os.O_RDWR | os.O_CREAT)

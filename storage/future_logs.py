@@ -14,6 +14,7 @@ by then. Apache Kafka serves the partition from that one, too, when it finds no 
 """
 
 from ..clients.topic_partition import TopicPartition
+from .durable_directory import rename_durably
 from .log_file import partition_directory_name
 from .partition_directory import DoomedDirectories
 from .unified_log import UnifiedLog
@@ -65,8 +66,7 @@ def take_name(
         except OSError as error:
             raise current.log_dir.fail(error) from error
     try:
-        log_dir.files.rename(future.directory, directory)
-        log_dir.files.sync_dir(log_dir.path)
+        rename_durably(log_dir.files, future.directory, directory)
     except OSError as error:
         if current is not None:
             doomed.spare(given_up)
@@ -78,7 +78,6 @@ def take_name(
 def _take_name_back(current: UnifiedLog, given_up: str) -> None:
     log_dir = current.log_dir
     try:
-        log_dir.files.rename(given_up, current.directory)
-        log_dir.files.sync_dir(log_dir.path)
+        rename_durably(log_dir.files, given_up, current.directory)
     except OSError as error:
         log_dir.fail(error)

@@ -387,11 +387,14 @@ class LocalLog:
         good before an old one goes, and the old ones are gone for good before a name is taken.
         """
         assert self.active_segment not in old
+        # Opened first: what is renamed half-way for want of a descriptor nobody could go on with.
+        directory = self._files.open_dir(self.directory)
         cleaned.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
-        self._files.sync_dir(self.directory)
+        directory.sync()
         self.delete_segments(old, now_ms)
         self.segments.add(cleaned)
-        self._files.sync_dir(self.directory)
+        directory.sync()
+        directory.close()
         cleaned.change_suffix(SWAP_SUFFIX, "")
 
     def delete_pending(self, now_ms: int) -> int:

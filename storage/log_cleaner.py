@@ -233,13 +233,13 @@ class LogCleaning:
     @on_disk
     def swap(self, group: list[LogSegment], now_ms: int) -> bool:
         """Put the cleaned segment in the group's place; False if the group is gone."""
-        cleaned, self._cleaned = self._cleaned, None
-        assert cleaned is not None
         if not self.is_current(group):
-            if not self.log.local.is_released:
-                cleaned.delete()
+            self.abandon()
             return False
+        cleaned = self._cleaned
+        assert cleaned is not None
         self.log.local.replace_segments(cleaned, group, now_ms)
+        self._cleaned = None
         for segment in group[1:]:
             self.log.producers.delete_snapshot_at(segment.base_offset)
         return True

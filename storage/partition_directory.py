@@ -15,6 +15,7 @@ from .checkpoint import (
     write_partition_metadata,
 )
 from .due_deletions import Deletion
+from .durable_directory import rename_durably
 from .files import Files
 from .log_dir import LogDir, LogDirError, set_folders_aside
 from .log_file import deleted_directory_name, stray_directory_name
@@ -64,8 +65,7 @@ def set_aside(log: UnifiedLog, now_ms: int) -> str:
     log_dir = log.log_dir
     unique_id = f"{log.topic_id.hex()}{now_ms:x}"
     aside = f"{log_dir.path}/{stray_directory_name(log.topic_partition, unique_id)}"
-    log_dir.files.rename(log.directory, aside)
-    log_dir.files.sync_dir(log_dir.path)
+    rename_durably(log_dir.files, log.directory, aside)
     return aside
 
 
@@ -107,10 +107,10 @@ class DoomedDirectories:
         log_dir = log.log_dir
         unique_id = f"{log.topic_id.hex()}{now_ms:x}"
         doomed = f"{log_dir.path}/{deleted_directory_name(log.topic_partition, unique_id)}"
-        self._files.rename(log.directory, doomed)
         if durably:
-            self._files.sync_dir(log_dir.path)
+            rename_durably(self._files, log.directory, doomed)
         else:
+            self._files.rename(log.directory, doomed)
             self._unsynced.add(log_dir)
         self.note(log_dir, doomed, now_ms + log.config.file_delete_delay_ms)
         return doomed

@@ -1,12 +1,14 @@
 """A loop goes on when one of its things fails, and a person is told once."""
 
 import asyncio
+import errno
 import logging
 from random import Random
 
 import pytest
 
 from tierlog.clients.backoff import Backoff
+from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.supervisor import Supervisor
 
 
@@ -35,6 +37,23 @@ def test_a_failure_is_told_with_its_traceback_once_and_then_at_each_doubling(
     assert [bool(record.exc_info) for record in caplog.records] == [True, False, False, False]
     assert "Retention of bad-0 failed" in caplog.messages[0]
     assert "failed 8 times in a row: LookupError: broken" in caplog.messages[3]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Too many open files in /data."),
+        OSError(errno.ENOSPC, "No space left on device", "/data/file"),
+    ],
+)
+def test_what_the_operating_system_has_said_needs_no_traceback(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Supervisor(Random(0)).attempt("Log flush", "orders-0"):
+        raise error
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert record.getMessage() == f"Log flush of orders-0 failed: {error}"
 
 
 def test_what_works_again_is_told_and_what_always_worked_is_not(

@@ -113,6 +113,41 @@ def test_files_that_cannot_be_removed_take_their_directory_offline() -> None:
     simulate(story)
 
 
+def test_files_that_no_descriptor_was_left_to_remove_go_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SimulatedDisk()
+    files = SimulatedFiles(disk)
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, files)
+        keeping = housekeeping(node)
+        keeping.start()
+        configs = {"retention.ms": "60000", "file.delete.delay.ms": "0"}
+        await node.controller.create_topics(creation("t", configs=configs))
+        await node.controller.create_topics(creation("gone", configs=configs))
+        node.append("t", b"old")
+        log = node.replicas.partition(T0).log
+        log.roll(node.environment.wall_clock_ms())
+        disk.faults += [
+            Fault(Kind.REMOVE, errno.EMFILE, suffix, times=3)
+            for suffix in (".log.deleted", "-delete")
+        ]
+        node.log_manager.delete_log(TopicPartition("gone", 0), node.environment.wall_clock_ms())
+        await asyncio.sleep(400)
+        assert all(fault.times == 0 for fault in disk.faults)
+        assert log.log_dir.is_online
+        assert not [each for each in files.listdir(log.directory) if each.endswith(".deleted")]
+        assert not [each for each in files.listdir(DATA) if each.endswith("-delete")]
+        await keeping.stop()
+        await node.stop()
+
+    simulate(story)
+    told = [each for each in caplog.records if "Deletion of files" in each.getMessage()]
+    assert told
+    assert all(each.exc_info is None for each in told)
+
+
 def test_a_log_whose_retention_fails_unexpectedly_stops_no_other_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

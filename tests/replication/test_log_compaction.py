@@ -260,6 +260,47 @@ def test_a_failing_disk_goes_offline_and_not_the_cleaner() -> None:
     simulate(story)
 
 
+OUT_OF_DESCRIPTORS = [
+    *(Fault(Kind.CREATE, errno.EMFILE, f"{suffix}.cleaned") for suffix in (".log", ".index")),
+    Fault(Kind.FLUSH, errno.EMFILE, ".log.cleaned"),
+    *(Fault(Kind.SYNC_DIRECTORY, errno.EMFILE, "/t-0", after=number) for number in range(4)),
+]
+
+
+@pytest.mark.parametrize("fault", OUT_OF_DESCRIPTORS, ids=str)
+def test_a_log_is_cleaned_all_the_same_when_descriptors_had_run_out(
+    fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = SimulatedDisk()
+
+    async def story(loop: SimulatedLoop) -> None:
+        files = SimulatedFiles(disk)
+        node = BrokerNode(loop, files)
+        house = keeping(node)
+        house.start()
+        log = await compacted_topic(node, "t")
+        write(node, log, "abab")
+        write(node, log, "bc")
+        disk.faults.append(replace(fault))
+        await asyncio.sleep(16)
+        names = files.listdir(log.directory)
+        assert not [each for each in names if each.endswith((".cleaned", ".swap"))]
+        assert keys_in(log) in ("ababbc", "abc")
+        await asyncio.sleep(40)
+        assert keys_in(log) == "abc"
+        assert not house.compaction.uncleanable
+        # What was swapped in can be swapped out again.
+        disk.faults.clear()
+        write(node, log, "abcabc")
+        await asyncio.sleep(40)
+        assert keys_in(log) == "abc"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+    assert all(record.exc_info is None for record in caplog.records)
+
+
 def test_a_topic_of_the_same_name_starts_dirty() -> None:
     async def story(loop: SimulatedLoop) -> None:
         node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))

@@ -164,9 +164,19 @@ class Fault:
     error: int = errno.EIO
     suffix: str = ""
     times: int = 1
+    after: int = 0
+    """So many operations go well first."""
+
+    @property
+    def is_of_opening(self) -> bool:
+        """Whether no descriptor is left: what is open already goes on."""
+        return self.error in (errno.EMFILE, errno.ENFILE)
 
     def strikes(self, kind: Kind, path: str) -> bool:
         if self.times == 0 or kind is not self.kind or not path.endswith(self.suffix):
+            return False
+        if self.after:
+            self.after -= 1
             return False
         self.times -= 1
         return True
@@ -191,14 +201,24 @@ class SimulatedDisk:
         self.when_power_fails: Callable[[], None] | None = None
         """Called at the operation that `power_fails_at` names, to end the rest of the process."""
 
-    def count(self, kind: Kind, path: str) -> bool:
-        """Count one operation; whether the power goes at it; OSError where a fault strikes."""
+    def count(self, kind: Kind, path: str, *, is_open: bool = False) -> bool:
+        """Count one operation; whether the power goes at it; OSError where a fault strikes.
+
+        What `is_open` needs no descriptor.
+        """
         self.operations += 1
         self.last_operation = f"{kind.name} {path}"
         for fault in self.faults:
-            if fault.strikes(kind, path):
+            if not (is_open and fault.is_of_opening) and fault.strikes(kind, path):
                 raise OSError(fault.error, os.strerror(fault.error), path)
         return self.operations == self.power_fails_at
+
+    def open_directory(self, path: str) -> "SimulatedDirectory":
+        """The directory at a path; OSError where no descriptor is left for it."""
+        for fault in self.faults:
+            if fault.is_of_opening and fault.strikes(Kind.SYNC_DIRECTORY, path):
+                raise OSError(fault.error, os.strerror(fault.error), path)
+        return self.directory(path)
 
     def lose_power(self, survival: Survival, chance: random.Random) -> None:
         """Forget what was not synced, as far as `survival` says; locks are free again."""

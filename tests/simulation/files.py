@@ -40,14 +40,16 @@ class SimulatedFiles:
             self.disk.when_power_fails()
         raise PowerLoss(self.disk.last_operation)
 
-    def perform(self, kind: Kind, path: str, action: Callable[[], None]) -> None:
+    def perform(
+        self, kind: Kind, path: str, action: Callable[[], None], *, is_open: bool = False
+    ) -> None:
         """Do one operation that changes the disk, unless it fails or the power goes.
 
         When the power goes at a barrier it protects nothing; any other change has been made, and
         whether it survives is the disk's to decide.
         """
         self.require_power()
-        power_goes = self.disk.count(kind, path)
+        power_goes = self.disk.count(kind, path, is_open=is_open)
         if not (power_goes and kind in BARRIERS):
             action()
         if power_goes:
@@ -162,6 +164,9 @@ class SimulatedFiles:
     def sync_dir(self, path: str) -> None:
         directory = self.disk.directory(path)
         self.perform(Kind.SYNC_DIRECTORY, path, directory.sync)
+
+    def open_dir(self, path: str) -> "SimulatedDirectoryHandle":
+        return SimulatedDirectoryHandle(self, path, self.disk.open_directory(path))
 
     def lock(self, path: str) -> "SimulatedLock":
         self.open(path, create=True).close()
@@ -282,6 +287,22 @@ class SimulatedMapping:
     def close(self) -> None:
         self._is_open = False
         self._handle.close()
+
+
+class SimulatedDirectoryHandle:
+    """`DirectoryHandle` on a simulated directory."""
+
+    def __init__(self, files: SimulatedFiles, path: str, directory: SimulatedDirectory) -> None:
+        self._files = files
+        self._path = path
+        self._directory = directory
+
+    def sync(self) -> None:
+        perform, path = self._files.perform, self._path
+        perform(Kind.SYNC_DIRECTORY, path, self._directory.sync, is_open=True)
+
+    def close(self) -> None:
+        pass
 
 
 class SimulatedLock:

@@ -19,7 +19,7 @@ from tierlog.storage.checkpoint import (
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import OsFiles
 from tierlog.storage.future_copy import FutureCopy
-from tierlog.storage.log_dir import LogDirError
+from tierlog.storage.log_dir import LogDirError, ResourcesExhaustedError
 from tierlog.storage.log_file import (
     future_directory_name,
     parse_future_directory,
@@ -369,6 +369,25 @@ def test_the_future_log_stays_when_the_current_disk_fails() -> None:
     assert not copy.current.log_dir.is_online
     (name,) = [name for name in SimulatedFiles(disk).listdir("/b") if "orders" in name]
     assert name.endswith("-future")
+
+
+@pytest.mark.parametrize("after", range(3))
+@pytest.mark.parametrize("path", ["/a", "/b"])
+def test_no_directory_takes_a_name_that_no_descriptor_is_left_for(path: str, after: int) -> None:
+    disk, logs, copy = two_disks()
+    disk.faults.append(Fault(Kind.SYNC_DIRECTORY, errno.EMFILE, path, after=after))
+    try:
+        logs.replace_current_with_future(PARTITION, NOW_MS)
+    except ResourcesExhaustedError:
+        pass
+    else:
+        return
+    files = SimulatedFiles(disk)
+    assert files.is_directory("/a/orders-0")
+    assert not files.is_directory("/b/orders-0")
+    assert append(copy.current, plain(2)).first_offset == 2
+    assert copy.current.log_dir.is_online
+    assert copy.future.log_dir.is_online
 
 
 def test_nothing_is_moved_while_a_directory_is_offline(move: Move) -> None:
