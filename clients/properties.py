@@ -4,7 +4,8 @@ The rules are those of `java.util.Properties.load`: ``#`` and ``!`` begin a comm
 ends at the first ``=``, ``:`` or blank that no backslash protects; a backslash at the end of a
 line joins the next one, whose leading blanks are dropped; ``\\t \\n \\r \\f`` and ``\\uXXXX`` are
 escapes, and a backslash before anything else stands for that character. The last of several equal
-names wins. Files are read as UTF-8, which is what people write today.
+names wins. Files are read as UTF-8, which is what people write today; the mark that editors on
+Windows put before it is no part of the first name.
 """
 
 from collections.abc import Iterator
@@ -45,7 +46,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """
     pending = ""
     first = 0
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, raw in enumerate(lines, 1):
         stripped = raw.lstrip(_BLANKS)
         if not pending:

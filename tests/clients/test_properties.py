@@ -29,6 +29,8 @@ from tierlog.clients.properties import parse_properties
         ("odd=\\z", {"odd": "z"}),
         ("last=1\nlast=2", {"last": "2"}),
         ("crlf=1\r\nnext=2\r", {"crlf": "1", "next": "2"}),
+        ("\ufefffirst=1\nnext=2", {"first": "1", "next": "2"}),
+        ("\ufeff# comment\nnext=2", {"next": "2"}),
         ("ends=here\\", {"ends": "here"}),
         ("even=\\\\\nnext=1", {"even": "\\", "next": "1"}),
         ("listeners=PLAINTEXT://:9092", {"listeners": "PLAINTEXT://:9092"}),
