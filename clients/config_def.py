@@ -139,7 +139,7 @@ def _outside(rule: str, value: float) -> str:
     if exception and low and high and not float(low) <= value <= float(high):
         return f"Value must be between {low} and {high} or equal to {exception}"
     if low and value < float(low):
-        return f"Value must be at least {low}"
+        return f"Value must be at least {low}{f', or {exception}' if exception else ''}"
     if high and value > float(high):
         return f"Value must be no more than {high}"
     return ""

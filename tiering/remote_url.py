@@ -43,6 +43,8 @@ _NEVER = {
     "it stands on another file system, which options would name",
 )
 
+_WITH_BUCKET = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+
 _PROTOCOL = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE)
 
 
@@ -62,6 +64,8 @@ class RemoteUrl:
                 "the remote tier needs a URL with a protocol, "
                 "such as file:///var/lib/tierlog/remote or s3://bucket/prefix"
             )
+        if protocol.lower() in _WITH_BUCKET and not urlsplit(self.url).netloc:
+            raise _invalid(f"{self.url} names no bucket: write {protocol}://bucket/prefix")
         reason = _NEVER.get(protocol.lower())
         if reason is not None:
             raise _invalid(f"{protocol}:// cannot hold a remote tier: {reason}")
