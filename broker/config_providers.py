@@ -75,19 +75,26 @@ def _replaced(name: str, value: str, providers: Mapping[str, _Provider], sources
     def value_of(match: re.Match[str]) -> str:
         provider = providers.get(match[1])
         if provider is None:
-            if match[1] not in _CLASSES:
+            if match[1] not in _CLASSES and not providers:
                 # Text that happens to look like a variable, as in Kafka.
                 return match[0]
-            raise _refusal(
-                f"{name} holds {match[0]}, but {PROVIDERS} names no provider {match[1]}: add"
-                f" {PROVIDERS}={match[1]} and {PROVIDERS}.{match[1]}.class={_CLASSES[match[1]]}."
-            )
+            raise _refusal(_not_named(name, match, providers))
         try:
             return _READERS[provider.kind](provider, match[3] or "", match[4], sources)
         except _UnresolvedError as error:
             raise _refusal(f"{name} holds {match[0]}: {error}.") from None
 
     return _VARIABLE.sub(value_of, value)
+
+
+def _not_named(name: str, match: re.Match[str], providers: Mapping[str, _Provider]) -> str:
+    sentence = f"{name} holds {match[0]}, but {PROVIDERS} names no provider {match[1]}"
+    if match[1] not in _CLASSES:
+        return f"{sentence}; it names {', '.join(providers)}."
+    return (
+        f"{sentence}: add {PROVIDERS}={','.join([*providers, match[1]])} and"
+        f" {PROVIDERS}.{match[1]}.class={_CLASSES[match[1]]}."
+    )
 
 
 def _of_file(provider: _Provider, path: str, key: str, sources: _Sources) -> str:

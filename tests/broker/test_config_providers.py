@@ -65,6 +65,15 @@ def test_a_value_that_looks_like_a_variable_itself_is_not_looked_up_again() -> N
     assert resolve_variables(stated, read, environment)["broker.rack"] == "${env:INNER}"
 
 
+def test_a_variable_of_a_provider_that_is_not_named_is_a_slip_of_the_pen() -> None:
+    assert "names no provider vault" in refusal("${vault:secret/tier:key}")
+
+
+def test_without_providers_other_names_are_text_as_in_kafka() -> None:
+    stated = {"broker.rack": "${rack:a}"}
+    assert resolve_variables(stated, read, ENVIRONMENT) == stated
+
+
 def test_without_a_variable_nothing_is_changed() -> None:
     assert resolve_variables({"broker.rack": "a"}, read, {}) == {"broker.rack": "a"}
 
