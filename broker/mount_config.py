@@ -24,6 +24,8 @@ _REFRESH_MS = 30_000
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _REFRESH_PROPERTY = "refresh.ms"
 _TOPICS_PROPERTY = "topics"
+_NO_SUCH = "a mount has no such property; there are url, topics, refresh.ms and option.<name>"
+_NO_TIME = "is no time in ms: state a whole number from 1 on"
 
 
 class MountConfig(NamedTuple):
@@ -59,12 +61,12 @@ def _mount(name: str, properties: Mapping[str, str]) -> MountConfig:
     for each in properties:
         known = (URL_PROPERTY, _TOPICS_PROPERTY, _REFRESH_PROPERTY)
         if each not in known and not each.startswith(OPTION_PREFIX):
-            raise _invalid(f"{MOUNT_PREFIX}{name}.{each}", "a mount has no such property")
+            raise _invalid(f"{MOUNT_PREFIX}{name}.{each}", _NO_SUCH)
     if not properties.get(URL_PROPERTY):
         raise _invalid(f"{MOUNT_PREFIX}{name}.url", "a mount needs it")
     refresh = properties.get(_REFRESH_PROPERTY, str(_REFRESH_MS))
     if not re.fullmatch(r"[1-9][0-9]{0,11}", refresh):
-        raise _invalid(f"{MOUNT_PREFIX}{name}.{_REFRESH_PROPERTY}", f"{refresh} is no time in ms")
+        raise _invalid(f"{MOUNT_PREFIX}{name}.{_REFRESH_PROPERTY}", f"{refresh} {_NO_TIME}")
     try:
         location = remote_url(properties)
     except KafkaError as error:

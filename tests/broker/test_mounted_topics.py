@@ -46,8 +46,14 @@ def test_a_mount_is_read_from_its_properties() -> None:
     ("properties", "words"),
     [
         ({"tierlog.mount.archive.topics": "orders"}, "a mount needs it"),
-        ({**URL, "tierlog.mount.archive.path": "x"}, "no such property"),
-        ({**URL, "tierlog.mount.archive.refresh.ms": "0"}, "no time in ms"),
+        (
+            {**URL, "tierlog.mount.archive.path": "x"},
+            "no such property; there are url, topics, refresh.ms",
+        ),
+        (
+            {**URL, "tierlog.mount.archive.refresh.ms": "0"},
+            "no time in ms: state a whole number from 1 on",
+        ),
         ({"tierlog.mount.a-b.url": "s3://x"}, "not tierlog.mount.<name>.<property>"),
         ({"tierlog.mount.archive": "s3://x"}, "not tierlog.mount.<name>.<property>"),
         ({"tierlog.mount.archive.url": "file:///a::s3://b"}, "chained"),

@@ -72,9 +72,11 @@ def test_it_says_its_version_and_explains_itself(tmp_path: Path) -> None:
         ("nonsense", "not of the form name=value"),
         ("rsm.config.url=nowhere", "needs a URL with a protocol"),
         ("rsm.config.url=s4://bucket/x", "no file system for s4://; did you mean s3://?"),
+        ("rsm.config.url=s3:///prefix", "s3:///prefix names no bucket: write s3://bucket/prefix"),
         ("rsm.config.url=oss://bucket/x", "'ossfs', which is not installed: pip install ossfs"),
         ("tierlog.mount.other.url=s4://bucket/x", "no file system for s4://"),
         ("rlmm.config.remote.log.metadata.topic.num.partitions=0", "Value must be at least 1"),
+        ("tierlog.scrub.interval.ms=0", "Value must be at least 1, or -1"),
         ("max.connections.per.ip.overrides=lots", "is not address:limit"),
     ],
 )
@@ -87,7 +89,7 @@ def test_a_bad_value_is_one_line_and_nothing_is_started(
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(tmp_path, "--config", "absent.properties")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    assert "not text in UTF-8" in refusal(tmp_path, "--config", "binary")
+    assert "not text in UTF-8: save it so" in refusal(tmp_path, "--config", "binary")
 
 
 def test_a_port_in_use_is_one_line_and_the_data_is_not_touched(tmp_path: Path) -> None:
@@ -114,13 +116,17 @@ def test_a_file_as_kafkas_start_script_takes_it_is_answered_with_config(tmp_path
 def test_a_directory_that_cannot_be_one_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     arguments = ("--override", "log.dirs=file", "--override", "listeners=PLAINTEXT://127.0.0.1:0")
-    assert "cannot be used" in refusal(tmp_path, *arguments)
+    line = refusal(tmp_path, *arguments)
+    assert line.endswith("file cannot be used: File exists: name a directory in log.dirs.")
 
 
 def test_a_directory_that_may_not_be_written_is_one_line(tmp_path: Path) -> None:
     arguments = ("--override", "log.dirs=/proc/tierlog")
     line = refusal(tmp_path, *arguments, "--override", "listeners=PLAINTEXT://127.0.0.1:0")
-    assert line.startswith("tierlog: /proc/tierlog cannot be used: ")
+    assert line == (
+        "tierlog: /proc/tierlog cannot be used: No such file or directory:"
+        " name a directory in log.dirs that can be made there."
+    )
 
 
 def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
