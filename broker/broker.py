@@ -495,7 +495,8 @@ def _tell_loaded(log_manager: LogManager, took_ms: int) -> None:
     if count:
         recovered = log_manager.recovered
         more = f", {recovered} of them recovered" if recovered else ""
-        _LOG.info("Loaded %d logs in %d ms%s", count, took_ms, more)
+        logs = "1 log" if count == 1 else f"{count} logs"
+        _LOG.info("Loaded %s in %d ms%s", logs, took_ms, more)
 
 
 def _tell_losses(log_manager: LogManager) -> None:

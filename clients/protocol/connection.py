@@ -67,6 +67,15 @@ class FrameBuffers:
             self._spare_bytes += size
 
 
+def _other_protocol(begin: bytes) -> str:
+    """What else the first bytes may be: it happens to clients of TLS, and to browsers."""
+    if begin[:2] == b"\x16\x03":
+        return ". It begins as TLS does: state security.protocol=PLAINTEXT where it comes from"
+    if begin in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI"):
+        return ". It begins as HTTP does, which is not spoken here"
+    return ""
+
+
 class FrameReader:
     """Cuts one connection's incoming bytes into frames."""
 
@@ -183,7 +192,8 @@ class FrameReader:
 
     def _checked(self, size: int) -> int:
         if not 0 <= size <= self._max_bytes:
-            raise ProtocolError(f"A frame of {size} bytes; the limit is {self._max_bytes}")
+            sentence = f"A frame of {size} bytes; the limit is {self._max_bytes}"
+            raise ProtocolError(sentence + _other_protocol(_SIZE.pack(size)))
         return size
 
     def _continue(self, view: memoryview, position: int) -> tuple[memoryview | None, int]:

@@ -109,6 +109,19 @@ def test_a_size_that_cannot_be_is_a_protocol_error_at_once(size: int, whole: boo
         list(reader.feed(data))
 
 
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (b"\x16\x03\x01\x02\x00", "limit is 1000. It begins as TLS does: state security.protocol"),
+        (b"GET / HTTP/1.1\r\n", "limit is 1000. It begins as HTTP does, which is not spoken here"),
+    ],
+)
+def test_who_speaks_another_protocol_is_told_which(sent: bytes, words: str) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        list(FrameReader(LIMIT).feed(memoryview(sent)))
+    assert words in refused.value.message
+
+
 def test_memory_follows_what_arrives_not_what_is_announced() -> None:
     announced = 100 * 1024 * 1024
     reader = FrameReader(announced)
