@@ -32,7 +32,9 @@ _OF_OTHER_METRICS = "state an address of this machine in tierlog.metrics.host"
 
 def storage_sentence(error: OSError) -> str:
     """Which file or directory ended the start, why, and what to do."""
-    return with_remedy(f"{error.filename or 'A file'} cannot be used: {error.strerror}.")
+    return with_remedy(
+        f"{error.filename or 'A file in log.dirs'} cannot be used: {error.strerror}."
+    )
 
 
 def listening_sentence(addresses: str, error: OSError) -> str:

@@ -62,9 +62,12 @@ class LogDirs:
                 log_dir.fail(error)
                 continue
             if meta.cluster_id != cluster_id or meta.node_id != node_id:
+                remedy = "name only directories of one cluster in log.dirs"
+                if meta.cluster_id == cluster_id:
+                    remedy = f"state node.id={meta.node_id}, or name another directory in log.dirs"
                 raise LogDirError(
                     f"{log_dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
-                    f"not to node {node_id} of cluster {cluster_id}."
+                    f"not to node {node_id} of cluster {cluster_id}: {remedy}."
                 )
             log_dir.directory_id = meta.directory_id
             found.append(meta)
