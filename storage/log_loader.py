@@ -5,7 +5,9 @@
 2. After a clean stop indexes are believed if they make sense. After a crash every segment from the
    recovery point on is read batch by batch: at the first that is torn, damaged or out of order, and
    cannot be put right (`valid_batches.py`), the log is cut, later segments are deleted, and what
-   was kept is indexed anew. What that cost is noted for the broker to tell (`log_loss.py`).
+   was kept is indexed anew. Where all must be read again for another reason, damage below what was
+   synced once ends its segment and no other. What that cost is noted for the broker to tell
+   (`log_loss.py`).
 3. The leader epoch history is compared with the batches, and read from them anew where it says
    something else; it is cut to the log's bounds, and the producer state is folded from the
    newest valid snapshot on, so that both say what the surviving records say.
@@ -49,6 +51,7 @@ from .valid_batches import ValidBatches
 _log = logging.getLogger(__name__)
 
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_NO_OFFSET_ABOVE = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,15 @@ class LoadRequest:
     recovery_point: int = 0
     had_clean_shutdown: bool = True
     producer_expiration_ms: int = 86_400_000
+    durable_end: int | None = None
+    """Below this all was on the disk once, though all is read again; None: the recovery point."""
+
+    def carefully(self) -> "LoadRequest":
+        """The same, every batch looked at whatever the last stop promised."""
+        end = self.durable_end
+        if end is None:
+            end = _NO_OFFSET_ABOVE if self.had_clean_shutdown else self.recovery_point
+        return replace(self, had_clean_shutdown=False, recovery_point=0, durable_end=end)
 
 
 def load_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
@@ -72,10 +84,9 @@ def load_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
         try:
             return _Loading(log_dir, request, now_ms).load()
         except KafkaError as error:
-            # Batches in its middle cannot be read: all are looked at, and it is cut there.
+            # Batches in its middle cannot be read: all are looked at.
             _log.error("The log in %s is damaged: %s Recovering it.", request.directory, error)
-            careful = replace(request, had_clean_shutdown=False, recovery_point=0)
-            return _Loading(log_dir, careful, now_ms).load()
+            return _Loading(log_dir, request.carefully(), now_ms).load()
     except OSError as error:
         raise log_dir.fail(error) from error
 
@@ -133,7 +144,7 @@ class _Loading:
         )
         self._files.remove(path)
         self._has_lost_epochs = True
-        self._request = replace(self._request, had_clean_shutdown=False, recovery_point=0)
+        self._request = self._request.carefully()
         return LeaderEpochCache(self._files, path)
 
     def _contradiction(self) -> str:
@@ -406,18 +417,22 @@ class _Loading:
         for segment in self._segments:
             if segment not in suspects:
                 self._check_or_rebuild(segment)
-        is_cut = False
+        durable_end = self._request.durable_end
+        if durable_end is None:
+            durable_end = recovery_point
+        was_cut = is_cut = False
         expected: int | None = None
         for segment in suspects:
-            # A lost tail may end between two batches: then the next segment does not follow.
-            has_gap = expected is not None and segment.base_offset != expected
-            if has_gap and segment.base_offset > recovery_point:
-                is_cut = is_cut or not self._request.config.is_compacted
+            # No power cut makes a hole below what was synced: what follows it is as good as before.
+            if segment.base_offset > durable_end:
+                # A lost tail may end between two batches: then the next segment does not follow.
+                has_gap = expected is not None and segment.base_offset != expected
+                is_cut = is_cut or was_cut or (has_gap and not self._request.config.is_compacted)
             if is_cut:
                 gap = f"the records before offset {segment.base_offset} are missing"
                 self._lose(segment, expected or 0, gap)
             else:
-                is_cut = self._recover_segment(segment) > 0
+                was_cut = self._recover_segment(segment) > 0
                 expected = segment.next_offset()
 
     def _recover_segment(self, segment: LogSegment) -> int:

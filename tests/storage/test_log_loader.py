@@ -13,6 +13,8 @@ from tierlog.storage.checkpoint import write_epoch_checkpoint
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import OsFiles
 from tierlog.storage.unified_log import UnifiedLog
+from tierlog.tests.storage import compacted_log
+from tierlog.tests.storage.compacted_log import COMPACTED, put, roll, surviving
 from tierlog.tests.storage.log_home import (
     NOW_MS,
     SMALL,
@@ -582,3 +584,48 @@ def test_a_topic_that_was_compacted_once_keeps_its_gaps(tmp_path: Path) -> None:
     again = home.open(clean=False)
     assert again.log_end_offset == 20
     assert not home.log_dir.losses
+
+
+def damage_epochs(home: LogHome) -> None:
+    path = home.path / "leader-epoch-checkpoint"
+    content = bytearray(path.read_bytes())
+    content[0] ^= 0x40
+    path.write_bytes(content)
+
+
+def test_a_lost_epoch_history_costs_no_record_of_a_topic_that_was_compacted_once(
+    tmp_path: Path,
+) -> None:
+    home = LogHome(tmp_path, COMPACTED)
+    log = home.open()
+    for number in range(40):
+        put(log, (f"k{number % 5}", f"{number:030d}"))
+    roll(log)
+    compacted_log.clean(log)
+    for number in range(40):
+        put(log, (f"x{number}", f"{number:030d}"))
+    before, end = surviving(log), log.log_end_offset
+    log.close(NOW_MS)
+    home.config = replace(COMPACTED, cleanup_policy=("delete",))
+    damage_epochs(home)
+    assert surviving(home.open(recovery_point=end)) == before
+    assert not home.log_dir.losses
+
+
+@pytest.mark.parametrize("clean_stop", [True, False])
+def test_damage_below_what_was_synced_ends_its_segment_and_no_other(
+    tmp_path: Path, clean_stop: bool
+) -> None:
+    home = LogHome(tmp_path)
+    log = filled(home, 60)
+    bases, end = log.local.segments.base_offsets, log.log_end_offset
+    log.close(NOW_MS)
+    damage_epochs(home)
+    path = home.path / home.names(".log")[1]
+    content = bytearray(path.read_bytes())
+    content[80] ^= 1
+    path.write_bytes(content)
+    again = home.open(clean=clean_stop, recovery_point=end)
+    assert (again.local.segments.base_offsets, again.log_end_offset) == (bases, end)
+    (loss,) = home.log_dir.losses
+    assert (loss.offset, loss.later_segments) == (bases[1], 0)
