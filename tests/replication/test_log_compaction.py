@@ -392,3 +392,27 @@ def test_segments_that_go_while_their_keys_are_read_or_they_are_cleaned_harm_not
         await node.stop()
 
     simulate(story)
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENOMEM])
+def test_too_few_descriptors_put_a_cleaning_off_and_nobody_spins(error: int) -> None:
+    disk = SimulatedDisk()
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(disk))
+        house = keeping(node)
+        log = await compacted_topic(node, "t")
+        write(node, log, "aaaa")
+        fault = Fault(Kind.CREATE, error, ".cleaned", times=1_000)
+        disk.faults.append(fault)
+        house.start()
+        await asyncio.sleep(120)
+        assert log.log_dir.is_online
+        assert 990 < fault.times < 1_000
+        fault.times = 0
+        await asyncio.sleep(120)
+        assert keys_in(log) == "a"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
