@@ -62,9 +62,15 @@ def take_name(
     if current is not None:
         current.log_dir.check()
         try:
-            given_up = doomed.doom(current, now_ms)
+            given_up = doomed.doom(current, now_ms, durably=False)
+            current.log_dir.files.sync_dir(current.log_dir.path)
         except OSError as error:
-            raise current.log_dir.fail(error) from error
+            failure = current.log_dir.fail(error)
+            if given_up and current.log_dir.is_online:
+                # It is appended to on and on: no start may take it for one that is given up.
+                doomed.spare(given_up)
+                _take_name_back(current, given_up)
+            raise failure from error
     try:
         rename_durably(log_dir.files, future.directory, directory)
     except OSError as error:

@@ -361,6 +361,24 @@ def test_the_current_log_goes_on_when_the_other_disk_fails(kind: Kind, path: str
     assert SimulatedFiles(disk).is_directory("/a/orders-0")
 
 
+@pytest.mark.parametrize("path", ["/a", "/b"])
+def test_the_current_log_keeps_its_name_where_descriptors_are_short(path: str) -> None:
+    disk, logs, copy = two_disks()
+    disk.faults.append(Fault(Kind.SYNC_DIRECTORY, errno.EMFILE, path))
+    with pytest.raises(KafkaError):
+        logs.replace_current_with_future(PARTITION, NOW_MS)
+    assert logs.get_log(PARTITION) is copy.current
+    assert SimulatedFiles(disk).is_directory("/a/orders-0")
+    append(copy.current, plain(2))
+    logs.delete_pending(NOW_MS + 10**9)
+    logs.shutdown(NOW_MS, 1)
+    again = LogManager(SimulatedFiles(disk), ["/a", "/b"], SMALL)
+    again.start(NOW_MS)
+    log = again.get_log(PARTITION)
+    assert log is not None
+    assert (log.directory, log.log_end_offset) == ("/a/orders-0", 4)
+
+
 def test_the_future_log_stays_when_the_current_disk_fails() -> None:
     disk, logs, copy = two_disks()
     disk.faults.append(Fault(Kind.RENAME, errno.EIO, "orders-0"))
