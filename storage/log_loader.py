@@ -317,6 +317,10 @@ class _Loading:
             path = f"{self._request.directory}/{name}"
             if name.endswith(_INDEX_SUFFIXES):
                 if f"{offset_of(name):020d}{LOG_SUFFIX}" not in present:
+                    # Of a first segment nothing else tells that its records were lost.
+                    _log.warning(
+                        "Found an orphaned index file %s, with no corresponding log file.", path
+                    )
                     self._files.remove(path)
             elif name.endswith(LOG_SUFFIX):
                 self._segments.add(self._segment(offset_of(name)))

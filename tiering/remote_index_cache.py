@@ -25,6 +25,7 @@ from functools import partial
 from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..storage.files import Files
 from ..storage.index import CorruptIndexError
+from ..storage.log_dir import set_folders_aside
 from ..storage.offset_index import OffsetIndex
 from ..storage.remote_segment import RemoteLogSegmentMetadata
 from ..storage.time_index import TimeIndex
@@ -319,7 +320,10 @@ class RemoteIndexCache:
     def _scan(self) -> None:
         self._files.mkdirs(self._directory)
         suffixes = {index_type.value for index_type in _TYPES}
+        set_folders_aside(self._files, self._directory, self._files.listdir(self._directory))
         for name in self._files.listdir(self._directory):
+            if self._files.is_directory(f"{self._directory}/{name}"):
+                continue
             stem, _, suffix = name.partition(".")
             path = f"{self._directory}/{name}"
             if suffix not in suffixes:

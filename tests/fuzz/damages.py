@@ -100,10 +100,12 @@ def damaged(template: SimulatedDisk, chance: random.Random) -> tuple[SimulatedDi
 
 
 def _kind(path: str) -> str:
-    """The log's or the directory's, and what the name ends with."""
+    """The log's or the directory's, and what the name of a segment's file ends with."""
     folder, _, name = path.removeprefix("/data/").rpartition("/")
     stem, dot, suffix = name.partition(".")
-    return f"{folder.partition('-')[0]}/{suffix if dot and stem.isdigit() else name}"
+    # `42_<id>.index` in the cache of the tier's indexes.
+    is_of_segment = dot and stem.partition("_")[0].isdigit()
+    return f"{folder.partition('-')[0]}/{suffix if is_of_segment else name}"
 
 
 def _set(

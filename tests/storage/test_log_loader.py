@@ -629,3 +629,17 @@ def test_damage_below_what_was_synced_ends_its_segment_and_no_other(
     assert (again.local.segments.base_offsets, again.log_end_offset) == (bases, end)
     (loss,) = home.log_dir.losses
     assert (loss.offset, loss.later_segments) == (bases[1], 0)
+
+
+def test_an_index_whose_log_file_is_gone_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else nothing would tell that a log has lost its first segment: it begins later, that is all."""
+    home = LogHome(tmp_path)
+    lived_in(home).close(NOW_MS)
+    (home.path / home.names(".log")[0]).unlink()
+    orphan = home.path / home.names(".index")[0]
+    home.open().close(NOW_MS)
+    warned = f"Found an orphaned index file {orphan}, with no corresponding log file."
+    assert warned in [record.getMessage() for record in caplog.records]
+    assert not orphan.exists()

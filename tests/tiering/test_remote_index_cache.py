@@ -92,6 +92,24 @@ def test_what_is_on_disk_after_a_restart_is_used() -> None:
     told(story)
 
 
+def test_a_folder_in_a_file_s_place_is_set_aside_and_the_index_fetched_anew() -> None:
+    async def story(partition: RemotePartition) -> None:
+        segment = partition.add([(0, 4, 0), (5, 9, 0)], aborted=ABORTED)
+        await partition.indexes.indexes(segment)
+        await partition.indexes.stop()
+        path = f"{FOLDER}/0_AAAAAAAAAAAAAAAAAAAAAQ.index"
+        partition.files.remove(path)
+        partition.files.mkdirs(path)
+        for _ in range(2):
+            cache = reopened(partition)
+            await cache.start()
+            assert list((await cache.indexes(segment)).txn_index) == ABORTED
+            await cache.stop()
+        assert len(partition.tier.asked(INDEX)) == 4
+
+    told(story)
+
+
 @pytest.mark.parametrize(
     ("suffix", "content"),
     [
