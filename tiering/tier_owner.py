@@ -19,6 +19,7 @@ anything, or at its next look, after `TRUST_SECONDS` at the latest.
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ SETTLE_SECONDS = 0.5
 """After so long another who took the tier at the same moment has written, too."""
 
 _PENDING_MAX = 30
+_EDITING = threading.Lock()
+"""One broker has several that read, change and write its file, in threads of their own."""
 _VERSION = 1
 
 
@@ -129,8 +132,19 @@ class OwnerFile:
             return []
         return [str(each) for each in cast("list[object]", tokens)]
 
-    def replace(self, tokens: list[str]) -> None:
-        """Know the tier by these, durably."""
+    def add(self, token: str) -> None:
+        """Know the tier by this token as well, durably: it is about to be written."""
+        with _EDITING:
+            seen, *others = self.tokens() or [""]
+            self._replace([seen, *others[-_PENDING_MAX:], token])
+
+    def confirm(self, token: str, instead_of: str) -> None:
+        """This token was seen in the tier, where `instead_of` was seen before; durably."""
+        with _EDITING:
+            gone = ("", token, instead_of)
+            self._replace([token, *(each for each in self.tokens() if each not in gone)])
+
+    def _replace(self, tokens: list[str]) -> None:
         content = {**self._all(), self._tier: tokens}
         self._files.atomic_replace(self._path, json.dumps(content, indent=1).encode())
 
@@ -204,16 +218,18 @@ class TierOwnership:
         tools = self._tools
         environment, (cluster_id, node_id) = tools.environment, tools.writer()
         token = uuid_to_string(environment.random_uuid())
-        confirmed, *pending = await tools.pool.run(tools.file.tokens) or [""]
-        pending = pending[-_PENDING_MAX:]
-        await tools.pool.run(lambda: tools.file.replace([confirmed, *pending, token]))
+        seen = (await tools.pool.run(tools.file.tokens) or [""])[0]
+        await tools.pool.run(lambda: tools.file.add(token))
         owner = Owner(cluster_id, node_id, token, environment.wall_clock_ms())
         await self._tier.write_bytes(OWNER_KEY, encode_owner(owner))
         await asyncio.sleep(SETTLE_SECONDS)
         now = await read_owner(self._tier)
-        if now is None or now.token != token:
+        if now is None or now.token not in await tools.pool.run(tools.file.tokens):
             raise self._refusal(now or owner)
-        await tools.pool.run(lambda: tools.file.replace([token, *pending]))
+        if now.token != token:
+            # The scrub and the copying of one broker claim a new tier at once: it is theirs.
+            return
+        await tools.pool.run(lambda: tools.file.confirm(token, seen))
         self._is_settled = True
 
     def _refusal(self, owner: Owner) -> NotTheOwnerError:

@@ -105,6 +105,29 @@ def test_the_first_that_writes_adopts_a_tier_and_keeps_it(caplog: pytest.LogCapt
     assert len([each for each in caplog.records if "had no owner" in each.message]) == 1
 
 
+def test_two_of_one_process_that_claim_at_once_do_not_forget_each_other_s_tokens() -> None:
+    """The scrub looks at a new tier while the first segment is copied; then the power goes."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        store = Store()
+        ours = Directory(loop, store)
+        copying, scrub = ours.start(), ours.start(draws_anew=False)
+        claims = [loop.create_task(each.check()) for each in (copying, scrub)]
+        tokens: set[str] = set()
+        while not all(claim.done() for claim in claims):
+            owner = await read_owner(store)
+            if owner is not None:
+                tokens.add(owner.token)
+            # Whatever stands in the tier at any moment, the next start knows it.
+            known = set(OwnerFile(ours.files, DATA, str(store)).tokens())
+            assert tokens <= known, "the tier would be lost to its owner"
+            await asyncio.sleep(0.05)
+        await asyncio.gather(*claims)
+        await ours.start().check()
+
+    simulate(story)
+
+
 def test_another_cluster_is_refused_in_one_plain_sentence() -> None:
     async def story(loop: SimulatedLoop) -> None:
         store = Store()
