@@ -634,7 +634,7 @@ def test_damage_below_what_was_synced_ends_its_segment_and_no_other(
 def test_an_index_whose_log_file_is_gone_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Else nothing would tell that a log has lost its first segment: it begins later, that is all."""
+    """Nothing else tells that a log has lost its first segment."""
     home = LogHome(tmp_path)
     lived_in(home).close(NOW_MS)
     (home.path / home.names(".log")[0]).unlink()
