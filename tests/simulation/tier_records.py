@@ -46,6 +46,14 @@ class Promises:
         assert owner == str(self.partition).encode(), f"{value!r} in {self.partition}"
         return int(number)
 
+    def key_of(self, value: bytes) -> bytes | None:
+        """The key of a record; here it has none."""
+        return None
+
+    def may_be_superseded(self, offset: int) -> bool:
+        """Whether compaction may have taken an acknowledged record; here there is none."""
+        return False
+
     @property
     def end_offset(self) -> int:
         """One past the last acknowledged record."""
@@ -65,7 +73,11 @@ class Promises:
         most_bytes += unacknowledged * (self.segment_bytes + BATCH_OVERHEAD_BYTES)
         if 0 <= self.retention_bytes <= most_bytes:
             return
-        gone = [at for at in self.written_ms if self.deleted_below <= at < offset]
+        gone = [
+            at
+            for at in self.written_ms
+            if self.deleted_below <= at < offset and not self.may_be_superseded(at)
+        ]
         youngest = max((self.written_ms[at] for at in gone), default=0)
         assert 0 <= self.retention_ms < now_ms - youngest, (
             f"{self.partition} begins at {offset}: {most_bytes} bytes from there on, the youngest "

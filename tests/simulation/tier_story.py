@@ -99,6 +99,8 @@ ALL_WEATHERS = (
 class Story:
     """See the module."""
 
+    promises: type[Promises] = Promises
+
     def __init__(
         self,
         loop: SimulatedLoop,
@@ -205,13 +207,13 @@ class Story:
                         raise
                 await asyncio.sleep(0.2)
 
-    async def create_topic(self) -> None:
-        """Make the topic, with rules of its own."""
+    def topic_settings(self) -> dict[str, str]:
+        """The rules of another topic."""
         chance = self.chance
         retention_bytes = chance.choice((-1, -1, 3000, 8000))
         retention_ms = chance.choice((-1, -1, 10_000, 60_000))
         segment_bytes = chance.choice((600, 1500))
-        settings = {
+        return {
             "remote.storage.enable": "true",
             "internal.segment.bytes": str(segment_bytes),
             "local.retention.bytes": "1",
@@ -221,6 +223,10 @@ class Story:
             # Else each segment's index takes ten megabytes of a disk that is in memory.
             "segment.index.bytes": "4096",
         }
+
+    async def create_topic(self) -> None:
+        """Make the topic, with rules of its own."""
+        settings = self.topic_settings()
 
         async def attempt() -> Uuid:
             async with Admin(self.broker.bootstrap, environment=self._environment()) as admin:
@@ -234,7 +240,8 @@ class Story:
         topic_id = await self._insist(attempt)
         partition = TopicIdPartition(topic_id, TOPIC, 0)
         assert all(life.partition != partition for life in self.lives)
-        self.lives.append(Promises(partition, retention_bytes, retention_ms, segment_bytes))
+        rules = ("retention.bytes", "retention.ms", "internal.segment.bytes")
+        self.lives.append(self.promises(partition, *(int(settings[name]) for name in rules)))
 
     async def delete_topic(self) -> None:
         """Delete the topic."""
@@ -262,7 +269,8 @@ class Story:
             for _ in range(self.chance.randrange(1, 20)):
                 value = life.next_value(self.chance.randrange(300))
                 now_ms = environment.wall_clock_ms()
-                sent = await producer.send(TOPIC, value, partition=0, timestamp_ms=now_ms)
+                key = life.key_of(value)
+                sent = await producer.send(TOPIC, value, key, partition=0, timestamp_ms=now_ms)
                 assert sent.offset not in life.acknowledged
                 life.acknowledged[sent.offset] = value
                 life.written_ms[sent.offset] = now_ms
@@ -315,7 +323,7 @@ class Story:
             end = (await consumer.end_offsets([PARTITION]))[PARTITION]
             consumer.seek(PARTITION, start)
             async with asyncio.timeout(300):
-                while start + len(found) < end:
+                while start < end and (not found or found[-1].offset < end - 1):
                     found += await consumer.poll(timeout_ms=1000)
         return start, found
 
