@@ -62,7 +62,7 @@ def segments_in_gaps(
     return chosen
 
 
-def possible_only_copies(
+def begun_copies_in_gaps(
     remote: RemoteLog, history: EpochHistory, bounds: LogBounds
 ) -> list[RemoteLogSegmentMetadata]:
     """Copies that began and did not end, of records that can be read nowhere else."""

@@ -22,7 +22,8 @@ one whose epochs are newer than ours is another leader's business. These are the
   has been lost, as with a damaged checkpoint, and proves nothing;
 - what one witness calls dead or half deleted (a checkpoint, an event) goes only if another one says
   that nothing is lost with it: each of its offsets lies below the log start, in the local log, or
-  in another segment of the history. Otherwise it is withheld;
+  in another segment of the history. Otherwise it is withheld, and so is a copy that began and did
+  not end until finished ones have its offsets;
 - the new log start offset is at most the high watermark, and what does not end below it stays.
 """
 
@@ -179,7 +180,7 @@ def decide_retention(
         below = [each for each in in_doubt if each.segment.end_offset < facts.log_start_offset]
         return RetentionDecision(facts.log_start_offset, below)
     in_doubt += _dead_lineage(remote, facts, exempt)
-    withheld = tuple(each for each in in_doubt if _is_last(remote, facts, each))
+    withheld = tuple(each for each in in_doubt if is_last_copy(remote, facts, each.segment))
     expired = [each for each in in_doubt if each not in withheld]
     finished = [
         each
@@ -202,16 +203,17 @@ def decide_retention(
 
 
 def is_last_copy(remote: RemoteLog, facts: LogFacts, segment: RemoteLogSegmentMetadata) -> bool:
-    """Whether the log has offsets that would be nowhere without this segment."""
+    """Whether the log has offsets that may be nowhere without this segment.
+
+    What the local log claims to have counts for a deletion that has begun, and for a dead lineage.
+    Nobody has read it since a copy of it began and did not end: that one is needed until another
+    copy, which reads and checks each byte, is finished.
+    """
     begin = max(segment.start_offset, facts.log_start_offset)
-    end = min(segment.end_offset + 1, facts.local_log_start_offset, facts.log_end_offset)
+    end = min(segment.end_offset + 1, facts.log_end_offset)
+    if segment.state is not _STATE.COPY_SEGMENT_STARTED:
+        end = min(end, facts.local_log_start_offset)
     return first_gap(remote, facts.history, begin, end) is not None
-
-
-def _is_last(remote: RemoteLog, facts: LogFacts, each: ExpiredSegment) -> bool:
-    # A copy that never ended was never all that there is: local data waits for its end.
-    is_certain = each.segment.state is _STATE.COPY_SEGMENT_STARTED
-    return not is_certain and is_last_copy(remote, facts, each.segment)
 
 
 def _unfinished(remote: RemoteLog, facts: LogFacts, exempt: Exempt) -> list[ExpiredSegment]:

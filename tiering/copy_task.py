@@ -1,8 +1,8 @@
 """Copies the closed segments of one partition to the tier while this broker leads it (KIP-405).
 
-    not ready -> where does the tier end? -> left-overs away -> next segment -> ... -> wait, again
-                                                                    |
-       COPY_SEGMENT_STARTED published and read back  ---------------+
+    not ready -> where does the tier end? -> next segment -> ... -> left-overs away -> wait, again
+                                                     |
+       COPY_SEGMENT_STARTED published and read back -+
        all parts stored, manifest last
        COPY_SEGMENT_FINISHED published and read back: only now does the segment count,
        and only now may the local copy go
@@ -14,8 +14,10 @@ The rules it keeps (Kafka's `RLMCopyTask`, and beyond it):
   and only once they are on the disk.
 - A failed copy is deleted at once, with two updates of its metadata, and its id is never used
   again. If the tier cannot be reached the deletion comes before the next attempt instead, so an
-  outage leaves one unfinished segment behind however long it lasts. The same goes for what a
-  crashed broker or a former leader left unfinished.
+  outage leaves one unfinished segment behind however long it lasts.
+- What a crashed broker or a former leader left unfinished is deleted after its records have been
+  copied anew. It may be whole, and a local segment is damaged before anybody reads it: so one that
+  replaces such a copy is checked first, each batch of it, and else nothing goes.
 - When a segment is stored but its COPY_SEGMENT_FINISHED could not be confirmed, the event may have
   been written: the segment is not deleted, the event is published again.
 - Another leader may have taken over during the upload: leadership is looked at again before the
@@ -29,6 +31,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from ..clients.errors import ErrorCode, KafkaError
+from ..clients.kafka_uuid import Uuid
 from ..storage.files import Files
 from ..storage.log_segment import LogSegment
 from ..storage.remote_log import RemoteLog
@@ -47,7 +50,15 @@ from .leader_term import LeaderTerm, ready_remote_log
 from .log_durability import LogDurability
 from .remote_storage import RemoteStorageError
 from .segment_deletion import SegmentDeletion, segment_words
-from .segment_parts import Attempt, SegmentFacts, segment_data, segment_facts, segment_metadata
+from .remote_batches import CorruptSegmentError
+from .segment_parts import (
+    Attempt,
+    SegmentFacts,
+    check_batches,
+    segment_data,
+    segment_facts,
+    segment_metadata,
+)
 
 T = TypeVar("T")
 
@@ -91,6 +102,8 @@ class CopyTask:
         self._environment = tools.deletion.environment
         self._statistics = tools.deletion.statistics
         self._repair = GapRepair(tools.deletion, term)
+        self._attempts: set[Uuid] = set()
+        """Copies that this task began and did not finish: what they hold was read here just now."""
         self._stored: RemoteLogSegmentMetadataUpdate | None = None
         """The event that finishes a stored segment, until it is known to have been written."""
 
@@ -111,7 +124,10 @@ class CopyTask:
             return 0
         await self._clean_up(log, remote)
         self._term.find_copied_offset(log, remote)
-        return await self._copy_segments(log, remote)
+        copied = await self._copy_segments(log, remote)
+        if copied:
+            await self._clean_up(log, remote)
+        return copied
 
     async def _copy_segments(self, log: UnifiedLog, remote: RemoteLog) -> int:
         copied = 0
@@ -143,6 +159,7 @@ class CopyTask:
         facts = segment_facts(log, segment)
         if not await self._tools.quota.take(facts.log.nbytes, lambda: self._may_copy(log)):
             return False
+        await self._check_replacement(facts, remote)
         # Else a loss of power could cut the log below the end of what readers find in the tier.
         await self._tools.durability.sync(log, facts.end_offset + 1)
         environment = self._environment
@@ -162,6 +179,7 @@ class CopyTask:
         self, metadata: RemoteLogSegmentMetadata, facts: SegmentFacts, remote: RemoteLog
     ) -> None:
         self._statistics.copy_began(self._partition.topic)
+        self._attempts.add(metadata.id)
         await self._counted(self._metadata.publish(metadata))
         custom = await self._store(metadata, facts)
         if not self._term.is_current:
@@ -175,6 +193,29 @@ class CopyTask:
         # Should this fail, the next run publishes it again before anything else.
         await self._finish_stored(remote)
         self._term.knows_copied_offset = True
+
+    async def _check_replacement(self, facts: SegmentFacts, remote: RemoteLog) -> None:
+        """Raises KafkaError if the copy would replace another one's and the segment is damaged."""
+        for other in remote.unfinished_segments():
+            if (
+                other.id not in self._attempts
+                and other.start_offset <= facts.end_offset
+                and facts.base_offset <= other.end_offset
+            ):
+                break
+        else:
+            return
+        try:
+            await self._tools.pool.run(lambda: check_batches(facts))
+        except CorruptSegmentError as error:
+            self._statistics.copy_failed(self._partition.topic)
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD,
+                f"The local segment {facts.base_offset:020d}.log of "
+                f"{self._partition.topic_partition} is damaged ({error}) and is not copied; the "
+                f"unfinished copy [{other.start_offset}, {other.end_offset}] in the remote tier, "
+                "which may be whole, is kept",
+            ) from error
 
     async def _store(self, metadata: RemoteLogSegmentMetadata, facts: SegmentFacts) -> bytes | None:
         tools, storage = self._tools, self._tools.deletion.storage
@@ -207,6 +248,7 @@ class CopyTask:
         if metadata is None or metadata.state is not _STATE.COPY_SEGMENT_FINISHED:
             # Another leader has given the segment up. Its objects are ours to remove.
             await self._refused(stored, metadata)
+        self._attempts.discard(stored.segment_id.id)
 
     async def _refused(
         self, stored: RemoteLogSegmentMetadataUpdate, metadata: RemoteLogSegmentMetadata | None
@@ -223,31 +265,26 @@ class CopyTask:
     async def _clean_up(self, log: UnifiedLog, remote: RemoteLog) -> None:
         """Remove what copies have left; what retention has left below is expiration's.
 
-        The records of a copy that is removed are on the disk, or in a finished segment.
+        The records of a copy that is removed are in a finished segment, or were read here.
         """
-        for metadata in remote.unfinished_segments():
-            if not self._term.is_current:
+        unfinished = remote.unfinished_segments()
+        facts = facts_of(log, remote) if unfinished else None
+        for metadata in unfinished:
+            if not self._term.is_current or facts is None:
                 return
             if (
                 metadata.end_offset >= log.log_start_offset
-                and metadata.id not in self._term.untouchable(log, remote)
-                and not self._is_last_copy(log, remote, metadata)
+                and metadata.id not in self._term.reserved
+                and (metadata.id in self._attempts or not is_last_copy(remote, facts, metadata))
             ):
                 await self._delete(metadata)
-
-    def _is_last_copy(
-        self, log: UnifiedLog, remote: RemoteLog, metadata: RemoteLogSegmentMetadata
-    ) -> bool:
-        """A deletion that somebody began may be an error; expiration tells of it."""
-        return metadata.state is _STATE.DELETE_SEGMENT_STARTED and is_last_copy(
-            remote, facts_of(log, remote), metadata
-        )
 
     async def _delete(
         self, metadata: RemoteLogSegmentMetadata, custom: bytes | None = None
     ) -> None:
         with self._term.holding(metadata.id):
             await self._tools.deletion.delete(metadata, custom)
+        self._attempts.discard(metadata.id)
 
     async def _counted(self, operation: Awaitable[T]) -> T:
         try:

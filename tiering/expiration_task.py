@@ -31,6 +31,7 @@ from ..storage.remote_retention import (
     decide_retention,
     local_only_bytes,
 )
+from ..storage.remote_segment import RemoteLogSegmentState
 from ..storage.unified_log import UnifiedLog
 from .gap_repair import GapRepair
 from .leader_term import LeaderTerm, ready_remote_log
@@ -79,7 +80,17 @@ class ExpirationTask:
 
     def _tell_withheld(self, decision: RetentionDecision) -> None:
         for segment, reason in decision.withheld:
-            if segment.id not in self._withheld:
+            if segment.id in self._withheld:
+                continue
+            if segment.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED:
+                _log.info(
+                    "The unfinished copy [%d, %d] of %s is kept: no finished remote segment has "
+                    "all its records, and nothing is copied now",
+                    segment.start_offset,
+                    segment.end_offset,
+                    segment.topic_id_partition.topic_partition,
+                )
+            else:
                 _log.warning(
                     "The remote segment [%d, %d] of %s is not deleted, though %s: nothing else has "
                     "its records. See whether leader-epoch-checkpoint or %s is damaged",
@@ -103,7 +114,7 @@ class ExpirationTask:
             else RetentionLimits(-1, -1),
             self._deletion.environment.wall_clock_ms(),
             Exempt(
-                self._term.untouchable(log, remote),
+                self._term.reserved,
                 config.copies_to_tier and not self._term.copying_ended,
             ),
             self._size_of(remote),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
-from ..storage.log_gaps import log_has_gap, possible_only_copies
+from ..storage.log_gaps import begun_copies_in_gaps, log_has_gap
 from ..storage.remote_lineage import LogBounds, copied_up_to, remote_log_start_offset
 from ..storage.remote_log import RemoteLog
 from ..storage.tier_history import mended_history
@@ -95,11 +95,6 @@ class LeaderTerm:
         """Segments that only those who have them in hand may touch."""
         return self.in_hand if self.unconfirmed is None else {*self.in_hand, self.unconfirmed}
 
-    def untouchable(self, log: UnifiedLog, remote: RemoteLog) -> set[Uuid]:
-        """Segments that no clean-up may delete now: reserved ones, and what may be an only copy."""
-        only_copies = possible_only_copies(remote, log.leader_epochs.entries, bounds_of(log))
-        return self.reserved.union(segment.id for segment in only_copies)
-
     @contextmanager
     def holding(self, segment_id: Uuid) -> Generator[None]:
         """Keep a segment in hand."""
@@ -154,11 +149,11 @@ class LeaderTerm:
 
     def _find_log_start(self, log: UnifiedLog, remote: RemoteLog) -> None:
         history, bounds = log.leader_epochs.entries, bounds_of(log)
-        only_copies = possible_only_copies(remote, history, bounds)
+        begun = begun_copies_in_gaps(remote, history, bounds)
         start = min(
             remote_log_start_offset(remote, history, bounds.local_log_start_offset),
             bounds.local_log_start_offset,
-            *(segment.start_offset for segment in only_copies),
+            *(segment.start_offset for segment in begun),
         )
         if log.maybe_increment_log_start_offset(start):
             _log.warning(

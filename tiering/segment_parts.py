@@ -21,6 +21,7 @@ from ..storage.log_segment import LogSegment
 from ..storage.producer_snapshot import encode_snapshot
 from ..storage.remote_segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from ..storage.unified_log import UnifiedLog
+from .remote_batches import CorruptSegmentError, are_intact
 from .remote_storage import LogSegmentData
 
 _HEADER = Struct(">qi11xi8xq")
@@ -134,6 +135,34 @@ def segment_data(files: Files, facts: SegmentFacts) -> LogSegmentData:
         producer_snapshot=encode_snapshot(()) if snapshot is None else files.read(snapshot),
         leader_epoch_index=epoch_checkpoint(facts.epochs_up_to_end),
     )
+
+
+def check_batches(facts: SegmentFacts) -> None:
+    """Read all of a segment, and check each batch; blocks. Raises CorruptSegmentError, OSError."""
+    position, first_offset = 0, facts.base_offset
+    while position < facts.log.nbytes:
+        rest = facts.log.nbytes - position
+        piece = memoryview(facts.log.slice(position, min(_PIECE_BYTES, rest)).read())
+        size = _size_of_whole_batches(piece)
+        if size == 0 and _LOG_OVERHEAD <= len(piece) < rest:
+            # One batch, larger than a piece.
+            wanted = min(_LOG_OVERHEAD + max(_HEADER.unpack_from(piece)[1], 0), rest)
+            piece = memoryview(facts.log.slice(position, wanted).read())
+            size = _size_of_whole_batches(piece)
+        if size == 0 or not are_intact(piece[:size], first_offset, facts.end_offset):
+            raise CorruptSegmentError(f"at or after position {position}")
+        position += size
+
+
+def _size_of_whole_batches(piece: memoryview) -> int:
+    position = 0
+    while position + _BATCH_OVERHEAD <= len(piece):
+        length = _HEADER.unpack_from(piece, position)[1]
+        end = position + _LOG_OVERHEAD + length
+        if length < _BATCH_OVERHEAD - _LOG_OVERHEAD or end > len(piece):
+            break
+        position = end
+    return position
 
 
 def epoch_checkpoint(epochs: tuple[tuple[int, int], ...]) -> bytes:

@@ -1,6 +1,6 @@
 """What a tiered log claims to have and nobody could read."""
 
-from tierlog.storage.log_gaps import first_gap, log_has_gap, possible_only_copies
+from tierlog.storage.log_gaps import begun_copies_in_gaps, first_gap, log_has_gap
 from tierlog.storage.remote_lineage import LogBounds
 from tierlog.storage.remote_segment import (
     RemoteLogSegmentMetadataUpdate,
@@ -42,7 +42,7 @@ def test_a_copy_that_never_ended_may_be_the_only_one() -> None:
     }
     for each in (covered, *begun.values()):
         log.apply_copy_started(each)
-    assert possible_only_copies(log, HISTORY, BOUNDS) == [begun[3], begun[4]]
+    assert begun_copies_in_gaps(log, HISTORY, BOUNDS) == [begun[3], begun[4]]
     deleted = RemoteLogSegmentMetadataUpdate(
         segment_id=begun[3].segment_id,
         event_timestamp_ms=1,
@@ -50,4 +50,4 @@ def test_a_copy_that_never_ended_may_be_the_only_one() -> None:
         broker_id=0,
     )
     log.apply_update(deleted)
-    assert possible_only_copies(log, HISTORY, BOUNDS) == [begun[4]]
+    assert begun_copies_in_gaps(log, HISTORY, BOUNDS) == [begun[4]]

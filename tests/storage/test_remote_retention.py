@@ -212,9 +212,12 @@ def test_what_this_broker_has_in_hand_is_left_alone() -> None:
     decision = decide_retention(remote, facts(70, start=20), UNLIMITED, NOW_MS, in_hand)
     assert answer(decision) == (20, [(10, LOG_START)])
     # When copying goes on it removes what it left; otherwise nobody else would.
-    for copies, expected in ((True, []), (False, [(50, UNFINISHED)])):
+    remote.apply_copy_started(numbered(segment(40, 49), 99))
+    for copies, expected in ((True, []), (False, [(40, UNFINISHED)])):
         decision = decide_retention(remote, facts(70), UNLIMITED, NOW_MS, Exempt((), copies))
         assert answer(decision) == (0, expected)
+        # What finished segments do not hold may be in that copy alone.
+        assert [each.segment for each in decision.withheld] == ([] if copies else [copying])
 
 
 @pytest.mark.scenario("4.5")
@@ -386,7 +389,7 @@ def test_a_deletion_that_only_an_event_began_does_not_go_on() -> None:
     assert answer(local)[1] == [(10, UNFINISHED), (20, UNFINISHED)]
 
 
-def test_a_copy_that_never_ended_was_never_all_that_there_is() -> None:
+def test_a_copy_that_never_ended_goes_where_a_finished_one_has_its_records() -> None:
     remote = tier(*TENS)
     remote.apply_copy_started(numbered(segment(0, 9), 99))
     log = LogFacts([(0, 0)], 0, 60, 60, 0, 50)

@@ -1,0 +1,102 @@
+"""A copy that began and never ended goes only once its records are in a finished one."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from tierlog.storage.remote_segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+)
+from tierlog.tests.tiering.memory_tier import COPY, DELETE
+from tierlog.tests.tiering.tiered_broker import PARTITION, TieredBroker, on_a_leader, until
+
+STATE = RemoteLogSegmentState
+FIRST_SEGMENT = "/data/orders-0/00000000000000000000.log"
+
+
+def steps(broker: TieredBroker) -> list[tuple[int, RemoteLogSegmentState]]:
+    """Each event as (which announced segment it tells of, the state that it tells)."""
+    ids: list[object] = []
+    told: list[tuple[int, RemoteLogSegmentState]] = []
+    for event in broker.topic.events():
+        assert isinstance(event, RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate)
+        if event.segment_id not in ids:
+            ids.append(event.segment_id)
+        told.append((ids.index(event.segment_id), event.state))
+    return told
+
+
+async def crashed_in_a_copy(broker: TieredBroker, *, damage: int | None = None) -> TieredBroker:
+    """The next process, after one that ended while it copied [0, 2]; a byte of it may have gone."""
+    broker.tier.copies_held.clear()
+    broker.append(4, per_segment=3)
+    await until(lambda: broker.tier.asked(COPY) == [0])
+    await broker.manager.stop()
+    if damage is not None:
+        broker.files.disk.file(FIRST_SEGMENT).content[damage] ^= 1
+    again = TieredBroker(broker.loop, broker.tier, broker.topic, broker.files, broker.config)
+    again.tier.copies_held.set()
+    await again.manager.start()
+    return again
+
+
+def test_the_old_copy_goes_after_the_new_one_is_finished() -> None:
+    async def story(broker: TieredBroker) -> None:
+        again = await crashed_in_a_copy(broker)
+        again.lead(1)
+        await until(lambda: again.tier.asked(DELETE) == [0])
+        await until(lambda: again.metadata.remote_log(PARTITION).unfinished_segments() == [])
+        assert steps(again) == [
+            (0, STATE.COPY_SEGMENT_STARTED),
+            (1, STATE.COPY_SEGMENT_STARTED),
+            (1, STATE.COPY_SEGMENT_FINISHED),
+            (0, STATE.DELETE_SEGMENT_STARTED),
+            (0, STATE.DELETE_SEGMENT_FINISHED),
+        ]
+        await again.manager.stop()
+
+    on_a_leader(story)
+
+
+def test_the_old_copy_is_kept_while_the_local_segment_is_damaged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(broker: TieredBroker) -> None:
+        again = await crashed_in_a_copy(broker, damage=100)
+        again.lead(1)
+        again.append(6, per_segment=3)
+        await until(lambda: "damaged" in caplog.text)
+        began = again.loop.time()
+        await until(lambda: again.loop.time() > began + 600, seconds=700)
+        assert again.tier.asked(DELETE) == []
+        assert steps(again) == [(0, STATE.COPY_SEGMENT_STARTED)]
+        assert again.log.local_log_start_offset == 0
+        await again.manager.stop()
+
+    on_a_leader(story)
+    assert "segment 00000000000000000000.log of orders-0 is damaged" in caplog.text
+
+
+def test_the_old_copy_is_kept_where_nothing_is_copied_any_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story(broker: TieredBroker) -> None:
+        again = await crashed_in_a_copy(broker)
+        disabled = replace(again.log.config, remote_log_copy_disable=True)
+        again.log.update_config(disabled)
+        again.lead(1)
+        began = again.loop.time()
+        await until(lambda: again.loop.time() > began + 600, seconds=700)
+        assert again.tier.asked(DELETE) == []
+        again.log.maybe_increment_log_start_offset(3)
+        await until(lambda: again.tier.asked(DELETE) == [0])
+        await again.manager.stop()
+
+    on_a_leader(story)
+    told = [each for each in caplog.messages if "is kept" in each]
+    assert len(told) == 1, told
