@@ -13,14 +13,15 @@ stores a connection.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from ..clients.record.checksum import crc32c
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
 from ..storage.remote_segment import RemoteLogSegmentMetadata
 from .blocking_pool import BlockingPool
 from .file_system import DEADLINE_SECONDS, TierFileSystem
-from .manifest import Manifest, TopicDescription, decode_manifest, encode_manifest
+from .manifest import Manifest, Part, TopicDescription, decode_manifest, encode_manifest
 from .object_keys import (
     LOG_SUFFIX,
     MANIFEST_SUFFIX,
@@ -28,7 +29,13 @@ from .object_keys import (
     parse_object_key,
     partition_prefix,
 )
-from .remote_storage import Failure, IndexType, LogSegmentData, RemoteStorageError
+from .remote_storage import (
+    Failure,
+    IndexType,
+    LogSegmentData,
+    RemoteResourceNotFound,
+    RemoteStorageError,
+)
 from .remote_url import RemoteUrl
 from .tier_owner import OwnerTools, TierOwnership
 from .tier_probe import probe
@@ -114,7 +121,49 @@ class FsspecStorage:
         return await self._objects.read(object_key(metadata, LOG_SUFFIX), start_position, end)
 
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        if index_type is IndexType.TRANSACTION:
+            return await self._transaction_index(metadata)
         return await self._objects.read(object_key(metadata, index_type.value))
+
+    async def _transaction_index(self, metadata: RemoteLogSegmentMetadata) -> bytes:
+        """Compared with the manifest: nothing in it says that it was cut at the end of an entry,
+        and without an entry a reader would take aborted records for committed ones.
+        """
+        content: bytes | None
+        try:
+            content = await self._objects.read(object_key(metadata, IndexType.TRANSACTION.value))
+        except RemoteResourceNotFound:
+            content = None
+        # After the index: a deletion removes the manifest first.
+        parts = await self._parts(metadata)
+        expected = None if parts is None else parts.get(IndexType.TRANSACTION.value)
+        what = f"The transaction index of remote segment {metadata.segment_id} in {self}"
+        if content is None:
+            if expected is None:
+                raise RemoteResourceNotFound(f"{what} is not there")
+            raise RemoteStorageError(
+                f"{what} is gone, so aborted records cannot be told from others"
+            )
+        if parts is not None and expected != (len(content), crc32c(content)):
+            raise RemoteStorageError(
+                f"{what} is damaged: it is not what was copied, so aborted records cannot be told "
+                "from others"
+            )
+        return content
+
+    async def _parts(self, metadata: RemoteLogSegmentMetadata) -> Mapping[str, Part] | None:
+        """What a segment's manifest says of its objects; None if it is gone or says nothing."""
+        try:
+            content = await self._objects.read(object_key(metadata, MANIFEST_SUFFIX))
+            manifest = decode_manifest(content)
+        except RemoteResourceNotFound:
+            return None
+        except RemoteStorageError as error:
+            if error.failure is not Failure.BROKEN:
+                raise
+            _log.warning("The manifest of %s is not believed: %s", metadata.segment_id, error)
+            return None
+        return manifest.parts if manifest.metadata.id == metadata.id else None
 
     async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
         await self._check_owner(metadata)

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tierlog.storage.remote_retention import RetentionLimits, decide_retention
+from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.memory_tier import MemoryTier
@@ -62,6 +63,14 @@ class Retained:
             self.broker.log.maybe_increment_log_start_offset(offset)
             self.may_be_gone = max(self.may_be_gone, offset)
 
+    def copy_again(self) -> None:
+        """Else what a process that is gone began to copy would stay: it may be the only copy."""
+        self.config = replace(self.config, remote_log_copy_disable=False, local_retention_bytes=1)
+        self.broker.log.update_config(self.config)
+
+    def unfinished(self) -> list[RemoteLogSegmentMetadata]:
+        return self.broker.metadata.remote_log(PARTITION).unfinished_segments()
+
     def note_limits(self) -> None:
         """What the limits that hold now may have let go by now."""
         config, end = self.config, len(self.sizes)
@@ -110,12 +119,13 @@ def test_nothing_goes_early_and_nothing_stays_for_ever(seed: int) -> None:
             if chance.random() < 0.3:
                 await retained.restart(epoch)
         retained.chaos.calm()
+        retained.copy_again()
         await until(
             lambda: retained.broker.metadata.is_ready(PARTITION) and retained.nothing_may_go()
         )
         # A copy that nobody was told of may be on its way still.
         await asyncio.sleep(120)
-        await until(retained.nothing_may_go)
+        await until(lambda: retained.nothing_may_go() and not retained.unfinished())
         retained.check()
         check_the_tier_is_what_the_metadata_says(retained.broker)
         await retained.broker.manager.stop()
