@@ -105,6 +105,18 @@ def first(calls: Sequence[Call], name: str, path: str, start: int = 0) -> int:
     raise AssertionError(f"there is no {name} of {path} after call {start}")
 
 
+def own_sync(calls: Sequence[Call], folder: str, start: int) -> int:
+    """Where the folder is synced because of a new name, and not because of one that came later."""
+    synced = first(calls, "fsync", folder, start)
+    others = [
+        each.target
+        for each in calls[start + 1 : synced]
+        if each.name == "rename" and each.target.rpartition("/")[0] == folder
+    ]
+    assert not others, f"{folder} is synced for {others} only"
+    return synced
+
+
 def first_answer(calls: Sequence[Call], start: int) -> int:
     """Where the next bytes go to a client; one byte only wakes the loop."""
     return next(
@@ -268,7 +280,7 @@ def test_a_deleted_log_has_its_new_name_on_the_disk_before_a_file_of_it_goes(
 ) -> None:
     renamed = first(calls, "rename", "-delete")
     folder = calls[renamed].target.rpartition("/")[0]
-    named = first(calls, "fsync", folder, renamed)
+    named = own_sync(calls, folder, renamed)
     removed = removals(calls, calls[renamed].target + "/")
     assert any(calls[place].path.endswith(".log") for place in removed)
     assert named < removed[0]
@@ -316,5 +328,6 @@ def test_a_copy_is_finished_after_its_objects_and_their_names_are_on_the_disk(
         assert first(calls, "fsync", folder, place) < finished
     closed = first(calls, "fdatasync", f"/tiered-0/{FIRST_SEGMENT}.log")
     assert closed < objects[0], "what is copied must survive here as long as its copy"
-    made = first(calls, "mkdir", folder)
-    assert made < first(calls, "fsync", folder.rpartition("/")[0], made) < finished
+    for path in (folder, folder.rpartition("/")[0]):
+        made = first(calls, "mkdir", path)
+        assert made < own_sync(calls, path.rpartition("/")[0], made) < finished
