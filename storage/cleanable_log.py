@@ -96,6 +96,9 @@ def group_segments(
     or what a relative offset can say.
     """
     groups: list[list[LogSegment]] = []
+    if not segments:
+        # Retention may have taken all of them while their keys were read.
+        return groups
     bounds = [*(each.base_offset for each in segments[1:]), end_offset]
     size = offset_index_size = time_index_size = 0
     for segment, bound in zip(segments, bounds, strict=True):

@@ -48,9 +48,9 @@ from .expiration_task import facts_of
 from .gap_repair import GapRepair
 from .leader_term import LeaderTerm, ready_remote_log
 from .log_durability import LogDurability
+from .remote_batches import CorruptSegmentError
 from .remote_storage import RemoteStorageError
 from .segment_deletion import SegmentDeletion, segment_words
-from .remote_batches import CorruptSegmentError
 from .segment_parts import (
     Attempt,
     SegmentFacts,

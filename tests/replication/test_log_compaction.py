@@ -416,3 +416,29 @@ def test_too_few_descriptors_put_a_cleaning_off_and_nobody_spins(error: int) -> 
         await node.stop()
 
     simulate(story)
+
+
+def test_a_log_that_retention_empties_while_its_keys_are_read_is_cleaned_later() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        house = keeping(node, CleanerConfig(io_max_bytes_per_second=300.0, io_buffer_size=100))
+        log = await compacted_topic(
+            node, "t", cleanup_policy="compact,delete", file_delete_delay_ms="0"
+        )
+        for keys in ("abab", "cdcd"):
+            write(node, log, keys)
+        cleaning = asyncio.ensure_future(house.compaction.clean_dirtiest())
+        await asyncio.sleep(1)
+        log.maybe_increment_log_start_offset(log.high_watermark)
+        log.delete_old_segments(node.environment.wall_clock_ms())
+        await cleaning
+        assert not house.compaction.uncleanable
+        house.compaction.config = CleanerConfig()
+        write(node, log, "eeee")
+        while await house.compaction.clean_dirtiest():
+            pass
+        assert keys_in(log) == "e"
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
