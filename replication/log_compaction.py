@@ -234,6 +234,8 @@ class LogCompaction:
         started_ms = wall_clock_ms()
         is_whole = True
         await self._in_steps(cleaning.read_keys())
+        # A start must not take the holes for tails that a loss of power took (`log_loader.py`).
+        self._log_manager.checkpoint_recovery_points(cleaning.log_dir)
         for group in cleaning.groups():
             if not cleaning.is_log_current:
                 return

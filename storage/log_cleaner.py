@@ -226,9 +226,13 @@ class LogCleaning:
 
     @property
     def is_log_current(self) -> bool:
-        """Whether the log is still there, and nothing was cut off its end."""
+        """Whether the log is still there and compacted, and nothing was cut off its end."""
         local = self.log.local
-        return not local.is_released and local.truncations == self._truncations
+        return (
+            not local.is_released
+            and local.truncations == self._truncations
+            and self.log.config.is_compacted
+        )
 
     @on_disk
     def swap(self, group: list[LogSegment], now_ms: int) -> bool:

@@ -198,7 +198,7 @@ class LogDir:
             version = int(fields["version"])
             if version != 1:
                 raise LogDirError(f"{path} has version {version}, and only 1 is understood.")
-            if not fields["cluster.id"].isprintable():
+            if not fields["cluster.id"] or not fields["cluster.id"].isprintable():
                 raise ValueError("a cluster id is text")
             return MetaProperties(
                 fields["cluster.id"],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 
 from ..clients.kafka_uuid import ZERO_UUID, Uuid
 from .files import Files
-from .log_dir import FailureListener, LogDir, LogDirError, MetaProperties
+from .log_dir import META_PROPERTIES_FILE, FailureListener, LogDir, LogDirError, MetaProperties
 from .log_file import parse_partition_directory
 from .partition_directory import read_topic_id
 
@@ -67,7 +67,8 @@ class LogDirs:
                     remedy = f"state node.id={meta.node_id}, or name another directory in log.dirs"
                 raise LogDirError(
                     f"{log_dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
-                    f"not to node {node_id} of cluster {cluster_id}: {remedy}."
+                    f"as its {META_PROPERTIES_FILE} says, not to node {node_id} of cluster "
+                    f"{cluster_id}: {remedy}."
                 )
             log_dir.directory_id = meta.directory_id
             found.append(meta)

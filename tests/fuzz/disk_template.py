@@ -225,6 +225,9 @@ def template(is_clean: bool) -> Template:
         content, end = content_of(log_of(broker, PLAIN)), log_of(broker, TIERED).log_end_offset
         # What the next start has still to clean.
         fill_with_keys(log_of(broker, COMPACTED), 2)
+        log_of(broker, COMPACTED).flush()
+        assert broker.logs is not None
+        broker.logs.checkpoint_recovery_points()
         table = table_in(log_of(broker, COMPACTED))
         assert table is not None
         if is_clean:

@@ -11,7 +11,7 @@ from tierlog.clients.record.builder import build_batch
 from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
-from tierlog.storage.checkpoint import read_offset_checkpoint
+from tierlog.storage.checkpoint import RECOVERY_POINT_FILE, read_offset_checkpoint
 from tierlog.storage.cleaner_checkpoint import CLEANER_OFFSET_FILE
 from tierlog.storage.cleaner_config import CleanerConfig
 from tierlog.storage.fetch_data import FetchDataInfo, FetchIsolation
@@ -82,6 +82,66 @@ def test_a_dirty_log_is_cleaned_after_a_pause_and_its_offset_written_down() -> N
         await asyncio.sleep(16)
         assert keys_in(log) == "ab"
         assert read_offset_checkpoint(files, CHECKPOINT) == {TopicPartition("t", 0): 4}
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_a_start_will_know_that_what_was_cleaned_was_on_the_disk() -> None:
+    """Else it takes a hole for a lost tail once the topic is compacted no more, and cuts there."""
+    files = SimulatedFiles(SimulatedDisk())
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, files)
+        house = keeping(node)
+        log = await compacted_topic(node, "t")
+        write(node, log, "abab")
+        assert await house.compaction.clean_dirtiest()
+        points = read_offset_checkpoint(files, f"{DATA}/{RECOVERY_POINT_FILE}")
+        assert points == {TopicPartition("t", 0): 4}
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_a_cleaning_is_given_up_when_its_topic_is_compacted_no_more() -> None:
+    """As in Kafka: from then on its segments may be on their way to the tier."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        files = SimulatedFiles(SimulatedDisk())
+        node = BrokerNode(loop, files)
+        house = keeping(node, CleanerConfig(io_max_bytes_per_second=10.0))
+        log = await compacted_topic(node, "t")
+        write(node, log, "abab")
+        cleaning = loop.create_task(house.compaction.clean_dirtiest())
+        await asyncio.sleep(1)
+        log.update_config(replace(log.config, cleanup_policy=("delete",)))
+        await cleaning
+        assert keys_in(log) == "abab"
+        assert not [name for name in files.listdir(log.directory) if "cleaned" in name]
+        assert not house.compaction.uncleanable
+        await house.stop()
+        await node.stop()
+
+    simulate(story)
+
+
+def test_a_log_of_which_everything_expires_while_its_keys_are_read_stays_cleanable() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        house = keeping(node, CleanerConfig(io_max_bytes_per_second=10.0))
+        log = await compacted_topic(node, "t", retention_ms="20000")
+        log.update_config(replace(log.config, cleanup_policy=("compact", "delete")))
+        write(node, log, "abab")
+        cleaning = loop.create_task(house.compaction.clean_dirtiest())
+        await asyncio.sleep(25)
+        assert not cleaning.done()
+        node.log_manager.delete_old_segments(log, node.environment.wall_clock_ms())
+        assert await cleaning
+        assert keys_in(log) == ""
+        assert not house.compaction.uncleanable
         await house.stop()
         await node.stop()
 

@@ -643,3 +643,23 @@ def test_an_index_whose_log_file_is_gone_is_told(
     warned = f"Found an orphaned index file {orphan}, with no corresponding log file."
     assert warned in [record.getMessage() for record in caplog.records]
     assert not orphan.exists()
+
+
+def test_holes_of_a_log_that_is_compacted_no_more_stay_where_its_epochs_are_lost(
+    tmp_path: Path,
+) -> None:
+    """What was on the disk at the last checkpoint has no lost tail, whatever is read again."""
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    bases, end = log.local.segments.base_offsets, log.log_end_offset
+    log.close(NOW_MS)
+    # As a cleaning leaves it that keeps nothing of a segment's last batch.
+    first = home.path / home.names(".log")[0]
+    *_, last = batches(first.read_bytes())
+    with first.open("r+b") as file:
+        file.truncate(first.stat().st_size - last.size_in_bytes)
+    (home.path / "leader-epoch-checkpoint").write_text("nonsense")
+    for clean in (True, False):
+        found = home.open(clean=clean, recovery_point=end)
+        assert (found.local.segments.base_offsets, found.log_end_offset) == (bases, end)
+        found.release()
