@@ -82,7 +82,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "scenarios",
         metavar="SCENARIO",
         nargs="*",
-        help="which scenarios; all of them if none is named (`tierlog-bench list` shows them)",
+        help="which scenarios; without any, all but those that only run when named"
+        " (`tierlog-bench list` shows them)",
     )
     parser.add_argument(
         "--target",

@@ -58,8 +58,8 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
     )
     segments = len(survey.manifests)
     output.line(
-        f"{segments} segments of {len(survey.partitions())} partitions, {human_bytes(nbytes)}: "
-        + (f"{trouble} findings need attention" if trouble else "sound")
+        f"{_counted(segments, 'segment')} of {_counted(len(survey.partitions()), 'partition')},"
+        f" {human_bytes(nbytes)}: " + (f"{trouble} findings need attention" if trouble else "sound")
     )
     output.result(
         {
@@ -71,3 +71,7 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
         }
     )
     return TROUBLE if trouble else SOUND
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

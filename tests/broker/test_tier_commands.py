@@ -39,7 +39,7 @@ def test_a_tier_that_holds_something_is_sound(
 ) -> None:
     assert tier("verify", *place(root)) == 0
     assert tier("verify", "orders", *place(root)) == 0
-    assert "1 segments of 1 partitions" in capsys.readouterr().out
+    assert "1 segment of 1 partition, " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
