@@ -256,6 +256,7 @@ class Broker:
         controller.subscribe(Announcements(config.node_id, log_manager.get_log).publish)
         self._register_metrics(replica_manager, log_manager, controller)
         groups, transactions = self._start_coordinators(controller, replica_manager, log_manager)
+        used_ids = _forgotten_producer_ids(log_manager, controller)
         dynamic_config.subscribe(groups.obey)
         return BrokerContext(
             config=config,
@@ -265,7 +266,7 @@ class Broker:
             log_manager=log_manager,
             groups=groups,
             transactions=transactions,
-            producer_ids=ProducerIds(controller.allocate_producer_ids),
+            producer_ids=ProducerIds(partial(controller.allocate_producer_ids, used=used_ids)),
             fetch_sessions=FetchSessionCache(
                 config.values.integer("max.incremental.fetch.session.cache.slots"),
                 environment.random,
@@ -497,6 +498,22 @@ def _tell_loaded(log_manager: LogManager, took_ms: int) -> None:
         more = f", {recovered} of them recovered" if recovered else ""
         logs = "1 log" if count == 1 else f"{count} logs"
         _LOG.info("Loaded %s in %d ms%s", logs, took_ms, more)
+
+
+def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> list[int]:
+    """Ids that logs know and that the metadata log, which has lost its end, would give out again.
+
+    Two producers of one id: the records of the second are taken for repeats of the first's.
+    """
+    used = log_manager.producer_ids_from(controller.image.next_producer_id)
+    if used:
+        _LOG.warning(
+            "The metadata log does not know that producer id %d, and %d more, were given to "
+            "somebody: they are passed over",
+            used[0],
+            len(used) - 1,
+        )
+    return used
 
 
 def _tell_losses(log_manager: LogManager) -> None:

@@ -158,15 +158,21 @@ def controlled_shutdown(image: ClusterImage, broker_id: int) -> list[Message]:
 
 
 def allocate_producer_ids(
-    image: ClusterImage, broker_id: int, count: int = PRODUCER_ID_BLOCK_SIZE
+    image: ClusterImage,
+    broker_id: int,
+    count: int = PRODUCER_ID_BLOCK_SIZE,
+    used: Sequence[int] = (),
 ) -> Decision[int]:
-    """Give a broker the next `count` producer ids; the answer is the first."""
+    """Give a broker the next `count` producer ids, none of `used`; the answer is the first."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {broker_id} is not registered."
         )
     first = image.next_producer_id
+    for producer_id in sorted(used):
+        if first <= producer_id < first + count:
+            first = producer_id + 1
     record = ProducerIdsRecord(
         broker_id=broker_id, broker_epoch=broker.epoch, next_producer_id=first + count
     )

@@ -459,10 +459,15 @@ class Controller:
             lambda image: Decision(alter_topic_config(self._config, image, topic, changes), None)
         )
 
-    async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK_SIZE) -> int:
-        """The first of `count` producer ids that nobody else gets. Raises KafkaError: 41, 7."""
+    async def allocate_producer_ids(
+        self, count: int = PRODUCER_ID_BLOCK_SIZE, used: Sequence[int] = ()
+    ) -> int:
+        """The first of `count` producer ids that nobody else gets. Raises KafkaError: 41, 7.
+
+        `used` are some of which the metadata log does not know that somebody has them.
+        """
         return await self._write(
-            lambda image: allocate_producer_ids(image, self._config.node_id, count)
+            lambda image: allocate_producer_ids(image, self._config.node_id, count, used)
         )
 
 

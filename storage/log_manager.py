@@ -182,6 +182,11 @@ class LogManager:
     def all_logs(self) -> list[UnifiedLog]:
         return list(self._logs.values())
 
+    def producer_ids_from(self, first: int) -> list[int]:
+        """The ids from `first` on under which somebody has written to a log."""
+        writers = {each for log in self._both() for each in log.producers.entries}
+        return sorted(each for each in writers if each >= first)
+
     def get_or_create_log(
         self,
         topic_partition: TopicPartition,

@@ -364,3 +364,16 @@ def test_a_listener_that_fails_ends_neither_the_controller_nor_other_listeners(
         await controller.stop()
 
     simulate(story)
+
+
+def test_producer_ids_that_are_known_to_be_used_are_passed_over() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        used = [7, 1_500, 2**63 - 1]
+        assert await controller.allocate_producer_ids(used=used) == 8
+        assert await controller.allocate_producer_ids(used=used) == 1_501
+        assert await controller.allocate_producer_ids(used=used) == 2_501
+        await controller.stop()
+
+    simulate(story)
