@@ -197,7 +197,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._moved = asyncio.Event()
         """Set, and replaced, whenever positions move."""
         self._fetched: list[ConsumerRecord] = []
-        """Records that are read and not applied: they are not known to be durable yet."""
+        """Records that are read and not applied: they may not be durable yet."""
         self._status = ""
         self.skipped = SkippedRecords()
         """Records that nobody can make sense of."""
@@ -331,29 +331,39 @@ class TopicBasedRemoteLogMetadataManager:
 
     async def _read(self) -> None:
         await self._begin_partitions()
-        records = await self._durable_records()
+        await self._fetch()
         rewound: set[int] = set()
-        for record in records:
-            number = record.partition
-            if number in rewound:
-                continue
-            if self._snapshots is not None and number in self._snapshots.unverified:
-                snapshot = await self._snapshots.verified(
-                    number, record.offset, record.value or b""
-                )
-                if snapshot is None:
-                    rewound.add(number)
-                    self._topic.seek(number, None)
-                else:
-                    await self._restore(snapshot)
-            else:
-                self._apply(record)
+        done = 0
+        try:
+            for record in self._fetched:
+                if record.partition not in rewound:
+                    await self._take(record, rewound)
+                done += 1
+        finally:
+            # After a failure that nobody expected the others are not lost.
+            self._fetched = [each for each in self._fetched[done:] if each.partition not in rewound]
         await self._look_behind()
         self._moved.set()
         self._moved = asyncio.Event()
         await self._save(all_changed=False)
 
-    async def _durable_records(self) -> "list[ConsumerRecord]":
+    async def _take(self, record: "ConsumerRecord", rewound: set[int]) -> None:
+        """Learn what a record tells; whose metadata partition is read anew joins `rewound`."""
+        number = record.partition
+        if self._snapshots is None or number not in self._snapshots.unverified:
+            self._apply(record)
+            return
+        rewound.add(number)
+        try:
+            snapshot = await self._snapshots.verified(number, record.offset, record.value or b"")
+            if snapshot is not None:
+                await self._restore(snapshot)
+                rewound.discard(number)
+        finally:
+            if number in rewound:
+                self._topic.seek(number, None)
+
+    async def _fetch(self) -> None:
         """What has come since. A restart alone must not make an event count that power can lose."""
         if not self._fetched:
             try:
@@ -364,8 +374,6 @@ class TopicBasedRemoteLogMetadataManager:
             await self._topic.make_durable(
                 {record.partition: record.offset + 1 for record in self._fetched}
             )
-        records, self._fetched = self._fetched, []
-        return records
 
     def _step_over(self, error: UndecodableRecordsError) -> None:
         number = error.partition.partition
