@@ -99,6 +99,10 @@ class FsspecStorage:
         await self._objects.write_bytes(object_key(metadata, MANIFEST_SUFFIX), manifest)
         return None
 
+    async def look_at_owner(self) -> None:
+        if self._ownership is not None:
+            await self._ownership.look()
+
     async def _check_owner(self, metadata: RemoteLogSegmentMetadata) -> None:
         """Nobody's tier becomes ours once the store has shown that it can be one."""
         if self._ownership is not None:

@@ -38,6 +38,7 @@ from .expiration_task import ExpirationTask
 from .leader_term import LeaderTerm, bounds_of, ready_remote_log
 from .log_durability import LogDurability
 from .metadata_manager import TopicBasedRemoteLogMetadataManager
+from .owner_watch import OwnerWatch
 from .partition_loop import LoopTools, PartitionLoop, Work
 from .partition_remover import PartitionRemover, RemoverTools
 from .permits import Permits
@@ -122,6 +123,8 @@ class RemoteLogManager:
         self._expirers = Permits(config.expiration_threads)
         self._learners = Permits(config.follower_threads)
         self._health = TierHealth()
+        self._owner_watch = OwnerWatch(access.storage, self._health)
+        self._is_watching = False
         self._loop_tools = LoopTools(config, environment, self._health, supervisor)
         self._deletion = SegmentDeletion(
             broker_id=config.broker_id,
@@ -195,7 +198,7 @@ class RemoteLogManager:
 
     async def stop(self) -> None:
         """Stop. What is half copied is cleaned up after the next start. Idempotent."""
-        self._is_started = False
+        self._is_started = self._is_watching = False
         for term in (*self._terms.values(), *self._disabled.values()):
             term.end()
         self._terms.clear()
@@ -342,6 +345,9 @@ class RemoteLogManager:
     # -- The work -----------------------------------------------------------------------------
 
     def _begin(self, term: LeaderTerm) -> None:
+        if not self._is_watching:
+            self._is_watching = True
+            self._tasks.start(self._owner_watch.run(), "look at the tier's owner")
         copying = CopyTask(self._copy_tools, term)
         expiration = ExpirationTask(self._deletion, term)
 

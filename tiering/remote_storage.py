@@ -166,3 +166,15 @@ class SegmentInventory(Protocol):
         Whole is a segment of which every part is there with its size.
         """
         ...
+
+
+@runtime_checkable
+class OwnedStorage(Protocol):
+    """A store that may come to be another broker's."""
+
+    async def look_at_owner(self) -> None:
+        """Raises RemoteStorageError if nothing could be copied there, because it is another's.
+
+        A look only: what is nobody's stays nobody's.
+        """
+        ...

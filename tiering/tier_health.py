@@ -7,6 +7,7 @@ long as it lasts. Who operates the broker is told with one line.
 import logging
 
 from .remote_storage import RemoteStorageError
+from .tier_owner import NotTheOwnerError
 
 _log = logging.getLogger(__name__)
 
@@ -20,7 +21,8 @@ class TierHealth:
 
     def fails(self, error: RemoteStorageError) -> None:
         """The tier did not do what it was asked."""
-        if not self.trouble:
+        is_another_matter = isinstance(error, NotTheOwnerError) and str(error) != self.trouble
+        if not self.trouble or is_another_matter:
             _log.warning(
                 "%s. Local data is served, nothing is deleted that is not in the tier, "
                 "and copying is tried again.",

@@ -13,7 +13,8 @@ changes hands only by `tierlog tier owner --take-over` (decision 015).
 
 Object stores have no lock that all of them know. So whoever writes its token waits a moment and
 looks again; of two that write at once the later stays, and the other finds that out before it does
-anything, or at its next look, after `TRUST_SECONDS` at the latest.
+anything, or at its next look, after `TRUST_SECONDS` at the latest. Who writes nothing looks now
+and then all the same (`owner_watch.py`).
 """
 
 import asyncio
@@ -190,6 +191,17 @@ class TierOwnership:
                 await self._look(before_claim)
                 self._trusted_until = loop.time() + TRUST_SECONDS
 
+    async def look(self) -> None:
+        """Raises NotTheOwnerError if it is another's, else as `check`. Writes nothing."""
+        async with self._asking:
+            owner = await read_owner(self._tier)
+            if owner is not None and not await self._knows(owner):
+                self._trusted_until = 0.0
+                raise self._refusal(owner)
+
+    async def _knows(self, owner: Owner) -> bool:
+        return owner.token in await self._tools.pool.run(self._tools.file.tokens)
+
     async def take_over(self) -> Owner | None:
         """Own it from now on, whoever did; who that was. Raises RemoteStorageError."""
         try:
@@ -209,7 +221,7 @@ class TierOwnership:
             writer = self._tools.writer()
             _log.info("%s had no owner and belongs to cluster %s now", self._tier, writer[0])
             await self._claim()
-        elif owner.token not in await self._tools.pool.run(self._tools.file.tokens):
+        elif not await self._knows(owner):
             raise self._refusal(owner)
         elif not self._is_settled:
             await self._claim()

@@ -8,15 +8,20 @@ import pytest
 
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.storage.files import OsFiles
+from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
+from tierlog.tests.tiering.memory_tier import MemoryTier
 from tierlog.tests.tiering.segments import segment_data, segment_metadata
+from tierlog.tests.tiering.tiered_broker import TieredBroker, until
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.fsspec_storage import FsspecStorage
-from tierlog.tiering.remote_storage import Failure, RemoteStorageError
+from tierlog.tiering.owner_watch import WATCH_SECONDS
+from tierlog.tiering.remote_storage import Failure, LogSegmentData, RemoteStorageError
 from tierlog.tiering.remote_url import RemoteUrl
 from tierlog.tiering.tier_owner import (
     OWNER_FILE,
@@ -325,5 +330,82 @@ def test_a_store_that_is_away_while_a_token_is_written_locks_nobody_out() -> Non
             await asyncio.gather(task, return_exceptions=True)
             store.is_down = False
         await ours.start().check()
+
+    simulate(story)
+
+
+class OwnedTier(MemoryTier):
+    """A tier in memory that has an owner."""
+
+    def __init__(self, ownership: TierOwnership) -> None:
+        super().__init__()
+        self.ownership = ownership
+
+    async def copy_log_segment_data(
+        self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
+    ) -> bytes | None:
+        await self.ownership.check()
+        return await super().copy_log_segment_data(metadata, data)
+
+    async def look_at_owner(self) -> None:
+        await self.ownership.look()
+
+
+def told_of_owner(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each for each in caplog.messages if "belongs to" in each or "works again" in each]
+
+
+def test_a_broker_with_nothing_to_write_hears_that_its_tier_was_taken_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        store = Store()
+        ours = Directory(loop, store)
+        broker = TieredBroker(loop, OwnedTier(ours.start()), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        broker.append(2)
+        await until(lambda: broker.log.highest_remote_offset == 0)
+        theirs = Directory(loop, store, "theirs")
+        await theirs.start().take_over()
+        assert told_of_owner(caplog) == []
+        await asyncio.sleep(WATCH_SECONDS + 1)
+        (told,) = told_of_owner(caplog)
+        assert "belongs to cluster 'theirs' (node 1), not to cluster ours" in told
+        # Once, however often it looks or wants to write.
+        broker.append(2)
+        await asyncio.sleep(20 * WATCH_SECONDS)
+        assert told_of_owner(caplog) == [told]
+        await ours.start().take_over()
+        await until(lambda: broker.log.highest_remote_offset == 2)
+        assert told_of_owner(caplog)[1:] == ["The remote tier works again"]
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_a_start_on_another_clusters_tier_is_told_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        store = Store()
+        await Directory(loop, store, "theirs").start().check()
+        before = dict(store.objects)
+        ours = Directory(loop, store)
+        broker = TieredBroker(loop, OwnedTier(ours.start()), SharedTopic())
+        await broker.manager.start()
+        broker.lead()
+        await until(lambda: told_of_owner(caplog) != [], seconds=1)
+        assert store.objects == before
+        await broker.manager.stop()
+
+    simulate(story)
+
+
+def test_a_look_makes_nobodys_tier_nobodys_own() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        store = Store()
+        await Directory(loop, store).start().look()
+        assert store.objects == {}
 
     simulate(story)
