@@ -18,6 +18,7 @@ from ...storage.log_file import LOG_SUFFIX, has_offset_name, offset_of, parse_pa
 from ...storage.remote_log import RemoteLog
 from ...tiering.file_system import TierFileSystem
 from ...tiering.metadata_events import METADATA_TOPIC
+from ...tiering.skipped_records import SkippedRecords
 from ...tiering.tier_packages import check_packages
 from ...tiering.tools.known_metadata import KnownMetadata
 from ...tiering.tools.opened_tier import opened_tier
@@ -44,13 +45,15 @@ async def open_tier(config: BrokerConfig) -> AsyncGenerator[TierFileSystem]:
         yield tier
 
 
-def metadata_of_log_dirs(config: BrokerConfig) -> Mapping[TopicIdPartition, RemoteLog]:
+def metadata_of_log_dirs(
+    config: BrokerConfig, skipped: SkippedRecords | None = None
+) -> Mapping[TopicIdPartition, RemoteLog]:
     """What the metadata topic in the log directories of a stopped broker says.
 
-    Raises KafkaError, also if a broker has the directories in use.
+    What is no event is stepped over, and told through `skipped`. Raises KafkaError, also if a broker has the directories in use.
     """
     files = OsFiles()
-    known = KnownMetadata()
+    known = KnownMetadata(skipped)
     found = False
     for path in config.log_dirs:
         if not files.is_directory(path):
@@ -79,15 +82,23 @@ def _read_log(
     files: Files, directory: str, partition: TopicPartition, known: KnownMetadata
 ) -> None:
     expected = 0
+    damaged: KafkaError | None = None
+    damaged_at = 0
     for name in files.listdir(directory):
         if not (name.endswith(LOG_SUFFIX) and has_offset_name(name)):
             continue
         if offset_of(name) > expected:
             raise incomplete(partition, offset_of(name))
         for batch in batches(files.read(f"{directory}/{name}")):
-            if not batch.crc_is_valid():
-                # What was being written when the broker was killed; it goes at the next start.
-                return
-            for record in batch.records():
-                known.apply(record.value or b"", str(partition))
-            expected = batch.next_offset
+            if damaged is not None:
+                known.skipped.skip(partition.partition, damaged_at, damaged.message)
+                damaged = None
+            try:
+                batch.ensure_valid()
+            except KafkaError as error:
+                # The last one is what was being written when the broker was killed, which goes at
+                # the next start.
+                damaged, damaged_at = error, batch.base_offset
+            else:
+                known.apply_all(batch, partition.partition)
+            expected = max(expected, batch.next_offset)

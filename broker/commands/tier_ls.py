@@ -7,6 +7,7 @@ from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote_log import RemoteLog
+from ...tiering.skipped_records import SkippedRecords
 from ...tiering.tools.read_metadata import metadata_of_cluster
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
 from ...tiering.tools.tier_contents import ListedPartition, list_contents
@@ -45,18 +46,18 @@ def add_ls_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def stated_metadata(
-    config: BrokerConfig, parsed: argparse.Namespace
+    config: BrokerConfig, parsed: argparse.Namespace, skipped: SkippedRecords | None = None
 ) -> Mapping[TopicIdPartition, RemoteLog] | None:
     """The metadata topic as the arguments say; None if they name no place. Raises KafkaError."""
     if parsed.bootstrap:
         try:
-            return await metadata_of_cluster(parsed.bootstrap, SystemEnvironment())
+            return await metadata_of_cluster(parsed.bootstrap, SystemEnvironment(), skipped)
         except KafkaError as error:
             if error.code is not ErrorCode.NETWORK_EXCEPTION:
                 raise
             remedy = "start that broker, or state --offline to read the disk of a stopped one"
             raise KafkaError(error.code, f"{error.message}: {remedy}.") from error
-    return metadata_of_log_dirs(config) if parsed.offline else None
+    return metadata_of_log_dirs(config, skipped) if parsed.offline else None
 
 
 async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:

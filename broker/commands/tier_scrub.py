@@ -9,6 +9,7 @@ from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote_log import RemoteLog
+from ...tiering.skipped_records import SkippedRecords
 from ...tiering.tools.orphans import Orphan
 from ...tiering.tools.scrubber import Scrubber
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, human_bytes
@@ -67,9 +68,10 @@ def milliseconds(text: str) -> int:
 
 async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
     """Look, and with --delete remove; the exit code."""
+    skipped = SkippedRecords()
 
     async def metadata() -> Mapping[TopicIdPartition, RemoteLog]:
-        known = await stated_metadata(config, parsed)
+        known = await stated_metadata(config, parsed, skipped)
         assert known is not None, "the arguments require one or the other"
         return known
 

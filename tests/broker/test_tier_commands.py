@@ -11,9 +11,12 @@ import pytest
 
 from tierlog.broker.commands.tier import add_tier_commands, run_tier_command
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.record.batch import Record, batches, stamp_crc
+from tierlog.clients.record.builder import build_batch
 from tierlog.storage.files import OsFiles
 from tierlog.storage.log_dir import LogDir, MetaProperties
 from tierlog.tests.tiering.tools.bucket import Bucket
+from tierlog.tiering.metadata_events import METADATA_TOPIC
 
 
 def tier(*words: str) -> int:
@@ -183,3 +186,41 @@ def test_a_scrub_removes_nothing_from_another_clusters_tier(
     assert tier(*scrub, *place(root), *rebuilt) == 2
     assert "and not to the broker whose metadata was read" in capsys.readouterr().err
     assert sorted(root.rglob("*")) == before
+
+
+def metadata_logs(directory: Path) -> list[Path]:
+    return [each for each in directory.glob(f"{METADATA_TOPIC}-*/*.log") if each.stat().st_size]
+
+
+def test_a_stopped_brokers_metadata_is_read_past_what_is_no_event(
+    root: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A record that is no event, a batch whose records are none, and one with a wrong CRC."""
+    rebuilt = "--override", f"log.dirs={tmp_path}/rebuilt"
+    assert tier("rebuild", *place(root), *rebuilt) == 0
+    (log,) = metadata_logs(tmp_path / "rebuilt")
+    events = bytearray(log.read_bytes())
+    bad = [bytearray(build_batch([Record(0, 0, None, b"no event")])) for _ in range(3)]
+    bad[1][61:] = b"\xff" * (len(bad[1]) - 61)
+    stamp_crc(memoryview(bad[1]), 0, len(bad[1]))
+    bad[2][-1] ^= 1
+    content, offset = bytearray(), 0
+    for part in (*bad, *batches(events)):
+        view = bytearray(part if isinstance(part, bytearray) else part.view)
+        count = int.from_bytes(view[23:27], "big") + 1
+        view[:8] = offset.to_bytes(8, "big")
+        content += view
+        offset += count
+    # What was being written when the broker was killed is no matter to anybody.
+    log.write_bytes(content + bytes(bad[2])[:40])
+    before = sorted(root.rglob("*"))
+    capsys.readouterr()
+    scrub = ("scrub", "--offline", "--grace", "0ms", "--delete", "--unknown-partitions")
+    assert tier(*scrub, *place(root), *rebuilt) == 0
+    assert "no orphans" in capsys.readouterr().out
+    assert sorted(root.rglob("*")) == before
+    told = [each for each in caplog.messages if "is stepped over" in each]
+    assert [each.split()[1] for each in told] == ["0", "1", "2"], told

@@ -41,6 +41,8 @@ from tierlog.tests.tiering.tiered_broker import until
 from tierlog.tiering.config import MetadataManagerConfig
 from tierlog.tiering.metadata_events import METADATA_TOPIC, encode_event, metadata_partition
 from tierlog.tiering.metadata_manager import TopicBasedRemoteLogMetadataManager
+from tierlog.tiering.skipped_records import SkippedRecords
+from tierlog.tiering.tools.read_metadata import metadata_of_cluster
 
 USER = TopicIdPartition(Uuid(b"topic id number1"), "orders", 0)
 PARTITIONS = 5
@@ -290,15 +292,18 @@ def garbage() -> memoryview:
 
 async def write_garbage(broker: SimulatedBroker) -> None:
     """A batch with a right CRC whose records are none, in each metadata partition."""
-    assert broker.logs is not None
     for number in range(3):
-        log = broker.logs.get_log(TopicPartition(METADATA_TOPIC, number))
-        assert log is not None
-        batch = garbage()
-        batch[:8] = log.log_end_offset.to_bytes(8, "big")
-        log.append_as_follower(batch, 0)
-        log.update_high_watermark(log.log_end_offset)
+        write_batch(broker, number, garbage())
     await asyncio.sleep(5)
+
+
+def write_batch(broker: SimulatedBroker, number: int, batch: memoryview) -> None:
+    assert broker.logs is not None
+    log = broker.logs.get_log(TopicPartition(METADATA_TOPIC, number))
+    assert log is not None
+    batch[:8] = log.log_end_offset.to_bytes(8, "big")
+    log.append_as_follower(batch, 0)
+    log.update_high_watermark(log.log_end_offset)
 
 
 def test_garbage_in_the_metadata_topic_ends_neither_copying_nor_reading() -> None:
@@ -322,6 +327,39 @@ def test_garbage_in_the_metadata_topic_ends_neither_copying_nor_reading() -> Non
             check_all(records, RECORDS)
             broker.kill()
             await broker.start()
+        await broker.stop()
+
+    simulate(story)
+
+
+def test_who_only_looks_steps_over_what_a_broker_steps_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = tiered_broker(loop, "looked-at")
+        await broker.start()
+        with on_host("client"):
+            await create_topic(loop, broker)
+            await produce(loop, broker, 0, RECORDS // 2)
+            await until(lambda: len(segments_in_tier("looked-at")) > 5)
+        await write_garbage(broker)
+        skipped, before = SkippedRecords(), len(segments_in_tier("looked-at"))
+        with on_host("client"):
+            await produce(loop, broker, RECORDS // 2, RECORDS // 2)
+        write_batch(broker, 1, memoryview(build_batch([Record(0, 0, None, b"no event")])))
+        with on_host("client"):
+            await until(lambda: len(segments_in_tier("looked-at")) > before + 5)
+            await asyncio.sleep(5)
+            caplog.clear()
+            environment = SimulatedEnvironment(loop, "looker")
+            for _ in range(2):
+                known = await metadata_of_cluster(broker.bootstrap, environment, skipped)
+        (remote,) = known.values()
+        told = sorted(each.start_offset for each in remote.segments())
+        assert told == segments_in_tier("looked-at")
+        # Each is told once, however often somebody looks.
+        assert skipped.count == 4
+        assert len([each for each in caplog.messages if "is stepped over" in each]) == 4
         await broker.stop()
 
     simulate(story)

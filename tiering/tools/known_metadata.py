@@ -1,16 +1,18 @@
 """The metadata topic, folded by somebody who only looks at it.
 
-What a broker's metadata manager keeps for its own partitions, a tool keeps for all of them. A
-record that is no event is an error here: a tool that would delete what it does not know of must not
-pass over anything.
+What a broker's metadata manager keeps for its own partitions, a tool keeps for all of them. What is
+no event is stepped over here as it is there, and told: a whole segment that the topic does not tell
+of is nobody's orphan for that (`orphans.py`), so nothing is lost with it.
 """
 
 from typing import TYPE_CHECKING
 
 from ...clients.errors import KafkaError
+from ...clients.record.batch import RecordBatch
 from ...storage.remote_log import RemoteLog
 from ...storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate
 from ..metadata_events import decode_event
+from ..skipped_records import SkippedRecords
 
 if TYPE_CHECKING:
     from ...clients.topic_partition import TopicIdPartition
@@ -19,17 +21,26 @@ if TYPE_CHECKING:
 class KnownMetadata:
     """Every partition that the topic tells of."""
 
-    def __init__(self) -> None:
+    def __init__(self, skipped: SkippedRecords | None = None) -> None:
+        """`skipped`: for who reads again and again, and is to tell of each thing once."""
         self.remote_logs: dict[TopicIdPartition, RemoteLog] = {}
+        self.skipped = SkippedRecords() if skipped is None else skipped
 
-    def apply(self, value: bytes, where: str) -> None:
-        """Fold the value of a record in. Raises KafkaError(INVALID_RECORD) for what is no event."""
+    def apply_all(self, batch: RecordBatch, number: int) -> None:
+        """Fold in the records of a batch."""
+        try:
+            for record in batch.records():
+                self.apply(record.value or b"", number, record.offset)
+        except KafkaError as error:
+            self.skipped.skip(number, batch.base_offset, error.message)
+
+    def apply(self, value: bytes, number: int, offset: int) -> None:
+        """Fold in the value of a record at this offset of a partition of the topic."""
         try:
             event = decode_event(value)
         except KafkaError as error:
-            raise KafkaError(
-                error.code, f"{where} holds a record that cannot be read: {error.message}"
-            ) from error
+            self.skipped.skip(number, offset, f"{error}.")
+            return
         partition = event.topic_id_partition
         remote = self.remote_logs.get(partition)
         if remote is None:

@@ -1,31 +1,35 @@
 """The metadata topic of a cluster that runs, read from its first record to its last.
 
 For those who only look: a tool, or a scrub. Whoever would delete what the metadata does not know
-must have read all of it, so a topic that is missing or has lost its beginning is an error.
+must have read all of it, so a topic that is missing or has lost its beginning is an error. What
+nobody can make sense of is stepped over, as by every broker.
 """
 
 from collections.abc import Mapping
 
+from ...clients.completed_fetch import UndecodableRecordsError
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...storage.remote_log import RemoteLog
 from ..metadata_events import METADATA_TOPIC
+from ..skipped_records import SkippedRecords
 from .known_metadata import KnownMetadata
 
 _POLL_MS = 500
 
 
 async def metadata_of_cluster(
-    bootstrap: str, environment: Environment
+    bootstrap: str, environment: Environment, skipped: SkippedRecords | None = None
 ) -> Mapping[TopicIdPartition, RemoteLog]:
     """What the metadata topic of a running cluster says now.
 
-    Raises KafkaError, also if the topic is missing or has lost its beginning.
+    What is no event is stepped over, and told through `skipped`. Raises KafkaError, also if the
+    topic is missing or has lost its beginning.
     """
     from ...clients.consumer import Consumer
 
-    known = KnownMetadata()
+    known = KnownMetadata(skipped)
     async with Consumer(
         bootstrap, auto_offset_reset="earliest", environment=environment
     ) as consumer:
@@ -40,8 +44,12 @@ async def metadata_of_cluster(
         remaining = {partition: end for partition, end in ends.items() if end > 0}
         consumer.assign(list(remaining))
         while remaining:
-            for record in await consumer.poll(_POLL_MS):
-                known.apply(record.value or b"", f"{record.topic}-{record.partition}")
+            try:
+                for record in await consumer.poll(_POLL_MS):
+                    known.apply(record.value or b"", record.partition, record.offset)
+            except UndecodableRecordsError as error:
+                known.skipped.skip(error.partition.partition, error.offset, str(error.reason))
+                consumer.seek(error.partition, error.next_offset)
             for partition, end in list(remaining.items()):
                 if await consumer.position(partition) >= end:
                     del remaining[partition]
