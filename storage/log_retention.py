@@ -51,7 +51,7 @@ def breached_segments(local: LocalLog, bounds: RetentionBounds, now_ms: int) -> 
         size, age = _limits(config, bounds)
         which = "local log" if bounds.is_copied else "log"
         rules.append((_size_rule(local, size), f"{which} retention size {size} breach"))
-        rules.append((_age_rule(age, bounds, now_ms), f"{which} retention time {age}ms breach"))
+        rules.append((_age_rule(age, bounds, now_ms), f"{which} {_age_words(local, age, now_ms)}"))
     found = Breached([], False)
     for rule, reason in rules:
         candidate = _oldest_breaching(local, bounds, rule)
@@ -62,6 +62,12 @@ def breached_segments(local: LocalLog, bounds: RetentionBounds, now_ms: int) -> 
             reason if is_longer else found.reason,
         )
     return found
+
+
+def _age_words(local: LocalLog, age: int, now_ms: int) -> str:
+    first = local.segments.first.largest_timestamp
+    based_on = "last modified time of" if first > now_ms else "largest record timestamp in"
+    return f"retention time {age}ms breach based on the {based_on} the segment"
 
 
 def _limits(config: LogConfig, bounds: RetentionBounds) -> tuple[int, int]:

@@ -28,10 +28,9 @@ The rules it keeps (Kafka's `RLMCopyTask`, and beyond it):
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..clients.kafka_uuid import Uuid
 from ..storage.files import Files
 from ..storage.log_segment import LogSegment
 from ..storage.remote_log import RemoteLog
@@ -59,6 +58,9 @@ from .segment_parts import (
     segment_facts,
     segment_metadata,
 )
+
+if TYPE_CHECKING:
+    from ..clients.kafka_uuid import Uuid
 
 T = TypeVar("T")
 
@@ -283,7 +285,7 @@ class CopyTask:
         self, metadata: RemoteLogSegmentMetadata, custom: bytes | None = None
     ) -> None:
         with self._term.holding(metadata.id):
-            await self._tools.deletion.delete(metadata, custom)
+            await self._tools.deletion.delete(metadata, "a copy that was not finished", custom)
         self._attempts.discard(metadata.id)
 
     async def _counted(self, operation: Awaitable[T]) -> T:

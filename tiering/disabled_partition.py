@@ -35,7 +35,7 @@ class DisabledPartition:
         failure: RemoteStorageError | None = None
         for segment in remote.segments():
             try:
-                await self._deletion.delete(segment)
+                await self._deletion.delete(segment, "tiering being disabled")
             except RemoteStorageError as error:
                 if error.is_retriable:
                     raise

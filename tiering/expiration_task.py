@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ..storage.remote_log import RemoteLog
 from ..storage.remote_retention import (
+    DeleteReason,
     Exempt,
     ExpiredSegment,
     LineageSize,
@@ -31,13 +32,13 @@ from ..storage.remote_retention import (
     decide_retention,
     local_only_bytes,
 )
-from ..storage.remote_segment import RemoteLogSegmentState
+from ..storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..storage.unified_log import UnifiedLog
 from .gap_repair import GapRepair
 from .leader_term import LeaderTerm, ready_remote_log
 from .metadata_events import METADATA_TOPIC
 from .remote_storage import RemoteStorageError
-from .segment_deletion import SegmentDeletion
+from .segment_deletion import SegmentDeletion, segment_words
 
 if TYPE_CHECKING:
     from ..clients.kafka_uuid import Uuid
@@ -45,6 +46,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _FAILURES_IN_A_ROW_MAX = 3
+
+_BREACHES = {
+    DeleteReason.LOG_START: "log-start-offset {start} breach",
+    DeleteReason.TIME: "retention time {ms}ms breach based on the largest record timestamp in the "
+    "segment, {timestamp}",
+    DeleteReason.SIZE: "retention size {nbytes} breach",
+}
 
 
 class ExpirationTask:
@@ -129,6 +137,19 @@ class ExpirationTask:
             self._size = LineageSize(remote)
         return self._size
 
+    def _words(self, segment: RemoteLogSegmentMetadata, reason: DeleteReason) -> str:
+        """The reason in Kafka's words, with the limit that was breached."""
+        log = self._term.log()
+        if log is None or reason not in _BREACHES:
+            return reason.value
+        config = log.config
+        return _BREACHES[reason].format(
+            start=log.log_start_offset,
+            ms=config.retention_ms,
+            nbytes=config.retention_bytes,
+            timestamp=segment.max_timestamp_ms,
+        )
+
     async def _delete_all(self, remote: RemoteLog, expired: list[ExpiredSegment]) -> int:
         deleted = failures_in_a_row = 0
         lag = _Lag(self._deletion, self._term, expired)
@@ -140,16 +161,13 @@ class ExpirationTask:
             if current is None or segment.id in self._term.reserved:
                 # Somebody else has seen to it since.
                 continue
+            words = self._words(segment, reason)
             _log.info(
-                "Deleting the remote segment [%d, %d] of %s: %s",
-                segment.start_offset,
-                segment.end_offset,
-                segment.topic_id_partition.topic_partition,
-                reason.value,
+                "About to delete remote log segment %s due to %s", segment_words(segment), words
             )
             try:
                 with self._term.holding(segment.id):
-                    await self._deletion.delete(current)
+                    await self._deletion.delete(current, words)
             except RemoteStorageError as error:
                 failure = error
                 failures_in_a_row += error.is_retriable

@@ -41,9 +41,12 @@ class SegmentDeletion:
     """Drops what readers have cached of a segment."""
 
     async def delete(
-        self, segment: RemoteLogSegmentMetadata, custom_metadata: bytes | None = None
+        self,
+        segment: RemoteLogSegmentMetadata,
+        reason: str,
+        custom_metadata: bytes | None = None,
     ) -> None:
-        """Delete a segment from the state that it is in.
+        """Delete a segment from the state that it is in; `reason` completes "due to".
 
         Raises RemoteStorageError or KafkaError if a step fails, to be taken up again.
         """
@@ -67,7 +70,7 @@ class SegmentDeletion:
                 self.statistics.delete_failed(topic)
             raise
         self.statistics.deleted(topic)
-        _log.info("Deleted remote log segment %s", segment_words(segment))
+        _log.info("Deleted remote log segment %s due to %s", segment_words(segment), reason)
 
     def update(
         self,

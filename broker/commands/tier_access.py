@@ -50,7 +50,8 @@ def metadata_of_log_dirs(
 ) -> Mapping[TopicIdPartition, RemoteLog]:
     """What the metadata topic in the log directories of a stopped broker says.
 
-    What is no event is stepped over, and told through `skipped`. Raises KafkaError, also if a broker has the directories in use.
+    What is no event is stepped over, and told through `skipped`. Raises KafkaError, also if a
+    broker has the directories in use.
     """
     files = OsFiles()
     known = KnownMetadata(skipped)

@@ -65,7 +65,7 @@ def test_each_segment_is_told_when_it_is_rolled_copied_and_deleted(
     )
     remote = lines_of(
         caplog,
-        rf"Deleted remote log segment {SEGMENT}",
+        rf"Deleted remote log segment {SEGMENT} due to retention size 3000 breach",
     )
     starts = [int(match[1]) for match in copied]
     assert len(starts) > 4

@@ -43,7 +43,11 @@ async def crashed_in_a_copy(broker: TieredBroker, *, damage: int | None = None) 
     return again
 
 
-def test_the_old_copy_goes_after_the_new_one_is_finished() -> None:
+def test_the_old_copy_goes_after_the_new_one_is_finished(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
     async def story(broker: TieredBroker) -> None:
         again = await crashed_in_a_copy(broker)
         again.lead(1)
@@ -59,6 +63,7 @@ def test_the_old_copy_goes_after_the_new_one_is_finished() -> None:
         await again.manager.stop()
 
     on_a_leader(story)
+    assert [each for each in caplog.messages if each.endswith("a copy that was not finished")]
 
 
 def test_the_old_copy_is_kept_while_the_local_segment_is_damaged(
