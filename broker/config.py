@@ -101,6 +101,8 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     node_id = _node_id(values)
     _require_single_voter(values, node_id)
     check_protections(stated, values.text(METADATA_PREFIX_NAME))
+    if "log.dirs" in stated and not stated["log.dirs"].strip():
+        raise _refuse("At least one log directory must be defined via log.dirs or log.dir.")
     named = values.texts("log.dirs") or values.texts("log.dir")
     if not named or not all(named):
         raise _refuse("log.dirs holds an empty directory name.")

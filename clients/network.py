@@ -61,7 +61,10 @@ def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:
     for part in (part.strip() for part in parts):
         host, colon, port = part.rpartition(":")
         if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid url in bootstrap.servers: {part}")
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Invalid url in bootstrap.servers: {part} is not HOST:PORT",
+            )
         addresses.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
     return addresses
 

@@ -1,6 +1,6 @@
 """Looks now and then whether the tier is still this broker's, and says so when it is not.
 
-Whoever wants to write asks first (`tier_owner.py`). But a broker with nothing to write at the moment
+Whoever wants to write asks first (`tier_owner.py`). But a broker with nothing to write just now
 would be the last to hear that its tier was taken over, or that it was restored from a backup and
 does not own it: its records would be copied nowhere, with nothing to be seen of it. So once a
 partition is led here that is tiered, somebody looks, at once and then every `WATCH_SECONDS`: one

@@ -214,3 +214,9 @@ def test_the_types_are_numbered_as_describe_configs_sends_them() -> None:
     assert [each.name for each in ConfigType] == [
         "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("stated", ["", " "])
+def test_log_dirs_that_names_nothing_is_no_wish_for_the_default(stated: str) -> None:
+    with pytest.raises(KafkaError, match=r"At least one log directory must be defined"):
+        read_config({"log.dirs": stated})

@@ -246,4 +246,6 @@ def test_bootstrap_addresses_are_hosts_with_ports() -> None:
     for wrong in ("a", "a:", ":1", "a:70000", "a:x", "a:0"):
         with pytest.raises(KafkaError) as refusal:
             parse_bootstrap(wrong)
+    with pytest.raises(KafkaError, match=r"is not HOST:PORT"):
+        parse_bootstrap("localhost")
         assert refusal.value.code is ErrorCode.INVALID_CONFIG
