@@ -6,7 +6,8 @@ future must come first, or is a coroutine. Handlers, messages and codecs are loa
 first used, because a broker's start must not pay for what nobody asks.
 
 Answers but those of Produce and Fetch are encoded in steps: one that is not done within a slice
-goes on in the queue of `large_requests.py`, and so do large requests from their decoding on.
+goes on in the queue of `large_requests.py`, and so do large requests from their decoding on. A
+Produce is large by its partitions, not by its records.
 
 A client's requests begin alike, but for the correlation id: as long as they do, their headers are
 compared with the last one's and not read.
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from ..clients.errors import ErrorCode, KafkaError, ProtocolError
 from ..clients.protocol.api import SERVED, Api, ApiKey, request_class
 from ..clients.protocol.codec import Decoder, decode_in_steps, decoder_of, encode, encode_in_steps
+from ..clients.protocol.connection import lasting
 from ..clients.protocol.header import (
     UnsupportedApiError,
     decode_request_header,
@@ -82,6 +84,8 @@ _CHANGES = frozenset(
 )
 """Decided on as a whole, and not in slices, so that a request may hold fewer elements. Kafka makes
 at most 10,000 changes with one request."""
+_PRODUCED_AT_ONCE_MAX = 1_000
+"""Topics and partitions of a Produce that is decoded and answered in one go."""
 _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
 """Their answers are short but for records, which are not looked at."""
 
@@ -101,6 +105,7 @@ class _Route(NamedTuple):
     head: Format
     in_steps: bool
     elements_max: int
+    elements_at_once: int
     requests: Counter
     errors: Counter
 
@@ -142,6 +147,8 @@ class Apis:
     """Whether requests that repeat need not be decoded: nobody has to look at each of them."""
     _wait_s = 0.0
     """For how long the client of the request at hand is not read after its answer."""
+    _request_bytes = 0
+    """The size of the request at hand, for those that count it."""
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
@@ -191,6 +198,8 @@ class Apis:
                 if len(frame) > _LARGE_REQUEST_BYTES and asked.context.api_key != ApiKey.PRODUCE:
                     return self._in_turn(asked, frame, correlation_id)
                 request = self._decoded(asked, frame)
+                if request is None:
+                    return self._in_turn(asked, frame, correlation_id)
                 result = route.handle(self._broker, asked.context, request)
                 if result is None:
                     return ()
@@ -200,17 +209,20 @@ class Apis:
                 return self._encoded(route, correlation_id, result)
         except Exception as error:
             raise self._failure(route, error) from error
-        return self._deferred(route, correlation_id, result)
+        return self._deferred(route, correlation_id, result, len(frame))
 
     def _deferred(
         self,
         route: _Route,
         correlation_id: int,
         result: Later[object] | Coroutine[object, object, Message | None],
+        nbytes: int,
     ) -> Deferred:
-        if isinstance(result, Later):
-            return Deferred(result.work, self._responder(route, correlation_id, result.then))
-        return Deferred(result, self._responder(route, correlation_id, _identity))
+        work, then = result if isinstance(result, Later) else (result, _identity)
+        # A coroutine works on the request; a future waits for what others do.
+        held_bytes = nbytes if isinstance(work, Coroutine) else 0
+        respond = self._responder(route, correlation_id, then)
+        return Deferred(work, respond, held_bytes=held_bytes)
 
     def _encoded(self, route: _Route, correlation_id: int, response: Message) -> Answer:
         """The response as a frame; later, if it cannot be had within a slice."""
@@ -231,8 +243,7 @@ class Apis:
 
     def _in_turn(self, asked: "_Asked", frame: memoryview, correlation_id: int) -> Answer:
         """Answer a large request when it is its turn."""
-        # The frame dies with this call.
-        work = self._answer_slowly(asked, memoryview(bytes(frame)), correlation_id)
+        work = self._answer_slowly(asked, lasting(frame), correlation_id)
         return self._finished_in_turn(asked.route, work, len(frame))
 
     def _answer_slowly(
@@ -248,12 +259,15 @@ class Apis:
             raise _unreadable(route, error) from error
         yield
         self._wait_s = 0.0
+        self._request_bytes = len(frame) + _SIZE_BYTES
         result = route.handle(self._broker, asked.context, request)
         if result is None:
             return _Finished((), self._wait_s)
         if isinstance(result, Message):
             return (yield from self._steps(route, correlation_id, result))
-        return _Finished(self._deferred(route, correlation_id, result), 0.0)
+        # However its answer is encoded otherwise: this one is long.
+        route = route._replace(in_steps=True)
+        return _Finished(self._deferred(route, correlation_id, result, len(frame)), 0.0)
 
     def _finished_in_turn(
         self, route: _Route, work: Generator[None, None, _Finished], nbytes: int
@@ -268,7 +282,7 @@ class Apis:
             self._wait_s = finished.wait_s
             return finished.answer
 
-        return Deferred(self._large_requests.submit(work, nbytes), respond)
+        return Deferred(self._large_requests.submit(work), respond, held_bytes=nbytes)
 
     def _asked(self, client: Client, frame: memoryview) -> _Asked:
         """Read a header. Raises as `decode_request_header`, and Refused."""
@@ -302,12 +316,16 @@ class Apis:
                 return FetchMemory(self._broker, context, body)
         return None
 
-    def _decoded(self, asked: "_Asked", frame: memoryview) -> Message:
+    def _decoded(self, asked: "_Asked", frame: memoryview) -> Message | None:
+        """The request; None: it has too many elements to be decoded at once."""
+        route = asked.route
         try:
-            route = asked.route
-            return route.decode(frame, asked.body, route.elements_max)[0]
+            return route.decode(frame, asked.body, route.elements_at_once)[0]
         except ProtocolError as error:
-            raise _unreadable(asked.route, error) from error
+            is_large = isinstance(error, TooManyElementsError)
+            if is_large and route.elements_at_once < route.elements_max:
+                return None
+            raise _unreadable(route, error) from error
 
     def _responder(
         self, route: _Route, correlation_id: int, then: Callable[[object], object]
@@ -368,6 +386,8 @@ class Apis:
         module = import_module(f".handlers.{api.key.name.lower()}", __package__)
         metrics = self._broker.metrics
         request = f"request={api.name}"
+        elements_max = self._elements_max_of(api.key)
+        at_once = _PRODUCED_AT_ONCE_MAX if api.key == ApiKey.PRODUCE else elements_max
         route = _Route(
             f"{api.name} v{version}",
             version,
@@ -375,7 +395,8 @@ class Apis:
             self._handler(api.key, cast("Handler", module.handle)),
             _HEADS[len(response_header(api.key, version, 0))],
             api.key not in _ENCODED_AT_ONCE,
-            self._elements_max_of(api.key),
+            elements_max,
+            min(elements_max, at_once),
             metrics.counter(f"kafka.network:type=RequestMetrics,name=RequestsPerSec,{request}"),
             metrics.counter(f"kafka.network:type=RequestMetrics,name=ErrorsPerSec,{request}"),
         )

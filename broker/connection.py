@@ -99,11 +99,13 @@ class Deferred(NamedTuple):
     """An answer that is not there yet: what to wait for, and what makes an answer of its result.
 
     What is to leave at once does so; a client that is held back is answered and then not read.
+    `held_bytes` of its request stay in memory until the work has ended.
     """
 
     work: Work
     respond: "Callable[[asyncio.Future[object]], Answer]"
     at_once: Sequence[Chunk] = ()
+    held_bytes: int = 0
 
 
 Answer = Sequence[Chunk] | Deferred
@@ -309,6 +311,8 @@ class Connection:
             return
         self._move(ConnectionEvent.DEFER)
         future = self._owner.adopt(answer.work)
+        if answer.held_bytes:
+            self._budget.hold(answer.held_bytes, future)
         self._pending = future
         respond = answer.respond
         future.add_done_callback(lambda done: self._answered(done, respond))
@@ -339,6 +343,8 @@ class Connection:
             self._refuse(error)
             return
         if self.state is not ConnectionState.WAITING:
+            if isinstance(chunks, Deferred):
+                _discard(chunks.work)
             return
         self._move(ConnectionEvent.ANSWER)
         if isinstance(chunks, Deferred):

@@ -4,7 +4,8 @@ Everything runs on one event loop: a request that took a second in one go would 
 waiting for that second. Work comes as a generator that pauses often. A slice ends after some pauses
 or some milliseconds; then the loop sees to everybody else, and the next slice follows. Only one
 request is worked on at any time, so that many of them take no more memory together than one, and no
-more of anybody's time. What waits is bounded by its bytes. A client that goes gives its turn away.
+more of anybody's time. What waits is counted in the memory of requests (`receive_budget.py`). A
+client that goes gives its turn away, and what its request has taken.
 """
 
 import asyncio
@@ -12,15 +13,12 @@ from collections import deque
 from collections.abc import Generator
 from typing import Generic, NamedTuple, TypeVar
 
-from .connection import Refused
-
 T = TypeVar("T")
 
 _SLICE_PAUSES = 256
 _SLICE_S = 0.005
 _LONG_SLICE_S = 0.02
 """After a slice that was longer, because a handler cannot pause, others get as long a time."""
-_WAITING_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Done(NamedTuple, Generic[T]):
@@ -32,7 +30,6 @@ class Done(NamedTuple, Generic[T]):
 class _Job(NamedTuple):
     work: Generator[None, None, object]
     answer: "asyncio.Future[object]"
-    nbytes: int
 
 
 def run_slice(work: Generator[None, None, T]) -> Done[T] | None:
@@ -54,22 +51,14 @@ class LargeRequests:
 
     def __init__(self) -> None:
         self._waiting: deque[_Job] = deque()
-        self._waiting_bytes = 0
 
-    def submit(self, work: Generator[None, None, object], nbytes: int) -> "asyncio.Future[object]":
-        """Do the work after that of others; the future is its answer.
-
-        Raises Refused if too many bytes wait already.
-        """
-        if self._waiting and self._waiting_bytes + nbytes > _WAITING_BYTES_MAX:
-            raise Refused(
-                f"large requests of {self._waiting_bytes} bytes are waiting already: "
-                "send it again later, or in parts"
-            )
+    def submit(self, work: Generator[None, None, object]) -> "asyncio.Future[object]":
+        """Do the work after that of others; the future is its answer."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[object] = loop.create_future()
-        self._waiting.append(_Job(work, answer, nbytes))
-        self._waiting_bytes += nbytes
+        # Closed when it is given up, and not when its turn comes: it keeps its request.
+        answer.add_done_callback(lambda _: work.close())
+        self._waiting.append(_Job(work, answer))
         if len(self._waiting) == 1:
             loop.call_soon(self._work)
         return answer
@@ -81,7 +70,6 @@ class LargeRequests:
         job = self._waiting[0]
         if self._has_ended(job):
             self._waiting.popleft()
-            self._waiting_bytes -= job.nbytes
         if not self._waiting:
             return
         took_s = loop.time() - started
@@ -93,7 +81,6 @@ class LargeRequests:
     def _has_ended(self, job: _Job) -> bool:
         if job.answer.done():
             # The client is gone.
-            job.work.close()
             return True
         # Whatever ends this one, those behind it have their turn.
         answer = job.answer

@@ -6,7 +6,8 @@ room waits and is not read: its bytes stay with the system, and with the client.
 the smallest is admitted first, so that few large requests do not hold up many small ones.
 
 The budget is never smaller than the largest request, so that one can always be finished. Whoever
-has been admitted and then sends next to nothing, while others wait, loses the connection.
+has been admitted and then sends next to nothing, while others wait, loses the connection. A request
+that is worked on in steps counts until that work has ended, also when its client has gone.
 
 What was read behind a request that must wait is counted too. When half of the budget is in use,
 little is read at a time; when all of it is, connections are closed behind whose waiting requests
@@ -87,6 +88,8 @@ class ReceiveBudget:
         self._buffers = buffers
         self._max_bytes = max_bytes
         self._waiting: dict[Arrival, None] = {}
+        # Of requests that have arrived and are worked on.
+        self._held = 0
         # With what had arrived when they were looked at; -1: not yet.
         self._admitted: dict[Arrival, int] = {}
         self._look: asyncio.TimerHandle | None = None
@@ -122,6 +125,19 @@ class ReceiveBudget:
         self.read_bytes = _SHORT_READ_BYTES if is_short else SCRATCH_BYTES
         self._buffers.is_short = is_short
 
+    def hold(self, nbytes: int, until: "asyncio.Future[object]") -> None:
+        """Count a request that has arrived while it is worked on."""
+        self._held += nbytes
+        self.charge(nbytes)
+
+        def release(_: "asyncio.Future[object]") -> None:
+            self._held -= nbytes
+            self.charge(-nbytes)
+            # Not at once: the same request may be worked on further.
+            asyncio.get_running_loop().call_soon(self.admit_waiting)
+
+        until.add_done_callback(release)
+
     def admit(self, arrival: Arrival, has_bytes: int) -> bool:
         """Whether its request may be read to the end; if not now, `admitted` is called later.
 
@@ -141,7 +157,7 @@ class ReceiveBudget:
     def _has_room(self, more: int, size: int) -> bool:
         is_small = size <= max(_SMALL_BYTES, self._max_bytes // _SMALL_PART)
         bound = self._hard_max if is_small else self._max_bytes
-        return self.used + more <= bound or not self._admitted
+        return self.used + more <= bound or not (self._admitted or self._held)
 
     def forget(self, arrival: Arrival) -> None:
         """Its request is finished, or will not be."""

@@ -76,6 +76,16 @@ def _other_protocol(begin: bytes) -> str:
     return ""
 
 
+def lasting(view: memoryview) -> memoryview:
+    """A frame, or a part of one, for who keeps it longer than the call that was given it.
+
+    A frame so large that its buffer serves no other is not copied.
+    """
+    buffer = view.obj
+    is_its_own = isinstance(buffer, bytearray) and len(buffer) > _REUSED_BYTES_MAX
+    return view if is_its_own else memoryview(bytearray(view))
+
+
 class FrameReader:
     """Cuts one connection's incoming bytes into frames."""
 

@@ -51,8 +51,8 @@ def sound() -> Work:
 def test_the_next_request_is_answered(kind: Callable[[], Shed]) -> None:
     async def story() -> None:
         queue, first = LargeRequests(), kind()
-        first.answer = queue.submit(first.work(), 10)
-        second = queue.submit(sound(), 10)
+        first.answer = queue.submit(first.work())
+        second = queue.submit(sound())
         for _ in range(20):
             await asyncio.sleep(0)
         assert first.answer.cancelled()

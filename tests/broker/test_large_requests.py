@@ -69,7 +69,7 @@ def counting(name: str, pauses: int, seen: list[str]) -> Generator[None, None, s
 def test_work_is_done_in_slices_between_which_everybody_has_a_turn() -> None:
     async def story() -> None:
         seen: list[str] = []
-        answer = LargeRequests().submit(counting("large", 1_000, seen), 0)
+        answer = LargeRequests().submit(counting("large", 1_000, seen))
         longest = 0
         while not answer.done():
             before = len(seen)
@@ -85,7 +85,7 @@ def test_work_is_done_in_slices_between_which_everybody_has_a_turn() -> None:
 def test_one_is_worked_on_at_a_time_in_the_order_of_arrival() -> None:
     async def story() -> None:
         requests, seen = LargeRequests(), list[str]()
-        answers = [requests.submit(counting(name, 600, seen), 0) for name in "abc"]
+        answers = [requests.submit(counting(name, 600, seen)) for name in "abc"]
         assert [await each for each in answers] == ["a is done", "b is done", "c is done"]
         assert seen == ["a"] * 600 + ["b"] * 600 + ["c"] * 600
 
@@ -95,8 +95,8 @@ def test_one_is_worked_on_at_a_time_in_the_order_of_arrival() -> None:
 def test_a_client_that_goes_gives_its_turn_away() -> None:
     async def story() -> None:
         requests, seen = LargeRequests(), list[str]()
-        first = requests.submit(counting("a", 100_000, seen), 10)
-        second = requests.submit(counting("b", 10, seen), 10)
+        first = requests.submit(counting("a", 100_000, seen))
+        second = requests.submit(counting("b", 10, seen))
         await asyncio.sleep(0)
         first.cancel()
         assert await second == "b is done"
@@ -112,7 +112,7 @@ def test_a_failure_is_its_own_requests() -> None:
 
     async def story() -> None:
         requests = LargeRequests()
-        first, second = requests.submit(failing(), 0), requests.submit(counting("b", 1, []), 0)
+        first, second = requests.submit(failing()), requests.submit(counting("b", 1, []))
         with pytest.raises(Refused):
             await first
         assert await second == "b is done"
@@ -120,14 +120,19 @@ def test_a_failure_is_its_own_requests() -> None:
     asyncio.run(story())
 
 
-def test_what_waits_is_bounded_by_its_bytes_and_one_request_may_always_wait() -> None:
+def test_a_client_that_goes_while_it_waits_gives_its_request_back_at_once() -> None:
     async def story() -> None:
-        requests = LargeRequests()
-        first = requests.submit(counting("a", 1, []), 100_000_000)
-        with pytest.raises(Refused, match="large requests of 100000000 bytes are waiting"):
-            requests.submit(counting("b", 1, []), 1)
-        assert await first == "a is done"
-        assert await requests.submit(counting("c", 1, []), 1) == "c is done"
+        requests, seen = LargeRequests(), list[str]()
+        first = requests.submit(counting("a", 100_000, seen))
+        work = counting("b", 10, seen)
+        second = requests.submit(work)
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.sleep(0)
+        assert work.gi_frame is None
+        first.cancel()
+        await asyncio.sleep(0)
+        assert await requests.submit(counting("c", 1, seen)) == "c is done"
 
     asyncio.run(story())
 

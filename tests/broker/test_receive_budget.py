@@ -256,3 +256,67 @@ def test_kafkas_bound_counts_where_it_is_stated() -> None:
     stated["queued.max.request.bytes"] = "999999"
     with pytest.raises(KafkaError, match=r"queued.max.request.bytes must be larger or equal to"):
         connection_limits(read_config(stated).values)
+
+
+def test_requests_whose_answers_are_not_there_yet_count_until_they_are() -> None:
+    async def story() -> None:
+        gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        arrived: list[int] = []
+
+        def answer(client: Client, request: memoryview) -> Answer:
+            arrived.append(len(request))
+            return Deferred(asyncio.shield(gate), saying(b"done"), held_bytes=len(request))
+
+        async with running(answer, LIMITS) as broker:
+            budget = broker.server.receive_budget
+            peers = [await broker.connect() for _ in range(6)]
+            answers = [asyncio.ensure_future(peer.ask(bytes(3 * MIB))) for peer in peers]
+            await until(lambda: bool(arrived))
+            for _ in range(2_000):
+                await asyncio.sleep(0)
+                assert budget.used <= 5 * MIB
+            assert len(arrived) == 1
+            gate.set_result(None)
+            assert await asyncio.gather(*answers) == [b"done"] * len(peers)
+            assert budget.used == 0
+
+    asyncio.run(story())
+
+
+def test_who_waits_for_an_answer_is_not_taken_for_one_who_stalls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receive_budget, "_LOOK_S", 0.01)
+
+    async def story() -> None:
+        gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        def answer(client: Client, request: memoryview) -> Answer:
+            return Deferred(asyncio.shield(gate), saying(b"done"), held_bytes=len(request))
+
+        async with running(answer, LIMITS) as broker:
+            peers = [await broker.connect() for _ in range(2)]
+            answers = [asyncio.ensure_future(peer.ask(bytes(4 * MIB))) for peer in peers]
+            budget = broker.server.receive_budget
+            await until(lambda: (budget.waiting, budget.used >= 4 * MIB) == (1, True))
+            await asyncio.sleep(0.1)
+            gate.set_result(None)
+            assert await asyncio.gather(*answers) == [b"done"] * 2
+
+    asyncio.run(story())
+
+
+def test_room_held_by_who_has_gone_is_given_back() -> None:
+    async def story() -> None:
+        def answer(client: Client, request: memoryview) -> Answer:
+            never: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            return Deferred(never, saying(b"never"), held_bytes=len(request))
+
+        async with running(answer, LIMITS) as broker:
+            peer = await broker.connect()
+            peer.writer.write(frame(bytes(3 * MIB)))
+            await until(lambda: broker.server.receive_budget.used >= 3 * MIB)
+            peer.writer.close()
+            await until(lambda: broker.server.receive_budget.used == 0)
+
+    asyncio.run(story())
