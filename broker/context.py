@@ -41,7 +41,7 @@ class Later(NamedTuple, Generic[T]):
     """An answer made of what is waited for; a future needs no task of its own."""
 
     work: asyncio.Future[T] | Coroutine[object, object, T]
-    then: Callable[[T], Message]
+    then: Callable[[T], Message | None]
 
 
 class RequestContext(NamedTuple):

@@ -125,7 +125,8 @@ class ReplicaManager:
         self._leader_fetch = LeaderFetch(
             self._reader, loop, remote_tier, config.remote_fetch_max_wait_ms
         )
-        self._long_checks = asyncio.Lock()
+        self.long_work = asyncio.Lock()
+        """Held for each part of what takes long on the loop, and for a pause behind it."""
         self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
         self._delete_purgatory: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", loop)
         self._offsets = OffsetListing(
@@ -262,7 +263,7 @@ class ReplicaManager:
 
         The records must be the entry's own: they may be changed, and are read across the pauses.
         """
-        async with self._long_checks:
+        async with self.long_work:
             steps = self._long_check(entry)
             if steps is None:
                 return

@@ -52,10 +52,13 @@ class BrokerThread:
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the broker's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the broker's loop and wait for it."""
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return future.result(START_TIMEOUT_S)
+        return self.begin(work).result(START_TIMEOUT_S)
 
     async def _start(self) -> Broker:
         broker = Broker(self._config)

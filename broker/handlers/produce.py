@@ -9,13 +9,18 @@ the leader's address (KIP-951).
 The first batch of a transaction in a partition is appended only if the coordinator knows of the
 partition; from 12 on it learns of it here (`transaction_membership.py`, KIP-890). Transactional
 batches of a request that names no transactional id fail all of it.
+
+Kafka appends each partition for itself as well. So a request of many partitions, or with much to
+look at, is appended in parts, between which others have their turn.
 """
 
-from collections.abc import Coroutine
+import asyncio
+from collections.abc import Awaitable, Coroutine, Generator
 from struct import Struct
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ...clients.errors import ErrorCode
+from ...clients.protocol.connection import lasting
 from ...clients.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -27,9 +32,13 @@ from ...clients.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...clients.protocol.schema import Chunk
+from ...clients.steps import finished
 from ...clients.topic_partition import TopicPartition
+from ...clients.turns import in_turns
 from ...replication.append_data import AppendEntry, AppendRequest
+from ...storage.log_validator import work_of
 from ..context import BrokerContext, Later, NoAnswer, RequestContext
+from ..lazy_list import made_in_turn
 
 _BATCH_HEADER = Struct(">8xi4xb5xB38x")
 """Length, magic and attributes, in the 61 bytes that begin a batch."""
@@ -50,6 +59,11 @@ _TRANSACTIONAL_BATCH: _Objection = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAIL
 """Only a request that names its transactional id may hold such a batch."""
 _NOT_ONE_BATCH = "must have exactly one record batch per partition"
 
+_PARTITIONS_A_STEP = 256
+_WORK_AT_ONCE = 32_768
+_WORK_OF_A_PART = 16_384
+"""Several batches of more work (`work_of`) than the first are appended in parts of the second."""
+
 _FIRST_KNOWING_ABORTABLE = 11
 _FIRST_ADDING_PARTITIONS = 12
 
@@ -58,10 +72,54 @@ _Entries: TypeAlias = list[AppendEntry]
 _NOTHING = memoryview(b"")
 
 
+class _Sorted(NamedTuple):
+    """A request's partitions, and which of them may be appended to so far."""
+
+    entries: _Entries
+    allowed: _Entries
+    nbytes: int
+    refused_as_a_whole: bool = False
+
+
 def handle(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Later[_Entries] | Coroutine[object, object, ProduceResponse | None] | None:
+) -> ProduceResponse | Later[object] | Coroutine[object, object, ProduceResponse | None] | None:
     """Append what can be appended; each partition is answered by itself."""
+    if sum(len(topic.partition_data) for topic in request.topic_data) > _PARTITIONS_A_STEP:
+        _keep_records(request)
+        return _in_parts(broker, context, request, None)
+    parts = finished(_sorted_out(broker, context, request))
+    entries, allowed, _, _ = parts
+    if _is_decided(broker, request, parts):
+        return _answer(broker, context, request, entries)
+    needs_long_check = broker.replica_manager.needs_long_check
+    if any(needs_long_check(each) for each in allowed) or _is_much(allowed):
+        for entry in allowed:
+            # The request's buffer is gone by then.
+            entry.records = lasting(entry.records)
+        return _in_parts(broker, context, request, parts)
+    outcome = _append(broker, context, request, allowed)
+    if outcome is None:
+        return _answer(broker, context, request, entries)
+    return Later(outcome, lambda _: _answer(broker, context, request, entries))
+
+
+def _keep_records(request: ProduceRequest) -> None:
+    """The request's buffer may be gone before all of it is looked at."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if isinstance(data.records, memoryview):
+                data.records = lasting(data.records)
+
+
+def _is_much(entries: _Entries) -> bool:
+    return len(entries) > 1 and sum(work_of(each.records) for each in entries) > _WORK_AT_ONCE
+
+
+def _sorted_out(
+    broker: BrokerContext, context: RequestContext, request: ProduceRequest
+) -> Generator[None, None, _Sorted]:
+    """What is wrong before the logs are asked, with pauses."""
     version = context.api_version
     entries: _Entries = []
     nbytes = 0
@@ -73,6 +131,8 @@ def handle(
             assert isinstance(records, memoryview), "Nothing else is decoded."
             entry = AppendEntry(TopicPartition(name, data.index), records)
             entries.append(entry)
+            if not len(entries) % _PARTITIONS_A_STEP:
+                yield
             found = objection(version, name, data.records)
             if found is _TRANSACTIONAL_BATCH and request.transactional_id is not None:
                 found = None
@@ -81,88 +141,81 @@ def handle(
                 continue
             if found is _NO_BATCHES or found is _TRANSACTIONAL_BATCH:
                 # Kafka looks through all of them for transactions before it does anything.
-                return _answer(broker, context, request, _all_refused(request, found[0]))
+                return _Sorted(_all_refused(request, found[0]), [], 0, refused_as_a_whole=True)
             _refuse(broker, entry, found)
             is_refused = True
     allowed = [each for each in entries if not each.error] if is_refused else entries
+    return _Sorted(entries, allowed, nbytes)
+
+
+def _is_decided(broker: BrokerContext, request: ProduceRequest, parts: _Sorted) -> bool:
+    """Whether nothing is left to be appended; what is left is counted."""
+    if parts.refused_as_a_whole:
+        return True
     if request.acks not in (-1, 0, 1):
-        _refuse_wrong_acks(broker, allowed)
-        return _answer(broker, context, request, entries)
-    broker.bytes_in.value += nbytes
-    if not allowed:
-        return _answer(broker, context, request, entries)
-    needs_long_check = broker.replica_manager.needs_long_check
-    if any(needs_long_check(each) for each in allowed):
-        for entry in allowed:
-            # The request's buffer is gone by then.
-            entry.records = memoryview(bytearray(entry.records))
-        return _after_long_checks(broker, context, request, (entries, allowed))
-    return _append(broker, context, request, (entries, allowed))
+        _refuse_wrong_acks(broker, parts.allowed)
+        return True
+    broker.bytes_in.value += parts.nbytes
+    return not parts.allowed
 
 
-async def _after_long_checks(
+async def _in_parts(
     broker: BrokerContext,
     context: RequestContext,
     request: ProduceRequest,
-    parts: tuple[_Entries, _Entries],
+    parts: _Sorted | None,
 ) -> ProduceResponse | None:
-    """Append what is found sound by checks that let others have their turn."""
-    entries, allowed = parts
-    for entry in allowed:
-        if broker.replica_manager.needs_long_check(entry):
-            await broker.replica_manager.check_at_length(entry)
-    allowed = [each for each in allowed if not each.error]
-    if not allowed:
-        return _answer(broker, context, request, entries)
-    outcome = _append(broker, context, request, (entries, allowed))
-    if isinstance(outcome, Later):
-        await outcome.work
-        return _answer(broker, context, request, entries)
-    return await outcome if isinstance(outcome, Coroutine) else outcome
+    """Append with pauses, one part of all such requests after the other."""
+    if parts is None:
+        parts = await in_turns(_sorted_out(broker, context, request))
+        if _is_decided(broker, request, parts):
+            return _answer(broker, context, request, parts.entries)
+    replicas = broker.replica_manager
+    waiting: list[Awaitable[object]] = []
+    part: _Entries = []
+    work = 0
+    for number, entry in enumerate(parts.allowed, 1):
+        if replicas.needs_long_check(entry):
+            await replicas.check_at_length(entry)
+        if not entry.error:
+            part.append(entry)
+            work += work_of(entry.records)
+        if part and (work >= _WORK_OF_A_PART or number == len(parts.allowed)):
+            async with replicas.long_work:
+                outcome = _append(broker, context, request, part)
+                await asyncio.sleep(0)
+            if isinstance(outcome, asyncio.Future):
+                # For followers; the next part need not wait for them.
+                waiting.append(outcome)
+            elif outcome is not None:
+                await outcome
+            part, work = [], 0
+    for each in waiting:
+        await each
+    return _answer(broker, context, request, parts.entries)
 
 
 def _append(
-    broker: BrokerContext,
-    context: RequestContext,
-    request: ProduceRequest,
-    parts: tuple[_Entries, _Entries],
-) -> ProduceResponse | Later[_Entries] | Coroutine[object, object, ProduceResponse | None] | None:
-    entries, allowed = parts
+    broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
+) -> Awaitable[object] | None:
+    """Append to these partitions of the request; what is to be awaited for that, if anything."""
     if request.transactional_id is not None:
-        return _in_transaction(broker, context, request, (entries, allowed))
-    appending = AppendRequest(allowed, request.acks, request.timeout_ms, sender=context.client_id)
+        return _append_in_transaction(broker, context, request, entries)
+    appending = AppendRequest(entries, request.acks, request.timeout_ms, sender=context.client_id)
     outcome = broker.replica_manager.append_records(appending)
-    if isinstance(outcome, list):
-        return _answer(broker, context, request, entries)
-
-    def respond(_: _Entries) -> ProduceResponse:
-        return answered(broker, context, request, entries)
-
-    return Later(outcome, respond)
+    return outcome if isinstance(outcome, asyncio.Future) else None
 
 
-def _in_transaction(
-    broker: BrokerContext,
-    context: RequestContext,
-    request: ProduceRequest,
-    parts: tuple[_Entries, _Entries],
-) -> ProduceResponse | Coroutine[object, object, ProduceResponse | None] | None:
+def _append_in_transaction(
+    broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
+) -> Awaitable[object] | None:
     """Append what its transaction may write; non-transactional batches go with the others."""
     from ..transaction_membership import Support
     from ..transactional_append import append_in_transaction
 
-    entries, allowed = parts
     version = context.api_version
     support = Support(version >= _FIRST_ADDING_PARTITIONS, version >= _FIRST_KNOWING_ABORTABLE)
-    work = append_in_transaction(broker, request, allowed, support)
-    if work is None:
-        return _answer(broker, context, request, entries)
-
-    async def later() -> ProduceResponse | None:
-        await work
-        return _answer(broker, context, request, entries)
-
-    return later()
+    return append_in_transaction(broker, request, entries, support)
 
 
 def _refuse(broker: BrokerContext, entry: AppendEntry, objection: _Objection) -> None:
@@ -291,21 +344,19 @@ def answered(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
 ) -> ProduceResponse:
     """One answer for each partition, in the request's order."""
-    following = iter(entries)
     responses: list[TopicProduceResponse] = []
-    leaders: set[int] = set()
+    start = 0
     for topic in request.topic_data:
-        partitions: list[PartitionProduceResponse] = []
-        for _ in topic.partition_data:
-            entry = next(following)
-            partitions.append(_partition(entry))
-            if entry.current_leader is not None:
-                leaders.add(entry.current_leader.leader_id)
+        end = start + len(topic.partition_data)
         responses.append(
             TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=made_in_turn(_partition, entries[start:end]),
             )
         )
+        start = end
+    leaders = {each.current_leader.leader_id for each in entries if each.current_leader is not None}
     response = ProduceResponse(responses=responses)
     if leaders and context.api_version >= 10:
         response.node_endpoints = [
