@@ -60,8 +60,8 @@ _TRANSACTIONAL_BATCH: _Objection = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAIL
 _NOT_ONE_BATCH = "must have exactly one record batch per partition"
 
 _PARTITIONS_A_STEP = 256
-_WORK_AT_ONCE = 32_768
-_WORK_OF_A_PART = 16_384
+_WORK_AT_ONCE = 16_384
+_WORK_OF_A_PART = 4_096
 """Several batches of more work (`work_of`) than the first are appended in parts of the second."""
 
 _FIRST_KNOWING_ABORTABLE = 11
