@@ -2,8 +2,9 @@
 
 A handler is a function `handle(broker, context, request)` in `handlers/<api>.py`. It answers at
 once with a response, with None where nothing is sent (Produce with acks=0), with `Later` where a
-future must come first, or is a coroutine. Handlers, messages and codecs are loaded when an API is
-first used, because a broker's start must not pay for what nobody asks.
+future must come first, or is a coroutine; or it is a generator that pauses where a large request
+could take long, with one of these as its value. Handlers, messages and codecs are loaded when an
+API is first used, because a broker's start must not pay for what nobody asks.
 
 Answers but those of Produce and Fetch are encoded in steps: one that is not done within a slice
 goes on in the queue of `large_requests.py`, and so do large requests from their decoding on. A
@@ -36,6 +37,7 @@ from ..clients.protocol.header import (
 from ..clients.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from ..clients.protocol.primitives import TooManyElementsError, size_of
 from ..clients.protocol.schema import Chunk, Message
+from ..clients.steps import finished
 from .connection import Answer, Client, Deferred, Refused
 from .context import BrokerContext, Later, NoAnswer, RequestContext
 from .large_requests import run_slice
@@ -91,7 +93,8 @@ _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
 
 _LOG = logging.getLogger(__name__)
 
-HandlerResult = Message | None | Later[object] | Coroutine[object, object, Message | None]
+Outcome = Message | None | Later[object] | Coroutine[object, object, Message | None]
+HandlerResult = Outcome | Generator[None, None, Outcome]
 Handler = Callable[[BrokerContext, RequestContext, Message], HandlerResult]
 
 
@@ -189,7 +192,7 @@ class Apis:
         asked: _Asked,
         frame: memoryview,
         correlation_id: int,
-        result: HandlerResult = None,
+        result: Outcome = None,
     ) -> Answer:
         """Decode the request and have its handler answer, unless there is a `result` already."""
         route, memory = asked.route, asked.memory
@@ -200,7 +203,8 @@ class Apis:
                 request = self._decoded(asked, frame)
                 if request is None:
                     return self._in_turn(asked, frame, correlation_id)
-                result = route.handle(self._broker, asked.context, request)
+                handled = route.handle(self._broker, asked.context, request)
+                result = finished(handled) if isinstance(handled, Generator) else handled
                 if result is None:
                     return ()
                 if memory is not None and isinstance(result, Message):
@@ -261,6 +265,8 @@ class Apis:
         self._wait_s = 0.0
         self._request_bytes = len(frame) + _SIZE_BYTES
         result = route.handle(self._broker, asked.context, request)
+        if isinstance(result, Generator):
+            result = yield from result
         if result is None:
             return _Finished((), self._wait_s)
         if isinstance(result, Message):
@@ -276,11 +282,11 @@ class Apis:
 
         def respond(done: asyncio.Future[object]) -> Answer:
             try:
-                finished = cast("_Finished", done.result())
+                ended = cast("_Finished", done.result())
             except Exception as error:
                 raise self._failure(route, error) from error
-            self._wait_s = finished.wait_s
-            return finished.answer
+            self._wait_s = ended.wait_s
+            return ended.answer
 
         return Deferred(self._large_requests.submit(work), respond, held_bytes=nbytes)
 

@@ -9,7 +9,7 @@ created and deleted count against `controller_mutation_rate`, for which older ve
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple, cast
 
@@ -18,7 +18,7 @@ from ..clients.protocol.codec import encode
 from ..clients.protocol.messages.fetch import FetchRequest, FetchResponse
 from ..clients.protocol.primitives import size_of
 from ..clients.protocol.schema import Chunk, Message
-from .apis import Apis, Handler, HandlerResult
+from .apis import Apis, Handler, HandlerResult, Outcome
 from .connection import Answer, Client, Deferred
 from .context import BrokerContext, Later, RequestContext
 from .mutation_quotas import MutationCharge, TokenBucket
@@ -97,22 +97,23 @@ class ThrottlingApis(Apis):
             mutation = self._mutation(context)
             if mutation is not None:
                 context = context._replace(charge_partitions=mutation.charge)
-            result = handle(broker, context, request)
-            busy_s = self._loop.time() - started
 
-            def finish(response: Message | None) -> Message | None:
+            def finish(outcome: Outcome, busy_s: float) -> Outcome:
                 used = _Used(request_bytes, busy_s, mutation)
-                return self._finish(context, response, used)
+                if outcome is None or isinstance(outcome, Message):
+                    return self._finish(context, outcome, used)
+                work, then = outcome if isinstance(outcome, Later) else (outcome, _identity)
 
-            if result is None or isinstance(result, Message):
-                return finish(result)
-            work, then = result if isinstance(result, Later) else (result, _identity)
+                def finish_later(done: object) -> Message:
+                    return cast("Message", self._finish(context, then(done), used))
 
-            def finish_later(done: object) -> Message:
-                return cast("Message", finish(then(done)))
+                # Measured when the answer is made, as nobody else's is then: see `answer`.
+                return Later(work, finish_later)
 
-            # Measured when the answer is made, as nobody else's is then: see `answer`.
-            return Later(work, finish_later)
+            result = handle(broker, context, request)
+            if isinstance(result, Generator):
+                return _timed(result, self._loop.time, finish)
+            return finish(result, self._loop.time() - started)
 
         return measured
 
@@ -179,6 +180,23 @@ class ThrottlingApis(Apis):
         meter = self.quotas.meter(quota)
         meter.record(amount, now)
         return meter.excess_s(quota.limit, now)
+
+
+def _timed(
+    work: Generator[None, None, Outcome],
+    time: Callable[[], float],
+    finish: Callable[[Outcome, float], Outcome],
+) -> Generator[None, None, Outcome]:
+    """The same work; at its end `finish` is told for how long it had the loop."""
+    busy_s = 0.0
+    while True:
+        started = time()
+        try:
+            next(work)
+        except StopIteration as end:
+            return finish(cast("Outcome", end.value), busy_s + time() - started)
+        busy_s += time() - started
+        yield
 
 
 def _identity(response: object) -> Message:

@@ -5,10 +5,14 @@ largest timestamp (7, KIP-734), -4 earliest local (8, KIP-405), -5 last tiered (
 -6 earliest pending upload (11, KIP-1023). 2 brought the isolation level: read_committed sees
 nothing beyond the last stable offset. A search in the remote tier makes the answer wait, from 10 on
 for as long as the client says (KIP-1075).
+
+Each partition is looked up for itself; between some of them others have their turn.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from itertools import chain
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.list_offsets import (
@@ -17,6 +21,7 @@ from ...clients.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ...clients.steps import finished
 from ...clients.topic_partition import TopicPartition
 from ...replication.offset_lookup import OffsetQuery, OffsetResult
 from ...storage.fetch_data import FetchIsolation
@@ -26,18 +31,49 @@ _CONSUMER_REPLICA_ID = -1
 _FIRST_VERSION = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """The first version that knows each of the words."""
 
+_PARTITIONS_A_STEP = 100
+
 _FIRST_WITH_LEADER_EPOCH = 4
 _FIRST_WITH_TIMEOUT = 10
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Later[list[OffsetResult]]:
+) -> Generator[None, None, ListOffsetsResponse | Later[Sequence[list[OffsetResult]]]]:
     """Look each partition up; one that is named twice is refused, once."""
     isolation = _isolation(request)
+    queries, refusals = yield from _sorted_out(context, request)
+    timeout_ms = request.timeout_ms if context.api_version >= _FIRST_WITH_TIMEOUT else 0
+    found: list[list[OffsetResult]] = []
+    waiting: list[tuple[int, asyncio.Future[list[OffsetResult]]]] = []
+    for start in range(0, len(queries), _PARTITIONS_A_STEP):
+        asked = queries[start : start + _PARTITIONS_A_STEP]
+        outcome = broker.replica_manager.list_offsets(asked, isolation, timeout_ms)
+        if isinstance(outcome, asyncio.Future):
+            waiting.append((len(found), outcome))
+            found.append([])
+        else:
+            found.append(outcome)
+        yield
+    if not waiting:
+        return (yield from _response(context, request, refusals, found))
+
+    def respond(results: Sequence[list[OffsetResult]]) -> ListOffsetsResponse:
+        for (index, _), each in zip(waiting, results, strict=True):
+            found[index] = each
+        return finished(_response(context, request, refusals, found))
+
+    return Later(asyncio.gather(*(each for _, each in waiting)), respond)
+
+
+def _sorted_out(
+    context: RequestContext, request: ListOffsetsRequest
+) -> Generator[None, None, tuple[list[OffsetQuery], dict[int, ListOffsetsPartitionResponse]]]:
+    """What to look up, and by their place in the request the partitions that are refused."""
     named = Counter(
         (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
     )
+    yield
     queries: list[OffsetQuery] = []
     refusals: dict[int, ListOffsetsPartitionResponse] = {}
     index = 0
@@ -58,15 +94,9 @@ def handle(
                 partition = TopicPartition(topic.name, each.partition_index)
                 queries.append(OffsetQuery(partition, each.timestamp, each.current_leader_epoch))
             index += 1
-    timeout_ms = request.timeout_ms if context.api_version >= _FIRST_WITH_TIMEOUT else 0
-    outcome = broker.replica_manager.list_offsets(queries, isolation, timeout_ms)
-    if isinstance(outcome, list):
-        return _response(context, request, refusals, outcome)
-
-    def respond(results: list[OffsetResult]) -> ListOffsetsResponse:
-        return _response(context, request, refusals, results)
-
-    return Later(outcome, respond)
+            if not index % _PARTITIONS_A_STEP:
+                yield
+    return queries, refusals
 
 
 def _isolation(request: ListOffsetsRequest) -> FetchIsolation:
@@ -81,9 +111,9 @@ def _response(
     context: RequestContext,
     request: ListOffsetsRequest,
     refusals: dict[int, ListOffsetsPartitionResponse],
-    results: Sequence[OffsetResult],
-) -> ListOffsetsResponse:
-    found = iter(results)
+    results: Sequence[list[OffsetResult]],
+) -> Generator[None, None, ListOffsetsResponse]:
+    found = chain.from_iterable(results)
     # A topic may come in several parts; like each partition it is answered once.
     topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     index = 0
@@ -93,6 +123,8 @@ def _response(
             answer = refusals.get(index) or _partition(context, next(found))
             partitions[each.partition_index] = answer
             index += 1
+            if not index % _PARTITIONS_A_STEP:
+                yield
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))
