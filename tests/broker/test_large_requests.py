@@ -12,6 +12,12 @@ from tierlog.broker.large_requests import LargeRequests
 from tierlog.broker.lazy_list import LazyList, made_in_turn
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -229,6 +235,19 @@ def test_what_tools_of_large_clusters_ask_is_answered(broker: BrokerThread) -> N
         )
         (topic,) = client.ask(producers, 0, DescribeProducersResponse).topics
         assert [each.partition_index for each in topic.partitions] == list(range(40_000))
+
+
+def test_ten_thousand_partitions_of_three_replicas_are_reassigned_with_one_request(
+    broker: BrokerThread,
+) -> None:
+    """As many as Kafka's controller changes at once; each replica is an element as well."""
+    moves = [ReassignablePartition(partition_index=i, replicas=[0, 1, 2]) for i in range(10_000)]
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=9_000, topics=[ReassignableTopic(name="none", partitions=moves)]
+    )
+    with RawClient(broker.port) as client:
+        answer = client.ask(request, 0, AlterPartitionReassignmentsResponse)
+    assert [len(topic.partitions) for topic in answer.responses] == [10_000]
 
 
 def test_requests_behind_a_large_one_are_answered_after_it(broker: BrokerThread) -> None:
