@@ -8,9 +8,15 @@ Lines of one cause, by the place in the code that writes them, are limited to `_
 `_PER_SECOND` in the long run; the next one that is let through says how many were not.
 """
 
+import asyncio
 import logging
+import sys
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from ..clients.supervisor import is_answer_of_system
+
+_LOG = logging.getLogger(__name__)
 
 LINE_MAX = 4_000
 """Characters of a message; what is longer is cut."""
@@ -85,3 +91,21 @@ class LineLimit(logging.Filter):
         self._causes[key] = _Cause(left - lines, now, 0)
         record.__dict__[_SUPPRESSED] = cause.suppressed
         return True
+
+
+class LineHandler(logging.StreamHandler[Any]):
+    """Writes lines. One that the machine does not take, as on a full disk, is lost, no more."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Called while the error is handled."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+
+def tell_what_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """For `set_exception_handler`: what the operating system has refused needs no trace."""
+    error = context.get("exception")
+    if isinstance(error, Exception) and is_answer_of_system(error):
+        _LOG.error("%s: %s", context["message"].partition(" <")[0], error)
+    else:
+        loop.default_exception_handler(context)

@@ -81,7 +81,7 @@ class Supervisor:
             del self._streaks[next(iter(self._streaks))]
         self._streaks[key] = failures
         self.failures[key[0]] += 1
-        if failures == 1 and _is_answer_of_system(error):
+        if failures == 1 and is_answer_of_system(error):
             _log.error("%s failed: %s", _described(key), error)
         elif failures == 1:
             _log.error(
@@ -99,7 +99,7 @@ class Supervisor:
             )
 
 
-def _is_answer_of_system(error: Exception) -> bool:
+def is_answer_of_system(error: Exception) -> bool:
     """Whether a sentence tells a person all: nothing is wrong with this program."""
     if isinstance(error, KafkaError):
         return error.code is ErrorCode.KAFKA_STORAGE_ERROR

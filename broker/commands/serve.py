@@ -21,7 +21,7 @@ from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ..broker import Broker, StartError
 from ..config import BrokerConfig, config_warnings
-from ..log_lines import LineFormatter, LineLimit
+from ..log_lines import LineFormatter, LineHandler, LineLimit, tell_what_failed
 from .configuration import stated_configuration
 
 _LOG = logging.getLogger("tierlog")
@@ -62,6 +62,7 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
     """Start, say so, wait to be told to stop, stop."""
     broker = Broker(config)
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(tell_what_failed)
     stop = asyncio.Event()
     fatal: list[str] = []
 
@@ -115,7 +116,7 @@ def _give_up(sentence: str) -> int:
 
 
 def _log_to_stderr() -> None:
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LineHandler(sys.stderr)
     handler.setFormatter(LineFormatter())
     handler.addFilter(LineLimit())
     root = logging.getLogger()

@@ -1,10 +1,21 @@
 """The log: nothing in it that a client forged, and no flood of one kind."""
 
+import asyncio
+import errno
 import logging
+from contextlib import suppress
 
+import pytest
 from hypothesis import given, strategies as st
 
-from tierlog.broker.log_lines import LINE_MAX, LineFormatter, LineLimit, printable
+from tierlog.broker.log_lines import (
+    LINE_MAX,
+    LineFormatter,
+    LineHandler,
+    LineLimit,
+    printable,
+    tell_what_failed,
+)
 
 
 def record(message: str, *arguments: object, line: int = 1, at: float = 0.0) -> logging.LogRecord:
@@ -68,3 +79,36 @@ def test_a_clock_that_is_set_back_ends_no_log() -> None:
     limit = LineLimit()
     assert limit.filter(record("f", at=1_000.0))
     assert limit.filter(record("f", at=10.0))
+
+
+def test_a_line_that_a_full_disk_does_not_take_makes_no_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # What is left of the line is tried once more when the stream is closed.
+    with suppress(OSError), open("/dev/full", "w", encoding="utf-8") as stream:
+        handler = LineHandler(stream)
+        handler.handle(record("lost"))
+        assert capsys.readouterr().err == ""
+        # What is wrong in this program is told.
+        handler.handle(record("%d", "no number"))
+        assert "no number" in capsys.readouterr().err
+
+
+def test_a_callback_that_the_machine_fails_is_told_in_a_sentence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(error: Exception) -> None:
+        raise error
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(tell_what_failed)
+        loop.call_soon(fail, OSError(errno.EMFILE, "Too many open files"))
+        loop.call_soon(fail, LookupError("an error of ours"))
+        await asyncio.sleep(0)
+
+    asyncio.run(story())
+    machine, ours = caplog.records
+    assert machine.exc_info is None
+    assert "Too many open files" in machine.getMessage()
+    assert ours.exc_info
