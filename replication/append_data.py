@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ..clients.errors import ErrorCode
 from ..clients.topic_partition import TopicPartition
 from ..storage.append_info import RecordError
+from ..storage.config import LogConfig
 from ..storage.producer_entry import AppendOrigin
 from .fetch_data import CurrentLeader
 
@@ -32,8 +33,8 @@ class AppendEntry:
     error_message: str | None = None
     # With NOT_LEADER_OR_FOLLOWER only.
     current_leader: CurrentLeader | None = None
-    # Whether `ReplicaManager.check_at_length` has looked at the records.
-    is_checked: bool = False
+    # The configuration by which `ReplicaManager.check_at_length` has looked at the records.
+    checked_for: LogConfig | None = None
 
     def refuse(self, code: ErrorCode, message: str | None = None) -> None:
         """Say that nothing was appended, and why."""

@@ -25,6 +25,7 @@ from types import MappingProxyType
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.append_info import LogAppendInfo
+from ..storage.config import LogConfig
 from ..storage.producer_entry import AppendOrigin
 from ..storage.unified_log import UnifiedLog
 from .append_data import ACKS_ALL
@@ -221,7 +222,7 @@ class Partition:
         origin: AppendOrigin,
         now_ms: int,
         *,
-        is_checked: bool = False,
+        checked_for: LogConfig | None = None,
     ) -> LogAppendInfo:
         """Append to the log and move the high watermark if that is all it takes.
 
@@ -238,7 +239,7 @@ class Partition:
             )
         log = self.log
         info = log.append_as_leader(
-            records, self.leader_epoch, now_ms, origin, is_checked=is_checked
+            records, self.leader_epoch, now_ms, origin, checked_for=checked_for
         )
         if self._followers:
             self.maybe_increment_high_watermark(now_ms)

@@ -267,9 +267,10 @@ class ReplicaManager:
             steps = self._long_check(entry)
             if steps is None:
                 return
+            config = self.partition(entry.topic_partition).log.config
             try:
                 entry.records = (await in_turns(steps)).view
-                entry.is_checked = True
+                entry.checked_for = config
             except KafkaError as error:
                 self._refuse(entry, error)
 
@@ -286,7 +287,7 @@ class ReplicaManager:
             if partition.is_guarded:
                 self._check_may_write(partition, request)
             info = partition.append_as_leader(
-                entry.records, acks, request.origin, now_ms, is_checked=entry.is_checked
+                entry.records, acks, request.origin, now_ms, checked_for=entry.checked_for
             )
         except KafkaError as error:
             self._refuse(entry, error)

@@ -175,18 +175,20 @@ class UnifiedLog:
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         *,
-        is_checked: bool = False,
+        checked_for: LogConfig | None = None,
     ) -> LogAppendInfo:
         """Check, number and append; base offset and epoch are written into `records` in place.
 
-        `is_checked` says that `long_check` has looked at the records. A retry of a known batch is
-        answered with where that batch is. Raises KafkaError with nothing appended: see
-        `log_validator` and `ProducerEntry`, and RECORD_LIST_TOO_LARGE.
+        `checked_for` is the configuration by which `long_check` has looked at the records: by
+        another one they are looked at again. A retry of a known batch is answered with where that
+        batch is. Raises KafkaError with nothing appended: see `log_validator` and `ProducerEntry`,
+        and RECORD_LIST_TOO_LARGE.
         """
         self._now_ms = now_ms
         if self.read_only_reason:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, self.read_only_reason)
         config = self.local.config
+        is_checked = checked_for is not None and checked_for == config
         context = AppendContext(config, origin, leader_epoch, now_ms, is_checked)
         found = validate(records, context)
         for batch in found:

@@ -1,6 +1,7 @@
 """Batches whose records take long to look at: checked in turns, answered as any other."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_others_have_many_turns_while_a_batch_is_looked_at(codec: CompressionTyp
             await asyncio.sleep(0)
             turns += 1
         assert turns > COUNT // 10_000
-        assert entry.is_checked
+        assert entry.checked_for
         assert not node.replicas.append_records(AppendRequest([entry]))[0].error  # type: ignore[index] # nobody follows
         assert entry.last_offset == COUNT - 1
         await node.stop()
@@ -81,9 +82,28 @@ def test_two_of_them_are_looked_at_one_after_the_other() -> None:
         entries = [AppendEntry(TopicPartition("t", 0), many()) for _ in range(2)]
         checks = [asyncio.ensure_future(node.replicas.check_at_length(each)) for each in entries]
         await checks[0]
-        assert [each.is_checked for each in entries] == [True, False]
+        assert [each.checked_for is not None for each in entries] == [True, False]
         await checks[1]
-        assert entries[1].is_checked
+        assert entries[1].checked_for
+        await node.stop()
+
+    simulate(story)
+
+
+def test_what_was_looked_at_by_other_rules_is_looked_at_again() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(SimulatedDisk()))
+        await node.controller.create_topics(creation("t"))
+        made = [Record(0, TIME, None, b"v") for _ in range(COUNT)]
+        entry = AppendEntry(TopicPartition("t", 0), memoryview(build_batch(made)))
+        await node.replicas.check_at_length(entry)
+        assert entry.checked_for
+        log = node.replicas.partition(entry.topic_partition).log
+        # Now it asks for keys.
+        log.update_config(replace(log.config, cleanup_policy=("compact",)))
+        node.replicas.append_records(AppendRequest([entry]))
+        assert entry.error is ErrorCode.INVALID_RECORD
+        assert log.log_end_offset == 0
         await node.stop()
 
     simulate(story)
