@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from ..errors import ErrorCode, KafkaError
 from .batch import RecordBatch
+from .compression import Buffer
 from .varint import ZIGZAG, read_varint, read_varlong
 
 SMALLEST_RECORD_BYTES = 7
@@ -261,16 +262,15 @@ class RecordWalk:
         )
         # From the attributes to the length of the key, if that takes one byte.
         head, tail = key_at + 2 - time_at, at - headers_at
-        bodies, ends = self._cut(at, looked_at, head)
-        heads = b"".join([data[body : body + head] for body in bodies])
+        heads, tails, ends = self._cut(at, looked_at, head, tail)
         _, *columns, keys = [heads[offset::head] for offset in range(head)]
-        alike = self._filled([body + head for body in bodies], keys, ends, tail)
-        tails = b"".join([data[end - tail : end] for end in ends[:alike]])
-        for place in _header_lengths(data, headers_at):
-            expected = bytes(data[place : place + 1])
-            column = tails[place - headers_at :: tail]
-            if column != expected * len(column):
-                alike = min(alike, len(column) - len(column.lstrip(expected)))
+        alike = len(ends)
+        if tail > 1:
+            for place in _header_lengths(data, headers_at):
+                expected = bytes(data[place : place + 1])
+                column = tails[place - headers_at :: tail]
+                if column != expected * len(column):
+                    alike = min(alike, len(column) - len(column.lstrip(expected)))
         times, deltas = columns[: delta_at - time_at], columns[delta_at - time_at :]
         alike = self._pass_times(times, alike)
         for column, expected in zip(deltas, _deltas(index, alike, len(deltas)), strict=True):
@@ -283,49 +283,41 @@ class RecordWalk:
         self._similar_size = _SIMILAR_MIN if is_over else min(alike * 4, _SIMILAR_MAX)
         return alike, ends[alike - 1] if alike else at
 
-    def _cut(self, at: int, count: int, head: int) -> tuple[list[int], list[int]]:
-        """Where so many records have what follows their lengths, and where they end.
-
-        Those are left out that go beyond the batch, or may with so many bytes of a head.
+    def _cut(self, at: int, count: int, head: int, tail: int) -> tuple[bytes, bytes, list[int]]:
+        """The heads and tails of records that are filled by head, key, value and tail, one after
+        the other, and where each of them ends. A tail of one byte says that there are no headers.
         """
         data, size = self._data, self._size
-        bodies: list[int] = []
+        heads: list[Buffer] = []
+        tails: list[Buffer] = []
         ends: list[int] = []
         try:
             for _ in range(count):
                 if (b := data[at]) < 0x80:
-                    body = at + 1
-                    at = body + _LENGTH[b]
+                    at += 1
+                    end = at + _LENGTH[b]
                 else:
-                    body = at + 2
-                    at = body + _LENGTH_FIRST[b] + _LENGTH_SECOND[data[at + 1]]
-                bodies.append(body)
-                ends.append(at)
-        except IndexError:
-            # The last one, or its length, goes beyond.
-            pass
-        while ends and (ends[-1] > size or bodies[-1] + head > size):
-            bodies.pop()
-            ends.pop()
-        return bodies, ends
-
-    def _filled(self, keys_at: list[int], keys: bytes, ends: list[int], tail: int) -> int:
-        """How many records in a row are filled by key, value and so many bytes behind it."""
-        data, passed = self._data, 0
-        try:
-            for at, key, end in zip(keys_at, keys, ends, strict=True):
-                at += _LENGTH_OR_NULL[key]
+                    end = at + 2 + _LENGTH_FIRST[b] + _LENGTH_SECOND[data[at + 1]]
+                    at += 2
+                begin = data[at : at + head]
+                at += head + _LENGTH_OR_NULL[begin[-1]]
                 if (b := data[at]) < 0x80:
                     at += 1 + _LENGTH_OR_NULL[b]
                 else:
                     at += 2 + _LENGTH_FIRST[b] + _LENGTH_SECOND[data[at + 1]]
-                if at + tail != end:
+                if at + tail != end or end > size:
                     break
-                passed += 1
+                if tail > 1:
+                    tails.append(data[at:end])
+                elif data[at]:
+                    break
+                heads.append(begin)
+                ends.append(end)
+                at = end
         except IndexError:
-            # A key whose length takes more than a byte, or one that goes beyond the batch.
+            # A key whose length takes more than a byte, or something that goes beyond the batch.
             pass
-        return passed
+        return b"".join(heads), b"".join(tails), ends
 
     def _pass_times(self, columns: list[bytes], alike: int) -> int:
         """How many timestamp deltas in a row are varints of this size.
