@@ -14,7 +14,7 @@ from typing import Protocol
 REQUESTS_A_TURN = 500
 """Also where a clock stands still: in a simulation, or for requests that cost next to nothing."""
 
-_TURN_S = 0.002
+_TURN_S = 0.004
 """How long one connection's requests are answered at a time while nobody stands in line."""
 
 _SHORT_TURN_S = 0.0005

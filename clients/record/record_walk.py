@@ -22,7 +22,6 @@ from collections.abc import Iterator
 
 from ..errors import ErrorCode, KafkaError
 from .batch import RecordBatch
-from .compression import Buffer
 from .varint import ZIGZAG, read_varint, read_varlong
 
 SMALLEST_RECORD_BYTES = 7
@@ -48,7 +47,7 @@ _DELTA_FIRST = bytes(each | 0x80 for each in _DELTA)
 _DELTA_SECOND = bytes(delta * 2 >> 7 for delta in range(_BLOCK))
 _DELTA_MIDDLE = bytes(each | 0x80 for each in _DELTA_SECOND)
 _BEYOND = 1 << 31
-"""More bytes than any batch has: what tells such a length is left to the walk from field to field."""
+"""More bytes than a batch may have: the walk from field to field decides on such a length."""
 _LENGTH = tuple(_BEYOND if byte & 1 else byte >> 1 for byte in range(0x80))
 """By its varint of one byte: the length of a record."""
 _LENGTH_OR_NULL = tuple(0 if byte & 1 else byte >> 1 for byte in range(0x80))
@@ -288,8 +287,8 @@ class RecordWalk:
         the other, and where each of them ends. A tail of one byte says that there are no headers.
         """
         data, size = self._data, self._size
-        heads: list[Buffer] = []
-        tails: list[Buffer] = []
+        heads: list[bytes | bytearray | memoryview] = []
+        tails: list[bytes | bytearray | memoryview] = []
         ends: list[int] = []
         try:
             for _ in range(count):

@@ -60,9 +60,31 @@ def blob(size: int) -> st.SearchStrategy[bytes | None]:
 HEADERS = st.lists(st.tuples(st.sampled_from(("", "trace")), blob(9)), max_size=2).map(tuple)
 
 
+SIZES = st.sampled_from(((0, 40), (30, 90), (-20, 20), (300, 3_000)))
+"""Of values: varints of one byte, of two, and of both in turns."""
+
+
+def similar_records(draw: st.DrawFn) -> Iterator[Record]:
+    """Records with the same headers, and keys and values of many lengths; some have none."""
+    chance, headers = draw(st.randoms(use_true_random=False)), draw(HEADERS)
+    keys, values = draw(st.sampled_from(((0, 9), (5, 70), (-9, 9)))), draw(SIZES)
+    for number in range(draw(st.sampled_from((3, 30, 70, 200)))):
+        key, value = chance.randint(*keys), chance.randint(*values)
+        yield Record(
+            0,
+            TIME + number // 8,
+            b"k" * key if key >= 0 else None,
+            bytes(value) if value >= 0 else None,
+            headers,
+        )
+
+
 def records_of(draw: st.DrawFn) -> Iterator[Record]:
     """Stretches of records that are alike, one after the other, and some that are not."""
     for _ in range(draw(st.integers(1, 4))):
+        if draw(st.booleans()):
+            yield from similar_records(draw)
+            continue
         key, value, headers = draw(blob(3)), draw(blob(70)), draw(HEADERS)
         step = draw(st.sampled_from((0, 0, 1, 7, 300, -90_000)))
         start = TIME + draw(st.sampled_from((0, 5, 63, 64, 10_000)))
@@ -132,10 +154,31 @@ def test_a_length_beyond_all_bounds_is_refused() -> None:
 
 
 def test_a_long_walk_pauses() -> None:
-    """Records of changing sizes are walked one by one."""
-    made = [Record(0, TIME, b"k", b"v" * (number % 3)) for number in range(3 * SLICE)]
+    """Neither are these records of one length, nor do their headers have the same ones."""
+    made = [
+        Record(0, TIME, b"k", None, (("h", b"v" * (number % 3)),)) for number in range(3 * SLICE)
+    ]
     walk = walk_of(built(made))
     assert len(list(walk.steps())) == 2
+
+
+@pytest.mark.parametrize("headers", [(), (("trace", b"0123"), ("", None))])
+@pytest.mark.parametrize("place", [1, 65, 499])
+def test_one_lie_among_records_of_many_lengths_is_found(
+    headers: tuple[tuple[str, bytes | None], ...], place: int
+) -> None:
+    """Each byte of one record in turn is another one; the others stay sound."""
+    made = [
+        Record(0, TIME, b"k" * (number % 5), b"v" * (number % 97), headers) for number in range(500)
+    ]
+    sound, shorter = built(made), built(made[:place])
+    check(sound)
+    begin = len(shorter.view)
+    for at in range(begin, len(built(made[: place + 1]).view)):
+        for bits in (1, 0x80):
+            payload = bytearray(sound.view)
+            payload[at] ^= bits
+            check(RecordBatch(memoryview(payload)))
 
 
 def built(made: list[Record]) -> RecordBatch:
