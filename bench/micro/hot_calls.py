@@ -14,8 +14,9 @@ from itertools import count
 from ...clients.protocol.codec import decode, encode, encode_bytes
 from ...clients.protocol.messages.fetch import FetchRequest
 from ...clients.protocol.messages.produce import ProduceRequest
-from ...clients.record.batch import Record, RecordBatch
+from ...clients.record.batch import BATCH_OVERHEAD, Record, RecordBatch
 from ...clients.record.builder import build_batch
+from ...clients.record.record_walk import RecordWalk
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...replication.append_data import AppendEntry, AppendRequest
 from ...replication.fetch_data import FetchParams, FetchPartition
@@ -81,7 +82,20 @@ def _batch(value_bytes: int) -> memoryview:
 
 def _records() -> dict[str, HotCall]:
     batch = _batch(16 << 10)
-    return {"check the CRC of 16 KiB": lambda: RecordBatch(batch).crc_is_valid()}
+    alike = [Record(0, 0, None, bytes(100)) for _ in range(140)]
+    similar = [Record(0, 0, b"key", bytes(50 + number * 7 % 101)) for number in range(140)]
+    return {
+        "check the CRC of 16 KiB": lambda: RecordBatch(batch).crc_is_valid(),
+        "walk 140 records of one length": partial(_walk, build_batch(alike)),
+        "walk 140 records of many lengths": partial(_walk, build_batch(similar)),
+    }
+
+
+def _walk(encoded: bytes | bytearray) -> bool:
+    batch = RecordBatch(memoryview(encoded))
+    walk = RecordWalk(batch, batch.view[BATCH_OVERHEAD:])
+    walk.finish()
+    return walk.agrees_on_time
 
 
 def _appends(replica: OneReplica) -> dict[str, HotCall]:
