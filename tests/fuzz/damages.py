@@ -76,17 +76,31 @@ def files_below(directory: SimulatedDirectory, path: str) -> Iterator[str]:
             yield below
 
 
+def paths_on(disk: SimulatedDisk) -> list[str]:
+    """Every file of the data directory."""
+    return list(files_below(disk.directory("/data"), "/data"))
+
+
 def damaged(template: SimulatedDisk, chance: random.Random) -> tuple[SimulatedDisk, Damage]:
     """A copy of the disk with one damage that is on the platters."""
-    disk = deepcopy(template)
-    paths = list(files_below(disk.directory("/data"), "/data"))
+    paths = paths_on(template)
     # Of each kind of file, however many there are of it, as often as of any other.
     kinds = sorted({_kind(path) for path in paths})
     kind = chance.choice(kinds)
     path = chance.choice([each for each in paths if _kind(each) == kind])
+    return damage_to(
+        template, path, chance.choice((*_CHANGES, "removed", "directory", "copy")), chance
+    )
+
+
+def damage_to(
+    template: SimulatedDisk, path: str, done: str, chance: random.Random | None = None
+) -> tuple[SimulatedDisk, Damage]:
+    """A copy of the disk with this damage to this file."""
+    chance = chance or random.Random(0)
+    disk, paths, kind = deepcopy(template), paths_on(template), _kind(path)
     file = disk.file(path)
     parent, name = disk.parent(path)
-    done = chance.choice((*_CHANGES, "removed", "directory", "copy"))
     if done == "removed":
         _set(parent, name, None)
     elif done == "directory":

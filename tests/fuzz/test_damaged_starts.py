@@ -11,6 +11,7 @@ import logging
 import random
 import traceback
 from copy import deepcopy
+from fnmatch import fnmatch
 from typing import NamedTuple
 
 import pytest
@@ -24,7 +25,7 @@ from tierlog.storage.checkpoint import (
     MalformedCheckpointError,
     read_offset_checkpoint,
 )
-from tierlog.tests.fuzz.damages import Damage, damaged
+from tierlog.tests.fuzz.damages import Damage, damage_to, damaged, paths_on
 from tierlog.tests.fuzz.disk_template import (
     COMPACTED,
     PLAIN,
@@ -49,6 +50,13 @@ from tierlog.tests.simulation.network import SimulatedNetwork, on_host
 
 MAY_REFUSE = ("meta.properties", "quorum-state", "bootstrap.checkpoint", "partition.metadata")
 """What says whose data this is, and which votes were cast: a start cannot guess it."""
+
+FOUND_SOMETHING = (
+    ("plain-0/00000000000000000000.log", "removed"),
+    ("remote-log-index-cache/48_*.index", "directory"),
+    ("meta.properties", "emptied"),
+)
+"""Damages that were not told once, or ended a start."""
 
 
 class Outcome(NamedTuple):
@@ -191,3 +199,13 @@ def test_a_start_on_whole_files_finds_everything_and_says_nothing() -> None:
         found = start_on(deepcopy(before.disk), 0, before.tiered_offsets)
         assert (found.plain, found.table, found.lines) == (before.plain, before.table, [])
         assert found.tiered == list(range(before.tiered_offsets))
+
+
+@pytest.mark.parametrize(("path", "kind"), FOUND_SOMETHING)
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_what_a_damage_has_found_stays_mended(path: str, kind: str, is_clean: bool) -> None:
+    before = template(is_clean)
+    (there,) = (each for each in paths_on(before.disk) if fnmatch(each, f"/data/{path}"))
+    disk, damage = damage_to(before.disk, there, kind)
+    restore_tier(before.objects)
+    check(damage, before, start_on(disk, 0, before.tiered_offsets), stated_starts(disk))
