@@ -234,8 +234,11 @@ class LogCompaction:
         started_ms = wall_clock_ms()
         is_whole = True
         await self._in_steps(cleaning.read_keys())
-        # A start must not take the holes for tails that a loss of power took (`log_loader.py`).
-        self._log_manager.checkpoint_recovery_points(cleaning.log_dir)
+        checkpoint = self._checkpoint(cleaning.log_dir)
+        if not checkpoint.knows(cleaning.log):
+            # Before the first hole: a start must not take it for a tail that a loss of power took,
+            # not even once the topic is compacted no more (`log_loader.py`).
+            await self._note(cleaning.log, checkpoint.first_dirty_offset(cleaning.log))
         for group in cleaning.groups():
             if not cleaning.is_log_current:
                 return

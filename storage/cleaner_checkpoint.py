@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 from ..clients.kafka_uuid import Uuid
 from ..clients.topic_partition import TopicPartition
-from .checkpoint import MalformedCheckpointError, read_offset_checkpoint, write_offset_checkpoint
+from .checkpoint import (
+    CLEANER_OFFSET_FILE,
+    MalformedCheckpointError,
+    read_offset_checkpoint,
+    write_offset_checkpoint,
+)
 from .log_dir import LogDir
 from .unified_log import UnifiedLog
-
-CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
 
 
 class _Cleaned(NamedTuple):
@@ -48,6 +51,10 @@ class CleanerCheckpoint:
         ):
             return log.log_start_offset
         return known.offset
+
+    def knows(self, log: UnifiedLog) -> bool:
+        """Whether the log has an entry: where it has none, a start takes holes for losses."""
+        return log.topic_partition in self._cleaned
 
     def cleaned_up_to(self, log: UnifiedLog, offset: int) -> None:
         """Note that everything below `offset` has been cleaned; `prepare_write` makes it last."""

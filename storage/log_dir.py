@@ -18,6 +18,7 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID, Uuid, uuid_from_string, uuid_to_string
 from ..clients.topic_partition import TopicPartition
 from .checkpoint import (
+    CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     RECOVERY_POINT_FILE,
@@ -48,6 +49,7 @@ _FILES = (
     RECOVERY_POINT_FILE,
     LOG_START_FILE,
     HIGH_WATERMARK_FILE,
+    CLEANER_OFFSET_FILE,
 )
 
 _EXHAUSTED = {

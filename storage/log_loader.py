@@ -68,6 +68,13 @@ class LoadRequest:
     producer_expiration_ms: int = 86_400_000
     durable_end: int | None = None
     """Below this all was on the disk once, though all is read again; None: the recovery point."""
+    was_compacted: bool = False
+    """Whether the log has been compacted, whatever its policy is now."""
+
+    @property
+    def may_have_holes(self) -> bool:
+        """Whether compaction may have taken the offsets before a segment."""
+        return self.config.is_compacted or self.was_compacted
 
     def carefully(self) -> "LoadRequest":
         """The same, every batch looked at whatever the last stop promised."""
@@ -364,7 +371,7 @@ class _Loading:
 
     def _tell_gaps(self) -> None:
         """Say which offsets are missing between segments, where only a loss explains it."""
-        if self._request.config.is_compacted:
+        if self._request.may_have_holes:
             return
         for segment, following in pairwise(self._segments):
             end = segment.next_offset()
@@ -431,7 +438,7 @@ class _Loading:
             if segment.base_offset > durable_end:
                 # A lost tail may end between two batches: then the next segment does not follow.
                 has_gap = expected is not None and segment.base_offset != expected
-                is_cut = is_cut or was_cut or (has_gap and not self._request.config.is_compacted)
+                is_cut = is_cut or was_cut or (has_gap and not self._request.may_have_holes)
             if is_cut:
                 gap = f"the records before offset {segment.base_offset} are missing"
                 self._lose(segment, expected or 0, gap)
@@ -450,7 +457,7 @@ class _Loading:
             segment,
             None if following is None else following.base_offset,
             request.recovery_point,
-            is_compacted=request.config.is_compacted,
+            is_compacted=request.may_have_holes,
         )
         for position, batch in valid:
             epoch = batch.partition_leader_epoch

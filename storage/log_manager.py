@@ -165,6 +165,7 @@ class LogManager:
             recovery_point,
             was_clean,
             self.producer_expiration_ms,
+            was_compacted=topic_partition in checkpoints.cleaned,
         )
 
     def _add(self, log: UnifiedLog, now_ms: int, *, is_future: bool = False) -> None:
@@ -409,11 +410,10 @@ class LogManager:
             self._last_flush_ms[log] = now_ms
         return log.prepare_flush(None if is_due else log.local.active_segment.base_offset)
 
-    def checkpoint_recovery_points(self, only: LogDir | None = None) -> None:
+    def checkpoint_recovery_points(self) -> None:
         """Write how far each log is durable: the next start reads only what lies above."""
         for log_dir in self.directories.online:
-            if only in (None, log_dir):
-                self._checkpoints[log_dir].write_recovery_points(self._logs_in(log_dir))
+            self._checkpoints[log_dir].write_recovery_points(self._logs_in(log_dir))
 
     def checkpoint_log_start_offsets(self) -> None:
         """Write where logs start that do not start with their first segment."""

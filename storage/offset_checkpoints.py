@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from ..clients.topic_partition import TopicPartition
 from .checkpoint import (
+    CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     RECOVERY_POINT_FILE,
@@ -49,12 +50,15 @@ class OffsetCheckpoints:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
+        self.cleaned: frozenset[TopicPartition] = frozenset()
+        """The logs that have been compacted, whatever their topics' policy is now."""
 
     def read(self) -> None:
         """Learn what the files say. Raises OSError."""
         self.recovery_points = self._read(RECOVERY_POINT_FILE)
         self.log_starts = self._read(LOG_START_FILE)
         self.high_watermarks = self._read(HIGH_WATERMARK_FILE)
+        self.cleaned = frozenset(self._read(CLEANER_OFFSET_FILE))
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         try:

@@ -54,6 +54,7 @@ MAY_REFUSE = ("meta.properties", "quorum-state", "bootstrap.checkpoint", "partit
 FOUND_SOMETHING = (
     ("plain-0/00000000000000000000.log", "removed"),
     ("remote-log-index-cache/48_*.index", "directory"),
+    ("cleaner-offset-checkpoint", "directory"),
     ("meta.properties", "emptied"),
 )
 """Damages that were not told once, or ended a start."""

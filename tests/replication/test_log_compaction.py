@@ -11,8 +11,7 @@ from tierlog.clients.record.builder import build_batch
 from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
-from tierlog.storage.checkpoint import RECOVERY_POINT_FILE, read_offset_checkpoint
-from tierlog.storage.cleaner_checkpoint import CLEANER_OFFSET_FILE
+from tierlog.storage.checkpoint import CLEANER_OFFSET_FILE, read_offset_checkpoint
 from tierlog.storage.cleaner_config import CleanerConfig
 from tierlog.storage.fetch_data import FetchDataInfo, FetchIsolation
 from tierlog.storage.unified_log import UnifiedLog
@@ -88,18 +87,22 @@ def test_a_dirty_log_is_cleaned_after_a_pause_and_its_offset_written_down() -> N
     simulate(story)
 
 
-def test_a_start_will_know_that_what_was_cleaned_was_on_the_disk() -> None:
-    """Else it takes a hole for a lost tail once the topic is compacted no more, and cuts there."""
+def test_a_log_is_known_to_be_compacted_before_anything_of_it_goes() -> None:
+    """Else a start takes a hole for a lost tail once the topic is compacted no more."""
     files = SimulatedFiles(SimulatedDisk())
 
     async def story(loop: SimulatedLoop) -> None:
         node = BrokerNode(loop, files)
-        house = keeping(node)
+        house = keeping(node, CleanerConfig(io_max_bytes_per_second=10.0))
         log = await compacted_topic(node, "t")
         write(node, log, "abab")
-        assert await house.compaction.clean_dirtiest()
-        points = read_offset_checkpoint(files, f"{DATA}/{RECOVERY_POINT_FILE}")
-        assert points == {TopicPartition("t", 0): 4}
+        cleaning = loop.create_task(house.compaction.clean_dirtiest())
+        # All keys have been read by then, at ten bytes a second.
+        await asyncio.sleep(40)
+        assert read_offset_checkpoint(files, CHECKPOINT) == {TopicPartition("t", 0): 0}
+        assert keys_in(log) == "abab"
+        assert await cleaning
+        assert keys_in(log) == "ab"
         await house.stop()
         await node.stop()
 

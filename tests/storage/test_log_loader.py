@@ -9,14 +9,20 @@ from hypothesis import given, settings, strategies as st
 
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.control import ControlRecordType
-from tierlog.storage.checkpoint import write_epoch_checkpoint
+from tierlog.storage.checkpoint import (
+    CLEANER_OFFSET_FILE,
+    write_epoch_checkpoint,
+    write_offset_checkpoint,
+)
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import OsFiles
+from tierlog.storage.log_manager import LogManager
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.storage import compacted_log
 from tierlog.tests.storage.compacted_log import COMPACTED, put, roll, surviving
 from tierlog.tests.storage.log_home import (
     NOW_MS,
+    PARTITION,
     SMALL,
     TIERED,
     LogHome,
@@ -663,3 +669,20 @@ def test_holes_of_a_log_that_is_compacted_no_more_stay_where_its_epochs_are_lost
         found = home.open(clean=clean, recovery_point=end)
         assert (found.local.segments.base_offsets, found.log_end_offset) == (bases, end)
         found.release()
+
+
+def test_a_crash_takes_nothing_of_a_log_that_was_compacted_once(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = lived_in(home)
+    bases, end = log.local.segments.base_offsets, log.log_end_offset
+    log.release()
+    first = home.path / home.names(".log")[0]
+    *_, last = batches(first.read_bytes())
+    with first.open("r+b") as file:
+        file.truncate(first.stat().st_size - last.size_in_bytes)
+    write_offset_checkpoint(home.files, f"{tmp_path}/{CLEANER_OFFSET_FILE}", {PARTITION: 0})
+    manager = LogManager(home.files, [str(tmp_path)], home.config)
+    manager.start(NOW_MS)
+    found = manager.get_log(PARTITION)
+    assert found is not None
+    assert (found.local.segments.base_offsets, found.log_end_offset) == (bases, end)
