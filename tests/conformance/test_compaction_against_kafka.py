@@ -18,9 +18,9 @@ from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import RecordBatch, batches
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.storage.checkpoint import read_offset_checkpoint
+from tierlog.storage.checkpoint import CLEANER_OFFSET_FILE, read_offset_checkpoint
 from tierlog.storage.cleanable_log import measure
-from tierlog.storage.checkpoint import CLEANER_OFFSET_FILE, CleanerCheckpoint
+from tierlog.storage.cleaner_checkpoint import CleanerCheckpoint
 from tierlog.storage.cleaner_config import CleanerConfig
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import OsFiles

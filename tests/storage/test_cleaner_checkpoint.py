@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.storage.checkpoint import CLEANER_OFFSET_FILE, CleanerCheckpoint
+from tierlog.storage.checkpoint import CLEANER_OFFSET_FILE
 from tierlog.storage.cleanable_log import measure
+from tierlog.storage.cleaner_checkpoint import CleanerCheckpoint
 from tierlog.storage.unified_log import UnifiedLog
 
 from .compacted_log import COMPACTED, clean, offsets, put, roll
