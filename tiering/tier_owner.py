@@ -20,7 +20,6 @@ and then all the same (`owner_watch.py`).
 import asyncio
 import json
 import logging
-import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,8 +42,6 @@ SETTLE_SECONDS = 0.5
 """After so long another who took the tier at the same moment has written, too."""
 
 _PENDING_MAX = 30
-_EDITING = threading.Lock()
-"""One broker has several that read, change and write its file, in threads of their own."""
 _VERSION = 1
 
 
@@ -135,15 +132,13 @@ class OwnerFile:
 
     def add(self, token: str) -> None:
         """Know the tier by this token as well, durably: it is about to be written."""
-        with _EDITING:
-            seen, *others = self.tokens() or [""]
-            self._replace([seen, *others[-_PENDING_MAX:], token])
+        seen, *others = self.tokens() or [""]
+        self._replace([seen, *others[-_PENDING_MAX:], token])
 
     def confirm(self, token: str, instead_of: str) -> None:
         """This token was seen in the tier, where `instead_of` was seen before; durably."""
-        with _EDITING:
-            gone = ("", token, instead_of)
-            self._replace([token, *(each for each in self.tokens() if each not in gone)])
+        gone = ("", token, instead_of)
+        self._replace([token, *(each for each in self.tokens() if each not in gone)])
 
     def _replace(self, tokens: list[str]) -> None:
         content = {**self._all(), self._tier: tokens}
@@ -231,7 +226,9 @@ class TierOwnership:
         environment, (cluster_id, node_id) = tools.environment, tools.writer()
         token = uuid_to_string(environment.random_uuid())
         seen = (await tools.pool.run(tools.file.tokens) or [""])[0]
-        await tools.pool.run(lambda: tools.file.add(token))
+        # Here and not in the pool, now and below: one broker has several that claim, and none may
+        # change the file between another's look at it and its change. A start does it twice.
+        tools.file.add(token)
         owner = Owner(cluster_id, node_id, token, environment.wall_clock_ms())
         await self._tier.write_bytes(OWNER_KEY, encode_owner(owner))
         await asyncio.sleep(SETTLE_SECONDS)
@@ -241,7 +238,7 @@ class TierOwnership:
         if now.token != token:
             # The scrub and the copying of one broker claim a new tier at once: it is theirs.
             return
-        await tools.pool.run(lambda: tools.file.confirm(token, seen))
+        tools.file.confirm(token, seen)
         self._is_settled = True
 
     def _refusal(self, owner: Owner) -> NotTheOwnerError:
