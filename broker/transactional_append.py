@@ -1,7 +1,7 @@
 """The appends of a Produce request that names a transactional id."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 
 from ..clients.errors import KafkaError
 from ..clients.protocol.messages.produce import ProduceRequest
@@ -13,7 +13,7 @@ from .transaction_membership import Refusals, Support, refusals
 
 def append_in_transaction(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
-) -> Awaitable[object] | None:
+) -> asyncio.Future[list[AppendEntry]] | Coroutine[object, object, list[AppendEntry]] | None:
     """Append what may be appended, and refuse the rest; what is to be awaited for that, if any."""
     transactional_id = request.transactional_id
     assert transactional_id is not None, "Others do not come here."
@@ -38,10 +38,9 @@ async def _append_later(
     request: ProduceRequest,
     entries: list[AppendEntry],
     answer: asyncio.Future[Refusals],
-) -> None:
+) -> list[AppendEntry]:
     outcome = _append(broker, request, entries, await answer)
-    if isinstance(outcome, asyncio.Future):
-        await outcome
+    return await outcome if isinstance(outcome, asyncio.Future) else outcome
 
 
 def _append(

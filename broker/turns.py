@@ -14,15 +14,13 @@ from typing import Protocol
 REQUESTS_A_TURN = 500
 """Also where a clock stands still: in a simulation, or for requests that cost next to nothing."""
 
-_TURN_S = 0.004
-"""How long one connection's requests are answered at a time while nobody stands in line."""
-
-_SHORT_TURN_S = 0.0005
-"""The same while somebody does: whoever has sent a few requests at once need not join the line."""
-
 _ROUND_S = 0.005
 """What all in the line get together in one round of the loop, and so do all that have been read.
 Whoever has been read later in it is answered one request, and joins the line with the others."""
+
+_SHORT_TURN_S = 0.0005
+"""What each gets at least. Who has been read while others stand in line gets no more than that:
+whoever has sent a few requests at once need not join them."""
 
 
 class TurnTaker(Protocol):
@@ -50,7 +48,7 @@ class Turns:
         if not self._round_end:
             self._round_end = now + _ROUND_S
             asyncio.get_running_loop().call_soon(self._end_round)
-        return min(now + (_SHORT_TURN_S if self._line else _TURN_S), self._round_end)
+        return min(now + _SHORT_TURN_S, self._round_end) if self._line else self._round_end
 
     def _end_round(self) -> None:
         self._round_end = 0.0
@@ -70,9 +68,11 @@ class Turns:
         loop = asyncio.get_running_loop()
         now = loop.time()
         end = now + _ROUND_S
+        # Few of them get more of it each: every turn ends with a system call or two.
+        turn = max(_SHORT_TURN_S, _ROUND_S / max(1, len(self._line)))
         # Each at most once: a clock that stands still must not keep the loop here.
         for _ in range(len(self._line)):
-            self._line.popleft().take_turn(now + _SHORT_TURN_S)
+            self._line.popleft().take_turn(now + turn)
             now = loop.time()
             if now >= end:
                 break

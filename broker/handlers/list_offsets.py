@@ -39,7 +39,7 @@ _FIRST_WITH_TIMEOUT = 10
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListOffsetsRequest
-) -> Generator[None, None, ListOffsetsResponse | Later[Sequence[list[OffsetResult]]]]:
+) -> Generator[None, None, ListOffsetsResponse | Later[list[list[OffsetResult]]]]:
     """Look each partition up; one that is named twice is refused, once."""
     isolation = _isolation(request)
     queries, refusals = yield from _sorted_out(context, request)
@@ -58,7 +58,7 @@ def handle(
     if not waiting:
         return (yield from _response(context, request, refusals, found))
 
-    def respond(results: Sequence[list[OffsetResult]]) -> ListOffsetsResponse:
+    def respond(results: list[list[OffsetResult]]) -> ListOffsetsResponse:
         for (index, _), each in zip(waiting, results, strict=True):
             found[index] = each
         return finished(_response(context, request, refusals, found))

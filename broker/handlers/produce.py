@@ -15,7 +15,7 @@ look at, is appended in parts, between which others have their turn.
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
@@ -68,6 +68,7 @@ _FIRST_KNOWING_ABORTABLE = 11
 _FIRST_ADDING_PARTITIONS = 12
 
 _Entries: TypeAlias = list[AppendEntry]
+_Outcome: TypeAlias = "asyncio.Future[_Entries] | Coroutine[object, object, _Entries]"
 """In the request's order; where all partitions are answered, one for each."""
 _NOTHING = memoryview(b"")
 
@@ -83,7 +84,7 @@ class _Sorted(NamedTuple):
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Later[object] | Coroutine[object, object, ProduceResponse | None] | None:
+) -> ProduceResponse | Later[_Entries] | Coroutine[object, object, ProduceResponse | None] | None:
     """Append what can be appended; each partition is answered by itself."""
     if sum(len(topic.partition_data) for topic in request.topic_data) > _PARTITIONS_A_STEP:
         _keep_records(request)
@@ -171,7 +172,7 @@ async def _in_parts(
         if _is_decided(broker, request, parts):
             return _answer(broker, context, request, parts.entries)
     replicas = broker.replica_manager
-    waiting: list[Awaitable[object]] = []
+    waiting: list[asyncio.Future[_Entries]] = []
     part: _Entries = []
     work = 0
     for number, entry in enumerate(parts.allowed, 1):
@@ -197,7 +198,7 @@ async def _in_parts(
 
 def _append(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
-) -> Awaitable[object] | None:
+) -> _Outcome | None:
     """Append to these partitions of the request; what is to be awaited for that, if anything."""
     if request.transactional_id is not None:
         return _append_in_transaction(broker, context, request, entries)
@@ -208,7 +209,7 @@ def _append(
 
 def _append_in_transaction(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
-) -> Awaitable[object] | None:
+) -> _Outcome | None:
     """Append what its transaction may write; non-transactional batches go with the others."""
     from ..transaction_membership import Support
     from ..transactional_append import append_in_transaction

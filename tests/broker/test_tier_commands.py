@@ -208,8 +208,7 @@ def test_a_stopped_brokers_metadata_is_read_past_what_is_no_event(
     stamp_crc(memoryview(bad[1]), 0, len(bad[1]))
     bad[2][-1] ^= 1
     content, offset = bytearray(), 0
-    for part in (*bad, *batches(events)):
-        view = bytearray(part if isinstance(part, bytearray) else part.view)
+    for view in (*bad, *(bytearray(each.view) for each in batches(events))):
         count = int.from_bytes(view[23:27], "big") + 1
         view[:8] = offset.to_bytes(8, "big")
         content += view

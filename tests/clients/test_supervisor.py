@@ -12,10 +12,12 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.supervisor import Supervisor
 
 
-def fail(supervisor: Supervisor, subject: str = "", times: int = 1) -> None:
+def fail(
+    supervisor: Supervisor, subject: str = "", times: int = 1, error: Exception | None = None
+) -> None:
     for _ in range(times):
         with supervisor.attempt("Retention", subject):
-            raise LookupError("broken")
+            raise error or LookupError("broken")
 
 
 def test_one_bad_thing_does_not_stop_the_others() -> None:
@@ -49,11 +51,10 @@ def test_a_failure_is_told_with_its_traceback_once_and_then_at_each_doubling(
 def test_what_the_operating_system_has_said_needs_no_traceback(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Supervisor(Random(0)).attempt("Log flush", "orders-0"):
-        raise error
+    fail(Supervisor(Random(0)), error=error)
     (record,) = caplog.records
     assert record.exc_info is None
-    assert record.getMessage() == f"Log flush of orders-0 failed: {error}"
+    assert record.getMessage() == f"Retention failed: {error}"
 
 
 def test_what_works_again_is_told_and_what_always_worked_is_not(

@@ -240,8 +240,9 @@ class Story:
         topic_id = await self._insist(attempt)
         partition = TopicIdPartition(topic_id, TOPIC, 0)
         assert all(life.partition != partition for life in self.lives)
-        rules = ("retention.bytes", "retention.ms", "internal.segment.bytes")
-        self.lives.append(self.promises(partition, *(int(settings[name]) for name in rules)))
+        names = ("retention.bytes", "retention.ms", "internal.segment.bytes")
+        size, time_ms, segment_bytes = (int(settings[name]) for name in names)
+        self.lives.append(self.promises(partition, size, time_ms, segment_bytes))
 
     async def delete_topic(self) -> None:
         """Delete the topic."""
