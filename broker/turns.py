@@ -71,10 +71,13 @@ class Turns:
         # Few of them get more of it each: every turn ends with a system call or two.
         turn = max(_SHORT_TURN_S, _ROUND_S / max(1, len(self._line)))
         # Each at most once: a clock that stands still must not keep the loop here.
-        for _ in range(len(self._line)):
-            self._line.popleft().take_turn(now + turn)
-            now = loop.time()
-            if now >= end:
-                break
-        if self._line:
-            self._be_due()
+        try:
+            for _ in range(len(self._line)):
+                self._line.popleft().take_turn(now + turn)
+                now = loop.time()
+                if now >= end:
+                    break
+        finally:
+            # Also after a failure that nobody expected: it is that connection's alone.
+            if self._line:
+                self._be_due()

@@ -67,6 +67,33 @@ def test_a_client_is_answered_between_the_many_requests_of_another(
     asyncio.run(story())
 
 
+def test_the_line_goes_on_after_a_connection_that_fails() -> None:
+    class Failing:
+        def take_turn(self, deadline: float) -> None:
+            raise ZeroDivisionError("a fault of ours")
+
+    class Waiting:
+        had_its_turn = False
+
+        def take_turn(self, deadline: float) -> None:
+            self.had_its_turn = True
+
+    async def story() -> None:
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: told.append(context["exception"])
+        )
+        turns, behind = Turns(), Waiting()
+        turns.join(Failing())
+        turns.join(behind)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert behind.had_its_turn
+        assert len(told) == 1
+
+    asyncio.run(story())
+
+
 def test_many_greedy_clients_take_turns() -> None:
     async def story() -> None:
         answer = Counting()
