@@ -85,8 +85,7 @@ def _downward(
         reached = [each for last, each in told if last >= start]
         here = [each for last, each in told if last == offset]
         if here:
-            # The newest leader; of its segments the one that leads furthest down.
-            best = max(here, key=lambda each: (_epoch_at(each, offset), -each.start_offset))
+            best = _furthest_down(here, offset)
             yield best, offset
             newest = best.segment_leader_epochs[0][0]
             offset = best.start_offset - 1
@@ -94,6 +93,13 @@ def _downward(
             # A hole, or only records that another leader wrote.
             lower = [last for last, _ in told] + [each.end_offset for each in waiting[-1:]]
             offset = max(lower, default=-1)
+
+
+def _furthest_down(
+    segments: list[RemoteLogSegmentMetadata], offset: int
+) -> RemoteLogSegmentMetadata:
+    """The newest leader's of those that hold the offset; of these the one that begins lowest."""
+    return max(segments, key=lambda each: (_epoch_at(each, offset), -each.start_offset))
 
 
 def _last_told(segment: RemoteLogSegmentMetadata, offset: int, newest: int | None) -> int:

@@ -102,7 +102,11 @@ def handle(
     outcome = _append(broker, context, request, allowed)
     if outcome is None:
         return _answer(broker, context, request, entries)
-    return Later(outcome, lambda _: _answer(broker, context, request, entries))
+
+    def respond(_: _Entries) -> ProduceResponse | None:
+        return _answer(broker, context, request, entries)
+
+    return Later(outcome, respond)
 
 
 def _keep_records(request: ProduceRequest) -> None:

@@ -40,8 +40,10 @@ def damage_producer_ids(data: Path) -> None:
     path = data / "__cluster_metadata-0" / f"{0:020d}.log"
     content, position = bytearray(path.read_bytes()), 0
     for batch in batches(bytes(content)):
-        records = [] if batch.is_control else batch.records()
-        if any(isinstance(decode_record(r.value or b""), ProducerIdsRecord) for r in records):
+        decoded = (
+            decode_record(record.value or b"") for record in batch.records() if not batch.is_control
+        )
+        if any(isinstance(each, ProducerIdsRecord) for each in decoded):
             content[position + batch.size_in_bytes - 1] ^= 1
         position += batch.size_in_bytes
     path.write_bytes(content)

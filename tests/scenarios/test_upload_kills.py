@@ -142,7 +142,7 @@ def test_a_minute_after_a_kill_nothing_is_left_of_the_upload_that_it_cut_short(
     ):
         CLIENTS["confluent-kafka"].create_topic(node.bootstrap, TOPIC, TOPIC_CONFIG)
         story = UploadKills(node, gateway)
-        kills = []
+        kills: list[Kill] = []
         for number, each in enumerate(islice(story.kills(), KILLS), 1):
             print(f"kill {number}, {each}", flush=True)
             kills.append(each)

@@ -352,8 +352,8 @@ def test_who_only_looks_steps_over_what_a_broker_steps_over(
             await asyncio.sleep(5)
             caplog.clear()
             environment = SimulatedEnvironment(loop, "looker")
-            for _ in range(2):
-                known = await metadata_of_cluster(broker.bootstrap, environment, skipped)
+            await metadata_of_cluster(broker.bootstrap, environment, skipped)
+            known = await metadata_of_cluster(broker.bootstrap, environment, skipped)
         (remote,) = known.values()
         told = sorted(each.start_offset for each in remote.segments())
         assert told == segments_in_tier("looked-at")
