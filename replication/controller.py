@@ -322,7 +322,7 @@ class Controller:
         if task is not None:
             loop = asyncio.get_running_loop()
             try:
-                await loop.run_in_executor(self._flush_executor, task.run)
+                await loop.run_in_executor(self._flush_executor, self._metadata_log.run_flush, task)
             except OSError as error:
                 raise self._metadata_log.fail_flush(error) from error
             self._metadata_log.complete_flush(task)

@@ -33,6 +33,7 @@ from ..storage.log_dirs import CLUSTER_METADATA_TOPIC
 from ..storage.log_loader import LoadRequest, load_log
 from ..storage.producer_entry import AppendOrigin
 from ..storage.unified_log import UnifiedLog
+from .durable_end import refuse_to_cut, write_durable_end
 from .metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -73,12 +74,14 @@ def open_metadata_log(
     """Open or create the metadata log in a directory.
 
     Without a clean shutdown every batch is checked again and a torn end is cut off. Raises
-    KafkaError(KAFKA_STORAGE_ERROR).
+    KafkaError(KAFKA_STORAGE_ERROR), and LogDirError where that would cut what was flushed once.
     """
     directory = f"{log_dir.path}/{METADATA_PARTITION}"
     log_dir.check()
     try:
         _make_directory(log_dir.files, log_dir.path, directory)
+        if not had_clean_shutdown:
+            refuse_to_cut(log_dir.files, directory)
     except OSError as error:
         raise log_dir.fail(error) from error
     request = LoadRequest(
@@ -174,6 +177,11 @@ class MetadataLog:
         """The fsync that is still owed, to be run in a thread and then completed."""
         return self._log.prepare_flush()
 
+    def run_flush(self, task: "FlushTask") -> None:
+        """Do the fsync, and note how far it went; in any thread. Raises OSError."""
+        task.run()
+        write_durable_end(self._files, self._log.directory, task.offset)
+
     def fail_flush(self, error: OSError) -> KafkaError:
         """The fsync has failed: what to raise. If the disk refused it, the directory is offline."""
         return self._log.log_dir.fail(error)
@@ -186,6 +194,7 @@ class MetadataLog:
     def flush(self) -> None:
         """Put everything on the disk now. With one voter it counts from then on."""
         self._log.flush()
+        write_durable_end(self._files, self._log.directory, self._log.log_end_offset)
         self._log.update_high_watermark(self._log.log_end_offset)
 
     def has_lost(self, topic_id: Uuid) -> bool:
