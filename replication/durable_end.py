@@ -67,7 +67,7 @@ def _sound_end(files: Files, directory: str, durable_end: int) -> int:
         and not files.is_directory(f"{directory}/{name}")
     )
     end = bases[0] if bases else 0
-    for base, following in zip(bases, [*bases[1:], None], strict=True):
+    for base, following in zip(bases, [*bases[1:], None], strict=False):
         if end >= durable_end:
             break
         if base != end:
