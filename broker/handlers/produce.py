@@ -68,8 +68,9 @@ _FIRST_KNOWING_ABORTABLE = 11
 _FIRST_ADDING_PARTITIONS = 12
 
 _Entries: TypeAlias = list[AppendEntry]
-_Outcome: TypeAlias = asyncio.Future[_Entries] | Coroutine[object, object, _Entries]
 """In the request's order; where all partitions are answered, one for each."""
+_Outcome: TypeAlias = asyncio.Future[_Entries] | Coroutine[object, object, _Entries]
+"""What an append is waited for: followers, or first the transaction's coordinator."""
 _NOTHING = memoryview(b"")
 
 
