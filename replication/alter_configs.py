@@ -117,9 +117,7 @@ def apply_changes(
         try:
             operation = ConfigOperation(number)
         except ValueError:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Unknown operations type {number}"
-            ) from None
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
         if operation is ConfigOperation.DELETE or value is None:
             values.pop(name, None)
         elif operation is ConfigOperation.SET:

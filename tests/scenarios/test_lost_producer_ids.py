@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from tierlog.clients.record.batch import batches
+from tierlog.replication.durable_end import DURABLE_END_FILE
 from tierlog.replication.metadata_records import ProducerIdsRecord, decode_record
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
@@ -47,6 +48,8 @@ def damage_producer_ids(data: Path) -> None:
             content[position + batch.size_in_bytes - 1] ^= 1
         position += batch.size_in_bytes
     path.write_bytes(content)
+    # Somebody goes on without what is lost; else the start is refused.
+    (path.parent / DURABLE_END_FILE).unlink()
 
 
 @pytest.mark.slow

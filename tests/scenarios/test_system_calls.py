@@ -251,7 +251,8 @@ def test_an_answer_of_the_controller_comes_after_the_fsync_of_its_records(
     written = max(
         place
         for place in range(made)
-        if calls[place].name == "pwrite64" and "/__cluster_metadata-0/" in calls[place].path
+        if calls[place].name == "pwrite64"
+        and calls[place].path.endswith(f"/__cluster_metadata-0/{FIRST_SEGMENT}.log")
     )
     synced = first(calls, "fdatasync", calls[written].path, written)
     assert written < synced < made < first_answer(calls, written)
