@@ -12,6 +12,8 @@ WORKERS ?= 2
 # Most tests wait for brokers, clients and JVMs: one worker more than there are cores has its turn.
 TEST_WORKERS ?= 3
 SEED ?= 0-99
+# How long `make test-long` begins further seeds of its simulations.
+MINUTES ?= 20
 SERVE_ARGS ?=
 
 # The first interpreter that is new enough, unless PYTHON says which.
@@ -28,6 +30,7 @@ help:
 	@echo 'make setup    .venv with tierlog in it, and nothing that only tests need'
 	@echo 'make check    format, lint, types, import contracts and unit tests: the quick loop'
 	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
+	@echo 'make test-long  more seeds of the simulations, and kills: MINUTES=20 of them'
 	@echo 'make simulate whole brokers in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
 	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
@@ -82,7 +85,7 @@ lint-pyright:
 
 .PHONY: check
 check: lint
-	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m 'not slow'
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m 'not slow and not long'
 
 # Many tests keep a JVM, a client and a broker busy on two cores. One that fails is run once more, and
 # the summary names it: whoever passes only then is to be mended.
@@ -90,6 +93,12 @@ check: lint
 test: lint
 	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist loadfile --benchmark-disable --compare-table README.md \
 		--reruns 1 -rfER tests bench/micro
+
+# What would make `make test` longer than half an hour. A seed that failed is run again by `--seeds`.
+.PHONY: test-long
+test-long: setup-test
+	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable --minutes $(MINUTES) \
+		-m long -rfE tests
 
 .PHONY: simulate
 simulate: setup-test

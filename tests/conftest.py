@@ -1,10 +1,11 @@
-"""What every test run shares: which tests are slow, and what is said at the end of a run.
+"""What every test run shares: which tests are slow or long, and what is said at the end of a run.
 
-That is which toolchains were missing, and where the README's table of clients and tools differs
-from what a whole run has started (`--compare-table`).
+That is which toolchains were missing, which seeds a long run had no time for, and where the
+README's table of clients and tools differs from what a whole run has started (`--compare-table`).
 """
 
 import re
+import time
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tierlog.tests.compatibility.table import CompareTable
 SLOW_FOLDERS = frozenset({"compatibility", "conformance", "end_to_end", "fuzz"})
 SKIP_PREFIX = "toolchain missing: "
 SKIP_REASON = re.compile(SKIP_PREFIX + r"([^'\")]+)")
+OUT_OF_TIME = "no time left for this seed"
 TESTS = Path(__file__).parent
 
 # No test asserts how long something takes: it would fail on a busy machine.
@@ -29,10 +31,15 @@ settings.load_profile("tierlog")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", help="simulations to run: 7, or 0-99; 0-4 if nothing is said")
+    parser.addoption("--minutes", type=float, help="begin no further seed of a long run after that")
     parser.addoption("--compare-table", metavar="README", help="this run is whole: compare it")
 
 
+_run_began = pytest.StashKey[float]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_run_began] = time.monotonic()
     ran = RanPlugin()
     config.pluginmanager.register(ran, "ran")
     readme = config.getoption("--compare-table")
@@ -43,19 +50,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A simulation runs once for each seed; one that failed is run again with `--seeds N`."""
-    if "simulation_seed" in metafunc.fixturenames:
-        own = metafunc.definition.get_closest_marker("seeds")
-        usual = str(own.args[0]) if own else "0-4"
-        stated = metafunc.config.getoption("--seeds")
-        first, _, last = str(stated or usual).partition("-")
-        metafunc.parametrize("simulation_seed", range(int(first), int(last or first) + 1))
+    if "simulation_seed" not in metafunc.fixturenames:
+        return
+    own = metafunc.definition.get_closest_marker("seeds")
+    stated = metafunc.config.getoption("--seeds")
+    if stated:
+        metafunc.parametrize("simulation_seed", _seeds(str(stated)))
+        return
+    usual = _seeds(str(own.args[0]) if own else "0-4")
+    more = _seeds(str(own.kwargs["long"])) if own and "long" in own.kwargs else range(0)
+    longer = [pytest.param(seed, marks=pytest.mark.long) for seed in more]
+    metafunc.parametrize("simulation_seed", [*usual, *longer])
+
+
+def _seeds(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         # The micro-benchmarks of bench/ may run along.
         parts = item.path.relative_to(TESTS).parts if item.path.is_relative_to(TESTS) else ()
-        if SLOW_FOLDERS.intersection(parts):
+        if SLOW_FOLDERS.intersection(parts) or item.get_closest_marker("long"):
             item.add_marker(pytest.mark.slow)
 
 
@@ -64,19 +81,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     absent = toolchain.missing(needed)
     if absent:
         pytest.skip(SKIP_PREFIX + ", ".join(chain.title for chain in absent))
+    minutes = item.config.getoption("--minutes")
+    is_seed = "simulation_seed" in getattr(item, "fixturenames", ())
+    if minutes is not None and is_seed and _minutes_of(item.config) > float(str(minutes)):
+        pytest.skip(OUT_OF_TIME)
+
+
+def _minutes_of(config: pytest.Config) -> float:
+    return (time.monotonic() - config.stash[_run_began]) / 60
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter,
 ) -> Generator[None, None, None]:
-    """Say last, after pytest's own sections, what this machine could not run."""
+    """Say last, after pytest's own sections, what this machine or this time could not run."""
     yield
     not_run: Counter[str] = Counter()
+    out_of_time = 0
     for skipped in terminalreporter.getreports("skipped"):
+        out_of_time += OUT_OF_TIME in skipped.longreprtext
         found = SKIP_REASON.search(skipped.longreprtext)
         if found:
             not_run.update(found[1].split(", "))
     terminalreporter.ensure_newline()
     for line in toolchain.report(not_run):
         terminalreporter.write_line(line)
+    if out_of_time:
+        terminalreporter.write_line(f"{OUT_OF_TIME}: {out_of_time}; `--minutes` says how long")
