@@ -218,6 +218,7 @@ def test_a_broker_is_restored_from_its_tier_alone(tmp_path: Path) -> None:
     assert 0 < found["rebuild_s"] + found["start_s"] < found["seconds"]
 
 
+@pytest.mark.long
 @pytest.mark.requires("java", "mvn")
 def test_a_broker_of_three_is_rebuilt_while_producers_go_on(tmp_path: Path) -> None:
     target = KafkaTarget().prepare(tmp_path, {}, (tmp_path / "remote").as_uri())

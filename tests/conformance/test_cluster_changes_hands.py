@@ -26,7 +26,7 @@ from .real_records import (
     produce,
 )
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
 
 TOPIC = "orders"
 CONFIG = {"segment.bytes": "1048576", "index.interval.bytes": "100"}

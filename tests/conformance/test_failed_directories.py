@@ -18,7 +18,7 @@ from tierlog.bench.tierlog_node import TierlogNode
 from ..waiting import wait_until
 from .real_records import Sending, Sent, as_consumed, consume, create, produce
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
 
 TOPICS = ("a", "b")
 DIRECTORIES = ("logs", "second")

@@ -39,7 +39,7 @@ from .test_consumer_groups_against_kafka import beating
 from .test_group_upgrades_against_kafka import subscription
 from .twins import TOPIC, Side, joining, prepare
 
-pytestmark = pytest.mark.requires("java", "mvn")
+pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
 
 PROPERTIES = {
     "offsets.topic.num.partitions": "1",

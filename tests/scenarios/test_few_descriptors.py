@@ -21,6 +21,8 @@ from tierlog.tests.broker_process import BrokerProcess, RawClient
 from tierlog.tests.storage.log_home import plain
 from tierlog.tests.waiting import wait_until
 
+pytestmark = pytest.mark.long
+
 PARTITIONS = 700
 SIX_HUNDRED_FILES = ("sh", "-c", 'ulimit -n 600; exec "$0" "$@"')
 

@@ -23,6 +23,8 @@ from tierlog.tests.scenarios.plain_io import read
 from tierlog.tests.scenarios.tier_command import tier
 from tierlog.tests.waiting import wait_until
 
+pytestmark = pytest.mark.long
+
 KILLS = int(os.environ.get("TIERLOG_TIER_KILLS", "3"))
 VALUE_BYTES = 2_000
 SEGMENT_BYTES = 1_048_576

@@ -22,6 +22,8 @@ from tierlog.tests.waiting import wait_until
 from tierlog.tiering import s3_store
 from tierlog.tiering.blocking_pool import ThreadedPool
 
+pytestmark = pytest.mark.long
+
 KILLS = int(os.environ.get("TIERLOG_UPLOAD_KILLS", "4"))
 TOPIC = "cut-short"
 VALUE_BYTES = 100_000

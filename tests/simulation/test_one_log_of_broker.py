@@ -25,6 +25,6 @@ def tell(seed: int) -> OneLog:
     return stories[0]
 
 
-@pytest.mark.seeds("0-1")
+@pytest.mark.seeds("0-1", long="2-19")
 def test_a_record_goes_for_a_reason_whatever_works_at_its_log(simulation_seed: int) -> None:
     assert tell(simulation_seed).cuts > 0

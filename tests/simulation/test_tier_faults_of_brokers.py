@@ -34,7 +34,7 @@ def tell(seed: int) -> Story:
     return stories[0]
 
 
-@pytest.mark.seeds("0-39")
+@pytest.mark.seeds("0-14", long="15-99")
 def test_nothing_is_lost_and_nothing_is_left_whatever_fails(simulation_seed: int) -> None:
     tell(simulation_seed)
 

@@ -7,7 +7,7 @@ from tierlog.tests.tiering.servers.gs import FakeGcsServer
 from tierlog.tests.tiering.servers.server import FETCH_SECONDS
 
 # What a server needs is fetched or built once on a machine; the time of that counts here.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(FETCH_SECONDS + 300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(FETCH_SECONDS + 300)]
 
 
 @pytest.mark.requires("go")

@@ -20,7 +20,7 @@ from tierlog.tests.clients.spark.exports import (
 )
 from tierlog.tiering.tools.terminal import Output
 
-pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
+pytestmark = [pytest.mark.long, pytest.mark.requires("java")]
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,11 @@ from tierlog.tiering.blocking_pool import ThreadedPool
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
 
+# The other formats take their libraries and two minutes more.
+KINDS = [
+    kind if kind == "parquet" else pytest.param(kind, marks=pytest.mark.long) for kind in FORMATS
+]
+
 RACES = 50
 
 
@@ -41,7 +46,7 @@ def topic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TieredTopic]:
         yield found
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_run_brings_what_is_there_the_next_what_came_since_and_files_become_fewer(
     spark: SparkSession,
     topic: TieredTopic,
@@ -149,7 +154,7 @@ def test_a_job_that_ended_anywhere_is_simply_run_again(
     assert_holds_each_once(rows_of(spark, kind, goal), ends)
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_of_two_jobs_at_once_the_second_is_refused(
     spark: SparkSession, topic: TieredTopic, tmp_path: Path, kind: str
 ) -> None:

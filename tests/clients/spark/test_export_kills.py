@@ -35,7 +35,7 @@ from tierlog.tests.clients.spark.exports_on_disk import Moment, OnDisk, on_disk,
 from tierlog.tests.clients.spark.small_spark import SMALL_SPARK
 from tierlog.tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
+pytestmark = [pytest.mark.long, pytest.mark.requires("java")]
 
 KILLS = int(os.environ.get("TIERLOG_EXPORT_KILLS", "1"))
 RECORDS_PER_COMMIT = 800

@@ -13,7 +13,7 @@ from tierlog.tests.clients.spark.exports import TieredTopic, tiered_topic_of_two
 from tierlog.tests.clients.spark.small_spark import SMALL_JVM
 from tierlog.tests.clients.spark.spark_cluster import ENVIRONMENT, SparkCluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
+pytestmark = [pytest.mark.long, pytest.mark.requires("java")]
 
 JOB_TIMEOUT_S = 240
 

@@ -37,7 +37,7 @@ SECONDS = int(os.environ.get("TIERLOG_STREAM_SECONDS", "20"))
 """How long broker and job are killed: TIERLOG_STREAM_SECONDS=600 for ten minutes."""
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.requires("java"),
     pytest.mark.timeout(SECONDS * 3 + 600),
 ]

@@ -12,7 +12,7 @@ from tierlog.clients.spark.statements import execute
 from tierlog.tests.clients.spark.folder_tier import Tier
 from tierlog.tiering.object_keys import object_key
 
-pytestmark = [pytest.mark.slow, pytest.mark.requires("java"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.requires("java"), pytest.mark.timeout(600)]
 
 COLUMNS = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
