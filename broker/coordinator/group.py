@@ -11,7 +11,7 @@ but the joins and syncs that wait for other members.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -52,13 +52,14 @@ from .group_admin import (
 )
 from .group_config import ConsumerGroupConfig, GroupCoordinatorConfig
 from .group_partitions import GroupPartitions, shard_error
-from .group_records import OffsetKey, group_record, offset_record
-from .group_shard import Forgotten, GroupShard, PreparedCommit
+from .group_records import OffsetKey, group_record
+from .group_shard import Forgotten, GroupShard
 from .group_timers import GroupTimers
 from .led_shards import SHARD_ERRORS, ShardState
 from .offsets import NOBODY, CommitRequest, FetchTopic, MemberClaim
 from .offsets_log import MAY_SURVIVE, Appended, OffsetsLog, append_error_to_client
 from .offsets_topic import OFFSETS_TOPIC, creatable_internal_topic
+from .prepared_commit import PreparedCommit, prepare_commit
 
 T = TypeVar("T")
 Answer: TypeAlias = T | asyncio.Future[T]
@@ -213,19 +214,24 @@ class GroupCoordinator:
         """A member of a group of the consumer protocol joins, lives or leaves (KIP-848)."""
         return self._consumers.heartbeat(request, member_id_is_ours)
 
-    def commit_offsets(self, request: CommitRequest) -> Answer[list[ErrorCode]]:
+    def prepare_commit(self, request: CommitRequest) -> Generator[None, None, PreparedCommit]:
+        """Make what a commit would write, in steps."""
+        return prepare_commit(request, self.config.offset_metadata_max_bytes, self._now_ms())
+
+    def commit_offsets(self, prepared: PreparedCommit) -> Answer[list[ErrorCode]]:
         """One error code an offset, in order, when the log has them."""
+        request = prepared.request
         shard = self._partitions.shard_of(request.group_id)
         error = shard_error(shard)
         if error or shard is None:
             return [offset.error or error for offset in request.offsets]
-        prepared, actions = shard.prepare_commit(request, self._now_ms())
+        error, actions = shard.check_commit(request, self._now_ms())
         self._carry_out(shard, actions)
-        if isinstance(prepared, ErrorCode):
-            return [offset.error or prepared for offset in request.offsets]
+        if error:
+            return [offset.error or error for offset in request.offsets]
         if not prepared.entries:
             return prepared.errors
-        return self._write_commit(shard, request, prepared)
+        return self._write_commit(shard, prepared)
 
     def fetch_offsets(
         self,
@@ -348,24 +354,17 @@ class GroupCoordinator:
         pending = shard.pending if require_stable else None
         return error, fetched_offsets(shard.offsets, pending, group_id, topics)
 
-    def _write_commit(
-        self, shard: GroupShard, request: CommitRequest, prepared: PreparedCommit
-    ) -> Answer[list[ErrorCode]]:
-        records = [
-            offset_record(key, committed)
-            for key, committed in prepared.entries
-            if committed is not None
-        ]
+    def _write_commit(self, shard: GroupShard, prepared: PreparedCommit) -> Answer[list[ErrorCode]]:
+        group_id, producer = prepared.request.group_id, prepared.request.producer
         future: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
 
         def written(outcome: Appended) -> None:
             error = append_error_to_client(outcome.error)
             if not outcome.error or outcome.error in MAY_SURVIVE:
-                shard.apply(prepared.entries, outcome.base_offset, request.producer)
+                shard.apply(prepared.entries, outcome.base_offset, producer)
             _settle(future, [refused or error for refused in prepared.errors])
 
-        group_id, producer = request.group_id, request.producer
-        pending = self._partitions.append(shard, records, self._now_ms(), written, producer)
+        pending = self._partitions.append_batch(shard, prepared.batch, written)
         if pending is None:
             return future.result()
         self._last_commits[group_id] = pending

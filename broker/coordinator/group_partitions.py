@@ -14,7 +14,6 @@ from .group_config import GroupCoordinatorConfig
 from .group_records import GroupRecord
 from .group_shard import GroupShard
 from .led_shards import SHARD_ERRORS, LedShards, ShardLog
-from .offsets import OffsetsProducer
 from .offsets_log import Appended, OffsetsLog
 from .offsets_topic import OFFSETS_TOPIC, partition_for
 
@@ -56,16 +55,18 @@ class GroupPartitions(LedShards[GroupShard]):
         records: Sequence[GroupRecord],
         now_ms: int,
         written: Callable[[Appended], None],
-        producer: OffsetsProducer | None = None,
     ) -> asyncio.Future[Appended] | None:
-        """Append the records as one batch; `written` is called now or when the outcome is known.
-
-        With a producer the batch is part of its transaction.
-        """
-        builder = RecordBatchBuilder() if producer is None else _transactional(producer)
+        """Append the records as one batch; `written` is called now or when the outcome is known."""
+        builder = RecordBatchBuilder()
         for key, value in records:
             builder.append(now_ms, key, value)
-        outcome = self._log.append(shard.partition, builder.build())
+        return self.append_batch(shard, builder.build(), written)
+
+    def append_batch(
+        self, shard: GroupShard, batch: bytearray, written: Callable[[Appended], None]
+    ) -> asyncio.Future[Appended] | None:
+        """Append a batch; `written` is called now or when the outcome is known."""
+        outcome = self._log.append(shard.partition, batch)
         if isinstance(outcome, Appended):
             written(outcome)
             return None
@@ -95,14 +96,6 @@ class GroupPartitions(LedShards[GroupShard]):
             then(ErrorCode.NONE if self.is_led(shard) else ErrorCode.NOT_COORDINATOR)
 
         last.add_done_callback(done)
-
-
-def _transactional(producer: OffsetsProducer) -> RecordBatchBuilder:
-    return RecordBatchBuilder(
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        is_transactional=True,
-    )
 
 
 def shard_error(shard: GroupShard | None) -> ErrorCode:

@@ -48,22 +48,9 @@ from .group_records import (
 from .group_state import GroupState
 from .led_shards import CoordinatorShard
 from .offset_expiry import consumer_expiry_rule, expiry_rule
-from .offsets import (
-    CommitRequest,
-    OffsetsProducer,
-    OffsetStore,
-    committed_offset,
-    utf16_length,
-)
+from .offsets import CommitRequest, OffsetsProducer, OffsetStore
 from .pending_offsets import PendingOffsets
 from .shard_entries import ShardEntry, read_entry
-
-
-class PreparedCommit(NamedTuple):
-    """A commit that may be written: an error a partition, and what to write for the others."""
-
-    errors: list[ErrorCode]
-    entries: list[OffsetEntry]
 
 
 class Forgotten(NamedTuple):
@@ -165,13 +152,10 @@ class GroupShard(CoordinatorShard):
             actions += classic.take_over(protocols, rebalances, now_ms)
         return actions
 
-    def prepare_commit(
-        self, request: CommitRequest, now_ms: int
-    ) -> tuple[ErrorCode | PreparedCommit, list[Action]]:
-        """Whether and what to write for a commit; an error code where all of it is refused."""
+    def check_commit(self, request: CommitRequest, now_ms: int) -> tuple[ErrorCode, list[Action]]:
+        """Whether a commit may be written; an error code where all of it is refused."""
         if request.producer is not None:
-            error = self._check_transactional(request, now_ms)
-            return error or self._prepared(request, now_ms), []
+            return self._check_transactional(request, now_ms), []
         consumers = self.consumer_groups.get(request.group_id)
         if consumers is not None:
             checked = check_commit(consumers, request)
@@ -181,7 +165,7 @@ class GroupShard(CoordinatorShard):
                 error = each.error or checked(each.topic_id, each.partition)
                 if error and not each.error:
                     return error, []
-            return self._prepared(request, now_ms), []
+            return ErrorCode.NONE, []
         group = self.groups.get(request.group_id)
         if group is None:
             if request.generation >= 0:
@@ -191,10 +175,7 @@ class GroupShard(CoordinatorShard):
             # An administrator or a consumer that assigns itself: a simple group is enough.
             group = ClassicGroup(request.group_id, self._config, now_ms)
             self.groups[request.group_id] = group
-        error, actions = group.check_offset_commit(request.identity, request.generation, now_ms)
-        if error:
-            return error, actions
-        return self._prepared(request, now_ms), actions
+        return group.check_offset_commit(request.identity, request.generation, now_ms)
 
     def _check_transactional(self, request: CommitRequest, now_ms: int) -> ErrorCode:
         """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
@@ -214,21 +195,6 @@ class GroupShard(CoordinatorShard):
             group = ClassicGroup(request.group_id, self._config, now_ms)
             self.groups[request.group_id] = group
         return group.check_transactional_commit(identity, generation)
-
-    def _prepared(self, request: CommitRequest, now_ms: int) -> PreparedCommit:
-        errors: list[ErrorCode] = []
-        entries: list[OffsetEntry] = []
-        limit = self._config.offset_metadata_max_bytes
-        for wanted in request.offsets:
-            error = wanted.error
-            if not error and utf16_length(wanted.metadata or "") > limit:
-                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            errors.append(error)
-            if not error:
-                key = OffsetKey(request.group_id, wanted.topic, wanted.partition)
-                committed = committed_offset(wanted, request.retention_ms, now_ms)
-                entries.append(OffsetEntry(key, committed))
-        return PreparedCommit(errors, entries)
 
     # Forgetting.
 

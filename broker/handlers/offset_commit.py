@@ -5,13 +5,14 @@ retention time; v6 leader epoch; v7 instance id (KIP-345); v9 a missing group is
 v10 names topics by their ids.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from functools import partial
 
 from ...clients.errors import ErrorCode
 from ...clients.kafka_uuid import ZERO_UUID
 from ...clients.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -21,6 +22,7 @@ from ...replication.cluster_image import ClusterImage
 from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetToCommit
+from ..lazy_list import made_in_turn
 
 _BROKERS_RETENTION = -1
 _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 9
@@ -29,10 +31,14 @@ _FIRST_WITH_TOPIC_IDS = 10
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Later[list[ErrorCode]]:
+) -> Generator[None, None, OffsetCommitResponse | Later[list[ErrorCode]]]:
     image = broker.controller.image
     by_id = context.api_version >= _FIRST_WITH_TOPIC_IDS
-    offsets = [offset for topic in request.topics for offset in _offsets_of(topic, image, by_id)]
+    offsets: list[OffsetToCommit] = []
+    for topic in request.topics:
+        for offset in _offsets_of(topic, image, by_id):
+            offsets.append(offset)
+            yield
     # As in Kafka the group is not even asked about partitions that do not exist.
     if all(offset.error for offset in offsets):
         return _response(request, [offset.error for offset in offsets])
@@ -45,7 +51,9 @@ def handle(
         knows_group_id_not_found=context.api_version >= _FIRST_KNOWING_GROUP_ID_NOT_FOUND,
         offsets=offsets,
     )
-    answer = broker.group_coordinator.commit_offsets(commit)
+    coordinator = broker.group_coordinator
+    prepared = yield from coordinator.prepare_commit(commit)
+    answer = coordinator.commit_offsets(prepared)
     if isinstance(answer, list):
         return _response(request, answer)
     return Later(answer, partial(_response, request))
@@ -83,13 +91,19 @@ def _response(request: OffsetCommitRequest, errors: list[ErrorCode]) -> OffsetCo
             OffsetCommitResponseTopic(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=next(remaining)
-                    )
-                    for partition in topic.partitions
-                ],
+                partitions=made_in_turn(
+                    _partition, [(each, next(remaining)) for each in topic.partitions]
+                ),
             )
             for topic in request.topics
         ]
+    )
+
+
+def _partition(
+    answered: tuple[OffsetCommitRequestPartition, ErrorCode],
+) -> OffsetCommitResponsePartition:
+    partition, error = answered
+    return OffsetCommitResponsePartition(
+        partition_index=partition.partition_index, error_code=error
     )

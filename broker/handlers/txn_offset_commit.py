@@ -7,13 +7,14 @@ loading is one that is not there, since old clients fail otherwise (KAFKA-7296).
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Generator, Iterable
 from functools import partial
 
 from ...clients.errors import ErrorCode
 from ...clients.kafka_uuid import ZERO_UUID
 from ...clients.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -25,6 +26,8 @@ from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
+from ..coordinator.prepared_commit import PreparedCommit
+from ..lazy_list import made_in_turn
 from ..transaction_membership import Member, Support, join_transaction, opens_transaction
 
 _FIRST_KNOWING_LOADING = 2
@@ -32,20 +35,23 @@ _FIRST_KNOWING_ABORTABLE = 4
 _FIRST_ADDING_PARTITIONS = 5
 
 _Response = TxnOffsetCommitResponse | Later[list[ErrorCode]]
+_Outcome = _Response | Coroutine[object, object, TxnOffsetCommitResponse]
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: TxnOffsetCommitRequest
-) -> _Response | Coroutine[object, object, TxnOffsetCommitResponse]:
+) -> Generator[None, None, _Outcome]:
     version = context.api_version
     image = broker.controller.image
-    offsets = [offset for topic in request.topics for offset in _offsets_of(topic, image)]
+    offsets: list[OffsetToCommit] = []
+    for topic in request.topics:
+        for offset in _offsets_of(topic, image):
+            offsets.append(offset)
+            yield
     # As in Kafka the group is not even asked about partitions that do not exist.
     if all(offset.error for offset in offsets):
         return _response(version, request, [offset.error for offset in offsets])
     coordinator = broker.group_coordinator
-    partition = TopicPartition(OFFSETS_TOPIC, coordinator.partition_of(request.group_id))
-    member = Member(request.transactional_id, request.producer_id, request.producer_epoch)
     commit = CommitRequest(
         group_id=request.group_id,
         identity=MemberIdentity(request.member_id, request.group_instance_id),
@@ -55,8 +61,12 @@ def handle(
         offsets=offsets,
         producer=OffsetsProducer(request.producer_id, request.producer_epoch),
     )
+    # Before the transaction is asked: what follows happens in one go.
+    prepared = yield from coordinator.prepare_commit(commit)
+    partition = TopicPartition(OFFSETS_TOPIC, coordinator.partition_of(request.group_id))
+    member = Member(request.transactional_id, request.producer_id, request.producer_epoch)
     if not opens_transaction(broker, partition, member):
-        return _commit(broker, version, request, commit)
+        return _commit(broker, version, request, prepared)
     support = Support(version >= _FIRST_ADDING_PARTITIONS, version >= _FIRST_KNOWING_ABORTABLE)
     answer = join_transaction(broker, member, [partition], support)
     if isinstance(answer, asyncio.Future):
@@ -65,7 +75,7 @@ def handle(
             refused = (await answer).get(partition)
             if refused is not None:
                 return _refused(version, request, offsets, refused.code)
-            errors = coordinator.commit_offsets(commit)
+            errors = coordinator.commit_offsets(prepared)
             known = await errors if isinstance(errors, asyncio.Future) else errors
             return _response(version, request, known)
 
@@ -73,13 +83,13 @@ def handle(
     refusal = answer.get(partition)
     if refusal is not None:
         return _refused(version, request, offsets, refusal.code)
-    return _commit(broker, version, request, commit)
+    return _commit(broker, version, request, prepared)
 
 
 def _commit(
-    broker: BrokerContext, version: int, request: TxnOffsetCommitRequest, commit: CommitRequest
+    broker: BrokerContext, version: int, request: TxnOffsetCommitRequest, prepared: PreparedCommit
 ) -> _Response:
-    answer = broker.group_coordinator.commit_offsets(commit)
+    answer = broker.group_coordinator.commit_offsets(prepared)
     if isinstance(answer, list):
         return _response(version, request, answer)
     return Later(answer, partial(_response, version, request))
@@ -125,13 +135,19 @@ def _response(
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=next(remaining)
-                    )
-                    for partition in topic.partitions
-                ],
+                partitions=made_in_turn(
+                    _partition, [(each, next(remaining)) for each in topic.partitions]
+                ),
             )
             for topic in request.topics
         ]
+    )
+
+
+def _partition(
+    answered: tuple[TxnOffsetCommitRequestPartition, ErrorCode],
+) -> TxnOffsetCommitResponsePartition:
+    partition, error = answered
+    return TxnOffsetCommitResponsePartition(
+        partition_index=partition.partition_index, error_code=error
     )

@@ -9,6 +9,7 @@ Writes succeed at once unless `hold_writes` is set. Answers are kept by waiter.
 """
 
 from tierlog.broker.coordinator.classic_group import ClassicGroup
+from tierlog.broker.coordinator.group import Answer, GroupCoordinator
 from tierlog.broker.coordinator.group_actions import (
     Action,
     CancelTimer,
@@ -27,12 +28,31 @@ from tierlog.broker.coordinator.group_actions import (
     Waiter,
 )
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
+from tierlog.broker.coordinator.group_shard import GroupShard
 from tierlog.broker.coordinator.group_state import GroupState
+from tierlog.broker.coordinator.offsets import CommitRequest
+from tierlog.broker.coordinator.prepared_commit import PreparedCommit, prepare_commit
 from tierlog.clients.errors import ErrorCode
+from tierlog.clients.steps import finished
 
 RANGE = (GroupProtocol("range", b"range metadata"),)
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
+
+
+def checked_commit(
+    shard: GroupShard, request: CommitRequest, now_ms: int
+) -> tuple[ErrorCode | PreparedCommit, list[Action]]:
+    """What a shard would write for a commit, or why it refuses all of it."""
+    limit = GroupCoordinatorConfig().offset_metadata_max_bytes
+    prepared = finished(prepare_commit(request, limit, now_ms))
+    error, actions = shard.check_commit(request, now_ms)
+    return error or prepared, actions
+
+
+def committed(coordinator: GroupCoordinator, request: CommitRequest) -> Answer[list[ErrorCode]]:
+    """Commit offsets through a coordinator, prepared in one go."""
+    return coordinator.commit_offsets(finished(coordinator.prepare_commit(request)))
 
 
 def join_request(member_id: str = "", name: str = "anna") -> JoinRequest:

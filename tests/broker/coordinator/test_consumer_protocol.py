@@ -28,6 +28,7 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 from .consumer_group_driver import GROUP, image_of, topic_id
+from .group_driver import committed
 from .memory_offsets_log import MemoryOffsetsLog
 from .test_group_conversion import wish
 
@@ -316,14 +317,14 @@ def test_offsets_are_for_members_and_stay_while_they_are_subscribed_to() -> None
         broker = Broker(loop)
         await broker.elect()
         await broker.told(joining("anna"))
-        stale = await later(broker.coordinator.commit_offsets(commit("anna", 1)))
+        stale = await later(committed(broker.coordinator, commit("anna", 1)))
         assert stale == [ErrorCode.STALE_MEMBER_EPOCH]
-        stranger = await later(broker.coordinator.commit_offsets(commit("bert", 2)))
+        stranger = await later(committed(broker.coordinator, commit("bert", 2)))
         assert stranger == [ErrorCode.UNKNOWN_MEMBER_ID]
         old = commit("anna", 2)._replace(knows_group_id_not_found=False)
-        too_old = await later(broker.coordinator.commit_offsets(old))
+        too_old = await later(committed(broker.coordinator, old))
         assert too_old == [ErrorCode.UNSUPPORTED_VERSION]
-        done = await later(broker.coordinator.commit_offsets(commit("anna", 2)))
+        done = await later(committed(broker.coordinator, commit("anna", 2)))
         assert done == [ErrorCode.NONE]
         asked = [FetchTopic("red", topic_id("red"), [0])]
         for claim, expected in (
@@ -345,7 +346,7 @@ def test_only_an_empty_group_is_deleted_and_then_its_id_is_free() -> None:
         broker = Broker(loop)
         await broker.elect()
         await broker.told(joining("anna"))
-        await later(broker.coordinator.commit_offsets(commit("anna", 2)))
+        await later(committed(broker.coordinator, commit("anna", 2)))
         delete = broker.coordinator.delete_group
         assert await later(delete(GROUP)) is ErrorCode.NON_EMPTY_GROUP
         overview = broker.coordinator.list_groups([], ["consumer"])[1]
@@ -367,7 +368,7 @@ def test_an_empty_group_with_old_offsets_is_forgotten() -> None:
         broker = Broker(loop)
         await broker.elect()
         await broker.told(joining("anna"))
-        await later(broker.coordinator.commit_offsets(commit("anna", 2)))
+        await later(committed(broker.coordinator, commit("anna", 2)))
         await broker.told(living("anna", -1))
         await asyncio.sleep(6 * 86_400)
         assert broker.state() == "Empty"

@@ -13,13 +13,14 @@ from tierlog.broker.coordinator.group_admin import (
 )
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
 from tierlog.broker.coordinator.group_records import OffsetKey, offset_tombstone
-from tierlog.broker.coordinator.group_shard import Forgotten, GroupShard, PreparedCommit
+from tierlog.broker.coordinator.group_shard import Forgotten, GroupShard
 from tierlog.broker.coordinator.group_state import GroupState
 from tierlog.broker.coordinator.offsets import CommitRequest, OffsetToCommit
+from tierlog.broker.coordinator.prepared_commit import PreparedCommit
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID
 
-from .group_driver import GroupDriver
+from .group_driver import GroupDriver, checked_commit
 
 NOW_MS = 1_000_000
 SUBSCRIBES_TO_TOPIC = b"\0\0\0\0\0\1\0\5topic\0\0\0\0"
@@ -33,7 +34,7 @@ def shard() -> GroupShard:
 def commit(shard: GroupShard, group_id: str, topic: str = "topic") -> OffsetKey:
     wanted = OffsetToCommit(topic, ZERO_UUID, 0, 7, -1, None)
     request = CommitRequest(group_id, MemberIdentity("", None), -1, None, True, [wanted])
-    prepared, _ = shard.prepare_commit(request, NOW_MS)
+    prepared, _ = checked_commit(shard, request, NOW_MS)
     assert isinstance(prepared, PreparedCommit)
     shard.apply(prepared.entries, 0)
     return prepared.entries[0].key

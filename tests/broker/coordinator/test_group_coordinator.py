@@ -41,6 +41,7 @@ from tierlog.replication.cluster_image import (
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
+from .group_driver import committed
 from .memory_offsets_log import MemoryOffsetsLog
 
 GROUP = "group"
@@ -87,7 +88,7 @@ class Broker:
         return self.coordinator.heartbeat(GROUP, MemberIdentity(name, None), generation)
 
     async def commit(self, offset: int) -> list[ErrorCode]:
-        return await later(self.coordinator.commit_offsets(commit_request(offset)))
+        return await later(committed(self.coordinator, commit_request(offset)))
 
     async def fetch(self, require_stable: bool = False) -> Fetched:
         wanted = [FetchTopic("topic", ZERO_UUID, [0])]
@@ -177,7 +178,7 @@ def test_a_commit_under_way_is_not_shown_and_stable_fetches_wait_for_it() -> Non
         await broker.elect()
         await broker.commit(41)
         broker.log.delay_s = 2.0
-        commit = broker.coordinator.commit_offsets(commit_request(42))
+        commit = committed(broker.coordinator, commit_request(42))
         assert await broker.committed() == 41
         assert await broker.committed(require_stable=True) == 42
         assert await later(commit) == [ErrorCode.NONE]
@@ -192,7 +193,7 @@ def test_a_stable_fetch_at_the_very_moment_of_a_commits_end_shows_it() -> None:
         await broker.elect()
         broker.log.delay_s = 2.0
         fetched: list[asyncio.Task[int]] = []
-        commit = broker.coordinator.commit_offsets(commit_request(42))
+        commit = committed(broker.coordinator, commit_request(42))
         fetch = partial(broker.committed, require_stable=True)
         loop.call_later(2.0, lambda: fetched.append(asyncio.ensure_future(fetch())))
         await later(commit)
@@ -296,7 +297,7 @@ def test_what_was_being_written_when_leadership_moved_on_is_not_confirmed() -> N
         broker = Broker(loop)
         await broker.elect()
         broker.log.delay_s = 2.0
-        commit = broker.coordinator.commit_offsets(commit_request(42))
+        commit = committed(broker.coordinator, commit_request(42))
         broker.coordinator.on_resigned(PARTITION)
         assert await later(commit) == [ErrorCode.NOT_COORDINATOR]
 
@@ -394,7 +395,7 @@ def test_offsets_of_an_empty_group_are_forgotten_and_then_the_group() -> None:
         await stable_group(broker, "anna")
         identity = MemberIdentity("anna", None)
         request = commit_request(42)._replace(identity=identity, generation=1)
-        assert await later(broker.coordinator.commit_offsets(request)) == [ErrorCode.NONE]
+        assert await later(committed(broker.coordinator, request)) == [ErrorCode.NONE]
         broker.coordinator.leave_group(GROUP, [identity])
         await asyncio.sleep(7 * DAY_S - 3_600)
         assert await broker.committed() == 42
@@ -443,7 +444,7 @@ def test_all_offsets_of_a_group_are_listed() -> None:
         broker = Broker(loop)
         await broker.elect()
         await broker.commit(42)
-        await later(broker.coordinator.commit_offsets(commit_request(7, "other")))
+        await later(committed(broker.coordinator, commit_request(7, "other")))
         error, topics = await later(broker.coordinator.fetch_offsets(GROUP, None, False))
         assert error is ErrorCode.NONE
         offsets = {

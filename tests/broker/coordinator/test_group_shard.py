@@ -18,10 +18,7 @@ from tierlog.broker.coordinator.group_records import (
     group_record,
     offset_record,
 )
-from tierlog.broker.coordinator.group_shard import (
-    GroupShard,
-    PreparedCommit,
-)
+from tierlog.broker.coordinator.group_shard import GroupShard
 from tierlog.broker.coordinator.group_state import GroupState
 from tierlog.broker.coordinator.led_shards import (
     SHARD_ERRORS,
@@ -30,13 +27,14 @@ from tierlog.broker.coordinator.led_shards import (
     ShardState,
 )
 from tierlog.broker.coordinator.offsets import CommitRequest, FetchTopic, OffsetToCommit
+from tierlog.broker.coordinator.prepared_commit import PreparedCommit
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.record.batch import RecordBatch
 from tierlog.clients.record.builder import RecordBatchBuilder, build_control_batch
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
 
-from .group_driver import join_request
+from .group_driver import checked_commit, join_request
 
 CONFIG = GroupCoordinatorConfig()
 TOPIC_ID = Uuid(bytes(range(16)))
@@ -58,7 +56,7 @@ class Replica:
         return self.send(commit_of(group_id, wanted))
 
     def send(self, request: CommitRequest) -> ErrorCode:
-        prepared, actions = self.shard.prepare_commit(request, self.now_ms)
+        prepared, actions = checked_commit(self.shard, request, self.now_ms)
         self.carry_out(actions)
         if isinstance(prepared, ErrorCode):
             return prepared
@@ -177,7 +175,7 @@ def test_metadata_that_is_too_long_is_refused_partition_by_partition() -> None:
         OffsetToCommit("t", TOPIC_ID, 2, 1, -1, "🎈" * (limit // 2 + 1)),
         OffsetToCommit("t", TOPIC_ID, 3, 1, -1, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    prepared, _ = replica.shard.prepare_commit(commit_of("g", *offsets), NOW_MS)
+    prepared, _ = checked_commit(replica.shard, commit_of("g", *offsets), NOW_MS)
     assert isinstance(prepared, PreparedCommit)
     too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert prepared.errors == [

@@ -4,7 +4,7 @@ from tierlog.broker.coordinator.fetched_offsets import FetchedTopic, fetched_off
 from tierlog.broker.coordinator.group_actions import MemberIdentity
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
 from tierlog.broker.coordinator.group_records import OffsetKey, offset_record
-from tierlog.broker.coordinator.group_shard import GroupShard, PreparedCommit
+from tierlog.broker.coordinator.group_shard import GroupShard
 from tierlog.broker.coordinator.offsets import (
     UNSTABLE_OFFSET,
     CommitRequest,
@@ -12,11 +12,14 @@ from tierlog.broker.coordinator.offsets import (
     OffsetsProducer,
     OffsetToCommit,
 )
+from tierlog.broker.coordinator.prepared_commit import PreparedCommit
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.record.batch import RecordBatch
 from tierlog.clients.record.builder import RecordBatchBuilder, build_control_batch
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
+
+from .group_driver import checked_commit
 
 PRODUCER = OffsetsProducer(7, 0)
 OTHER = OffsetsProducer(8, 0)
@@ -44,7 +47,7 @@ class Log:
         self.end = 0
 
     def commit(self, offset: int, producer: OffsetsProducer | None = None) -> ErrorCode:
-        prepared, _ = self.shard.prepare_commit(request(offset, producer), 0)
+        prepared, _ = checked_commit(self.shard, request(offset, producer), 0)
         if not isinstance(prepared, PreparedCommit):
             return prepared
         fields = {} if producer is None else producer._asdict()
@@ -142,13 +145,13 @@ def test_who_consumes_is_asked_only_if_it_says() -> None:
         (MemberIdentity("stranger", None), 1, ErrorCode.UNKNOWN_MEMBER_ID),
     )
     for identity, generation, error in cases:
-        prepared, actions = shard.prepare_commit(
-            request(1, PRODUCER, identity, generation), now_ms=0
+        prepared, actions = checked_commit(
+            shard, request(1, PRODUCER, identity, generation), now_ms=0
         )
         assert actions == []
         assert isinstance(prepared, PreparedCommit) if error is None else prepared is error
     missing = GroupShard(0, 0, GroupCoordinatorConfig())
-    prepared, _ = missing.prepare_commit(request(1, PRODUCER, NOBODY, 3), now_ms=0)
+    prepared, _ = checked_commit(missing, request(1, PRODUCER, NOBODY, 3), now_ms=0)
     assert prepared is ErrorCode.ILLEGAL_GENERATION
 
 
