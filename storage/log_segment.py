@@ -591,6 +591,8 @@ class LogSegment:
         self.offset_index.resize(config.segment_index_bytes)
         self.time_index.resize(config.segment_index_bytes)
         self.index_room = 0
+        # As in Kafka, also where the indexes were just built anew.
+        self._bytes_since_index_entry = 0
 
     def flush_log(self) -> None:
         """fsync the batches, and the aborted transactions that only they could tell again."""
