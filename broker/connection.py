@@ -4,7 +4,8 @@ A connection has at most one request in progress; Kafka calls it muted meanwhile
 awaited, or has not been taken yet, nothing more is read: a client that asks faster than it listens
 is held back by its own TCP window. What the last read brought behind the request in progress is
 kept, so what is kept is bounded by the size of one read. That a client has gone is noticed all the
-same (`Receiver.hung_up`): what it waited for is given up.
+same (`Receiver.hung_up`): what it waited for is given up. One that has only sent its last takes
+what it is owed, up to the answer that was given up: no other must be taken for that one.
 
 Requests that arrive together are answered together: responses are queued until the read is used
 up, and then leave in one call. A read that holds more requests than one turn allows is used up in
@@ -173,6 +174,7 @@ class Connection:
         "_charged_bytes",
         "_corked",
         "_frames",
+        "_has_given_up",
         "_is_hung_up",
         "_loop",
         "_owner",
@@ -202,6 +204,8 @@ class Connection:
         self._rest: memoryview | None = None
         """What was read behind the request in progress; of it alone, and not of the scratch."""
         self._is_hung_up = False
+        self._has_given_up = False
+        """Nobody is answered any more: the answers before are not all there."""
         self._pending: asyncio.Future[object] | None = None
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()
@@ -294,13 +298,15 @@ class Connection:
 
     def _send(self, answer: Sequence[Chunk]) -> None:
         """Queue a response. One with records is worth a call of its own, others leave together."""
+        if self._has_given_up:
+            return
         self._transport.send(answer)
         self._corked += size_of(answer[0])
         if len(answer) > 1 or self._corked > _CORK_BYTES:
             self._flush()
 
     def _defer(self, answer: Deferred) -> None:
-        if answer.at_once:
+        if answer.at_once and not self._has_given_up:
             self._transport.send(answer.at_once)
         # What was answered before must not wait for what is deferred now.
         self._corked = 0
@@ -330,6 +336,7 @@ class Connection:
         if done.cancelled():
             if self._is_hung_up and self.state is ConnectionState.WAITING:
                 # Nobody reads that answer, but what came behind it may need none.
+                self._has_given_up = True
                 self._move(ConnectionEvent.ANSWER)
                 self._continue(self._turns.deadline(now))
             else:

@@ -209,19 +209,23 @@ class SocketTransport:
 
     def _peek(self) -> None:
         """Something has arrived that nobody wants now: the end of the stream, or bytes that can
-        stay where they are.
+        stay where they are. Who has sent its last may still take what it is owed.
         """
         try:
             is_at_end = not self._socket.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            is_at_end = True
-        if is_at_end:
             self.close()
-        elif self._receiver is not None:
-            self.pause_reading()
-            self._receiver.overtaken()
+            return
+        receiver = self._receiver
+        if receiver is None:
+            return
+        self.pause_reading()
+        if is_at_end:
+            receiver.hung_up()
+        else:
+            receiver.overtaken()
 
     def _readable(self) -> None:
         receiver = self._receiver
