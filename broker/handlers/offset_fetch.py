@@ -9,8 +9,7 @@ names topics by their ids.
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
-from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ...clients.errors import ErrorCode
 from ...clients.kafka_uuid import ZERO_UUID
@@ -41,6 +40,9 @@ from ..lazy_list import made_in_turn
 _FIRST_WITH_TOP_LEVEL_ERROR = 2
 _FIRST_WITH_SEVERAL_GROUPS = 8
 _FIRST_WITH_TOPIC_IDS = 10
+
+
+P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
 
 class _Asked(NamedTuple):
@@ -137,20 +139,7 @@ def _topic(topic: FetchedTopic, by_id: bool) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=topic.topic,
         topic_id=topic.topic_id,
-        partitions=made_in_turn(partial(_partition_of_many, error), topic.partitions),
-    )
-
-
-def _partition_of_many(
-    error: ErrorCode, fetched: tuple[int, CommittedOffset]
-) -> OffsetFetchResponsePartitions:
-    partition, committed = fetched
-    return OffsetFetchResponsePartitions(
-        partition_index=partition,
-        committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        error_code=error or _stability(committed),
+        partitions=_partitions(OffsetFetchResponsePartitions, error, topic),
     )
 
 
@@ -173,24 +162,27 @@ def _response_of_one_group(version: int, asked: _Asked, answer: Fetched) -> Offs
         topics=[
             OffsetFetchResponseTopic(
                 name=topic.topic,
-                partitions=made_in_turn(partial(_partition, partition_error), topic.partitions),
+                partitions=_partitions(OffsetFetchResponsePartition, partition_error, topic),
             )
             for topic in fetched
         ],
     )
 
 
-def _partition(
-    error: ErrorCode, fetched: tuple[int, CommittedOffset]
-) -> OffsetFetchResponsePartition:
-    partition, committed = fetched
-    return OffsetFetchResponsePartition(
-        partition_index=partition,
-        committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        error_code=error or _stability(committed),
-    )
+def _partitions(answer: type[P], error: ErrorCode, topic: FetchedTopic) -> list[P]:
+    """What is committed for the partitions of a topic, as the version's kind of answer."""
+
+    def made(fetched: tuple[int, CommittedOffset]) -> P:
+        partition, committed = fetched
+        return answer(
+            partition_index=partition,
+            committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            error_code=error or _stability(committed),
+        )
+
+    return made_in_turn(made, topic.partitions)
 
 
 def _stability(committed: CommittedOffset) -> ErrorCode:

@@ -17,7 +17,7 @@ look at, is appended in parts, between which others have their turn.
 import asyncio
 from collections.abc import Coroutine, Generator
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.connection import lasting
@@ -39,6 +39,9 @@ from ...replication.append_data import AppendEntry, AppendRequest
 from ...storage.log_validator import work_of
 from ..context import BrokerContext, Later, NoAnswer, RequestContext
 from ..lazy_list import made_in_turn
+
+if TYPE_CHECKING:
+    from ..transaction_membership import Support
 
 _BATCH_HEADER = Struct(">8xi4xb5xB38x")
 """Length, magic and attributes, in the 61 bytes that begin a batch."""
@@ -176,6 +179,10 @@ async def _in_parts(
         parts = await in_turns(_sorted_out(broker, context, request))
         if _is_decided(broker, request, parts):
             return _answer(broker, context, request, parts.entries)
+    if request.transactional_id is not None:
+        from ..transactional_append import join_at_once
+
+        await join_at_once(broker, request, parts.allowed, _support(context))
     replicas = broker.replica_manager
     waiting: list[asyncio.Future[_Entries]] = []
     part: _Entries = []
@@ -206,22 +213,21 @@ def _append(
 ) -> _Outcome | None:
     """Append to these partitions of the request; what is to be awaited for that, if anything."""
     if request.transactional_id is not None:
-        return _append_in_transaction(broker, context, request, entries)
+        from ..transactional_append import append_in_transaction
+
+        # Non-transactional batches go with the others.
+        return append_in_transaction(broker, request, entries, _support(context))
     appending = AppendRequest(entries, request.acks, request.timeout_ms, sender=context.client_id)
     outcome = broker.replica_manager.append_records(appending)
     return outcome if isinstance(outcome, asyncio.Future) else None
 
 
-def _append_in_transaction(
-    broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
-) -> _Outcome | None:
-    """Append what its transaction may write; non-transactional batches go with the others."""
+def _support(context: RequestContext) -> "Support":
+    """What a client that writes in a transaction understands."""
     from ..transaction_membership import Support
-    from ..transactional_append import append_in_transaction
 
     version = context.api_version
-    support = Support(version >= _FIRST_ADDING_PARTITIONS, version >= _FIRST_KNOWING_ABORTABLE)
-    return append_in_transaction(broker, request, entries, support)
+    return Support(version >= _FIRST_ADDING_PARTITIONS, version >= _FIRST_KNOWING_ABORTABLE)
 
 
 def _refuse(broker: BrokerContext, entry: AppendEntry, objection: _Objection) -> None:

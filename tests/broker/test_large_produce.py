@@ -12,6 +12,15 @@ from tierlog.clients.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from tierlog.clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from tierlog.clients.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from tierlog.clients.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 from tierlog.clients.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -19,8 +28,8 @@ from tierlog.clients.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tierlog.clients.record.batch import Record
-from tierlog.clients.record.builder import build_batch
+from tierlog.clients.record.batch import Record, batches
+from tierlog.clients.record.builder import BatchFields, build_batch
 
 from ..broker_process import BrokerThread, RawClient
 from ..waiting import wait_until
@@ -48,7 +57,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def broker(directory: Path) -> Generator[BrokerThread]:
-    with BrokerThread(directory) as broker, RawClient(broker.port) as client:
+    properties = {"transaction.state.log.num.partitions": "1"}
+    with BrokerThread(directory, properties) as broker, RawClient(broker.port) as client:
         topic = CreatableTopic(name="t", num_partitions=PARTITIONS, replication_factor=1)
         creation = CreateTopicsRequest(topics=[topic], timeout_ms=60_000)
         assert client.ask(creation, 7, CreateTopicsResponse).topics[0].error_code == 0
@@ -132,3 +142,47 @@ def test_more_partitions_than_one_request_may_name(tmp_path: Path) -> None:
         with RawClient(broker.port) as client:
             client.send(production([memoryview(b"")] * 3_000), 10)
             assert client.is_closed()
+
+
+def test_a_transaction_takes_all_partitions_of_a_request_with_one_write(
+    broker: BrokerThread, directory: Path
+) -> None:
+    """Appended in parts, and added to the transaction at once, as by Kafka."""
+    with RawClient(broker.port) as client:
+        producer = begin_transaction(client, "many")
+        log = directory / "__transaction_state-0" / f"{0:020}.log"
+        before = len([*batches(log.read_bytes())])
+        fields = BatchFields(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        batch = memoryview(build_batch([Record(0, TIME, b"k", b"v")], **fields))
+        request = production([batch] * PARTITIONS)
+        request.transactional_id = "many"
+        answer = client.ask(request, 12, ProduceResponse)
+        (topic,) = answer.responses
+        assert {each.error_code for each in topic.partition_responses} == {ErrorCode.NONE}
+        assert len([*batches(log.read_bytes())]) == before + 1
+        ending = EndTxnRequest(
+            transactional_id="many",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            committed=True,
+        )
+        assert client.ask(ending, 5, EndTxnResponse).error_code == ErrorCode.NONE
+        # Of an epoch that is over.
+        answer = client.ask(request, 12, ProduceResponse)
+        (topic,) = answer.responses
+        codes = {each.error_code for each in topic.partition_responses}
+        assert codes == {ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+def begin_transaction(client: RawClient, name: str) -> InitProducerIdResponse:
+    coordinator = FindCoordinatorRequest(key=name, key_type=1)
+    assert client.ask(coordinator, 2, FindCoordinatorResponse).error_code == ErrorCode.NONE
+    begin = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+    producer = client.ask(begin, 4, InitProducerIdResponse)
+    assert producer.error_code == ErrorCode.NONE
+    return producer
