@@ -20,10 +20,13 @@ from tierlog.clients.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tierlog.clients.protocol.messages.sync_group import SyncGroupRequest
 from tierlog.clients.protocol.schema import Message
 
 from .twin_brokers import leave, twin_brokers
 from .twins import (
+    SUBSCRIPTION,
+    TOPIC,
     UNKNOWN_ID,
     Ask,
     Side,
@@ -134,6 +137,36 @@ def test_the_life_of_a_member(twins: Twins) -> None:
     twins.same(committing("anna", generation + 1), 9)
 
 
+@pytest.mark.parametrize("protocols", [1, 10_000])
+@pytest.mark.parametrize("metadata_bytes", [0, 2 << 20])
+@pytest.mark.parametrize("assignment_bytes", [500_000, 2 << 20])
+def test_groups_larger_than_a_batch_rebalance_again(
+    twins: Twins, protocols: int, metadata_bytes: int, assignment_bytes: int
+) -> None:
+    """A member joins with what it likes: the group is written only with its assignments."""
+    offered = [
+        JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION + bytes(metadata_bytes))
+    ]
+    offered += [
+        JoinGroupRequestProtocol(name=f"range-{each}", metadata=b"") for each in range(1, protocols)
+    ]
+    twins.join("anna", 9, protocols=offered)
+    answer = twins.join("anna", 9, protocols=offered)
+    assert isinstance(answer, dict)
+    generation = answer["generation_id"]
+    assert isinstance(generation, int)
+
+    def sync(side: Side) -> Message:
+        request = syncing("anna", generation)(side)
+        assert isinstance(request, SyncGroupRequest)
+        request.assignments[0].assignment = bytes(assignment_bytes)
+        return request
+
+    twins.same(sync, 5)
+    twins.same(heartbeat("anna", generation), 4)
+    twins.same(sync, 5)
+
+
 def test_members_of_other_kinds_are_refused(twins: Twins) -> None:
     founded(twins)
     twins.join("lena", 9, protocol_type="connect")
@@ -178,6 +211,18 @@ def test_commits_of_nothing_or_unknown_topics(twins: Twins, version: int) -> Non
     gone = OffsetCommitRequestTopic(name="gone", topic_id=UNKNOWN_ID, partitions=[partition])
     twins.same(committing(group_id="simple", topics=[gone]), version)
     twins.same(committing("eve", 7, group_id="nobody's", topics=[gone]), version)
+
+
+@pytest.mark.parametrize(("count", "metadata"), [(10_000, ""), (10_000, "x" * 100), (19_000, "")])
+def test_commits_of_many_partitions(twins: Twins, count: int, metadata: str) -> None:
+    """One batch, or none: UNKNOWN_SERVER_ERROR where it would be larger than the topic allows."""
+    partitions = [
+        OffsetCommitRequestPartition(committed_offset=each, committed_metadata=metadata)
+        for each in range(count)
+    ]
+    topic = OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)
+    twins.same(committing(group_id="many", topics=[topic]), 9)
+    twins.same(fetching_several("many"), 9)
 
 
 @pytest.mark.parametrize("version", range(1, 8))
