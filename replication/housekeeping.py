@@ -6,8 +6,9 @@ under Kafka's names (`LogManager.startup`, `ReplicaManager.startHighWatermarkChe
 
 Compaction has a file of its own, `log_compaction.py`.
 
-Everything is done on the event loop, because the logs are, except for fsync, the removal of files
-and the cleaner's reading and writing, which run in the executors handed in. A failing disk takes
+Everything is done on the event loop, because the logs are, except for flushes, the removal of files
+and the cleaner's reading and writing, which run in the executors handed in. Retention that deletes
+writes the log's history durably, and lets others in before the next log. A failing disk takes
 its directory offline inside the log manager; any other failure stops the work on one log for this
 turn, and is reported by the supervisor.
 """
@@ -101,7 +102,7 @@ class Housekeeping:
         )
         for name, interval_ms, job in jobs:
             self._tasks.start(self._repeat(name, interval_ms, job), name)
-        each_log: tuple[tuple[str, int, Callable[[UnifiedLog, int], object]], ...] = (
+        each_log: tuple[tuple[str, int, Callable[[UnifiedLog, int], int | None]], ...] = (
             (_RETENTION, config.retention_check_interval_ms, logs.delete_old_segments),
             (
                 _PRODUCERS,
@@ -128,14 +129,16 @@ class Housekeeping:
             await asyncio.sleep(interval_ms / 1000)
 
     async def _repeat_for_each_log(
-        self, name: str, interval_ms: int, work: Callable[[UnifiedLog, int], object]
+        self, name: str, interval_ms: int, work: Callable[[UnifiedLog, int], int | None]
     ) -> None:
         await asyncio.sleep(min(interval_ms, self._config.initial_task_delay_ms) / 1000)
         while True:
             with self._supervisor.attempt(name):
                 async for log in self._online_logs():
                     with self._supervisor.attempt(name, log.topic_partition):
-                        work(log, self._environment.wall_clock_ms())
+                        if work(log, self._environment.wall_clock_ms()):
+                            # Something was deleted, and that synced: others come first now.
+                            await asyncio.sleep(0)
             await asyncio.sleep(interval_ms / 1000)
 
     async def _online_logs(self) -> AsyncIterator[UnifiedLog]:

@@ -174,3 +174,35 @@ def test_a_log_whose_retention_fails_unexpectedly_stops_no_other_log(
         await node.stop()
 
     simulate(story)
+
+
+def test_retention_of_many_logs_lets_others_in_after_each_that_it_cuts() -> None:
+    """Each cut writes its log's history durably: two syncs that everybody would wait for."""
+    partitions, disk = 20, SimulatedDisk()
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, SimulatedFiles(disk))
+        keeping = housekeeping(node)
+        begins_s = loop.time() + HousekeepingConfig().initial_task_delay_ms / 1000
+        keeping.start()
+        asked = creation("t", partitions=partitions, configs={"retention.ms": "60000"})
+        await node.controller.create_topics(asked)
+        for partition in range(partitions):
+            node.append("t", b"old", partition=partition)
+        logs = node.log_manager.all_logs()
+        cut_in_turns: list[int] = []
+
+        def count_in_every_turn() -> None:
+            cut = sum(log.log_start_offset > 0 for log in logs)
+            cut_in_turns.append(cut - sum(cut_in_turns))
+            if cut < partitions:
+                loop.call_soon(count_in_every_turn)
+
+        loop.call_at(begins_s, count_in_every_turn)
+        await asyncio.sleep(60)
+        assert sum(cut_in_turns) == partitions
+        assert max(cut_in_turns) == 1
+        await keeping.stop()
+        await node.stop()
+
+    simulate(story)
