@@ -148,15 +148,14 @@ class HostedPartitions:
         """Delete the logs that are still to be deleted, and make no more."""
         self._backlog.stop()
 
-    def _make_waiting(self, names: list[TopicPartition]) -> None:
-        """Make partitions that have waited, if they are still to be made."""
+    def _make_waiting(self, name: TopicPartition) -> None:
+        """Make a partition that has waited, if it is still to be made."""
         image, changes = self._image, _RoleChanges()
-        for name in names:
-            topic = image.topics_by_name.get(name.topic)
-            partition_image = None if topic is None else topic.partitions.get(name.partition)
-            if topic is not None and partition_image is not None:
-                self._publish_partition(image, topic, name.partition, partition_image, changes)
-        self._tell_remote_tier(changes)
+        topic = image.topics_by_name.get(name.topic)
+        partition_image = None if topic is None else topic.partitions.get(name.partition)
+        if topic is not None and partition_image is not None:
+            self._publish_partition(image, topic, name.partition, partition_image, changes)
+            self._tell_remote_tier(changes)
 
     def _settle_unclaimed(self, image: ClusterImage) -> None:
         """Delete the logs of deleted topics that a crash has left; say which others nobody wants.
@@ -357,6 +356,9 @@ class HostedPartitions:
             except KafkaError as error:
                 # Its directory is offline: the next start finds a log of a deleted topic.
                 _log.error("The log of %s cannot be deleted: %s", name, error)
+            except Exception as error:
+                # Whatever is wrong with one log, the others go; the next start finds this one.
+                _log.error("The log of %s cannot be deleted", name, exc_info=error)
         self._log_manager.sync_deletions()
 
     def _publish_config(self, image: ClusterImage, topic: str, changes: _RoleChanges) -> None:

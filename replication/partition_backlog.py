@@ -23,13 +23,14 @@ _DELETED_PER_TURN = 64
 """A deletion is a rename, and one fsync of the directory for all of a turn."""
 _RETRY_S = 1.0
 
-Work = Callable[[list[TopicPartition]], None]
+Make = Callable[[TopicPartition], None]
+Delete = Callable[[list[TopicPartition]], None]
 
 
 class PartitionBacklog:
-    """See the top of this file. `make` and `delete` do the work for some partitions."""
+    """See the top of this file. `make` does the work for one partition, `delete` for some."""
 
-    def __init__(self, make: Work, delete: Work) -> None:
+    def __init__(self, make: Make, delete: Delete) -> None:
         self._make = make
         self._delete = delete
         self._new: dict[TopicPartition, None] = {}
@@ -95,9 +96,11 @@ class PartitionBacklog:
             if self._deleted:
                 self._delete(_take(self._deleted, _DELETED_PER_TURN))
             elif self._new:
-                self._make(_take(self._new, _MADE_PER_TURN))
+                for _ in range(min(_MADE_PER_TURN, len(self._new))):
+                    # One at a time: a failure that nobody expected is that of one partition.
+                    self._make(*_take(self._new, 1))
         finally:
-            # Also after a failure that nobody expected: the others need not wait for ever.
+            # Also after such a failure: the others need not wait for ever.
             if self._deleted or self._new:
                 self._wake()
 

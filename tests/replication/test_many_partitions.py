@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 
+import pytest
+
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -10,7 +12,7 @@ from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.partition_backlog import AT_ONCE
 from tierlog.tests.replication.broker_node import BrokerNode, broker_node
 from tierlog.tests.replication.node import DATA
-from tierlog.tests.simulation.disk import SimulatedDisk
+from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
@@ -130,3 +132,34 @@ def run(story: Story) -> None:
         await story(loop, files)
 
     simulate(on_a_new_disk)
+
+
+class BugOnRename(Fault):
+    """Not what a disk says: an exception that no code expects there."""
+
+    def strikes(self, kind: Kind, path: str) -> bool:
+        if super().strikes(kind, path):
+            raise RuntimeError("a directory that nobody expected")
+        return False
+
+
+def test_one_log_that_cannot_be_deleted_is_the_only_one_that_stays(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = SimulatedDisk()
+    files = SimulatedFiles(disk)
+    count = 2 * AT_ONCE
+
+    async def story(loop: SimulatedLoop) -> None:
+        async with broker_node(loop, files) as node:
+            assert await create(node, "t", count) == ErrorCode.NONE
+            await turns(TURNS)
+            assert hosted(node, "t") == count
+            disk.faults += [BugOnRename(Kind.RENAME, 0, f"t-{each}") for each in (1, count - 2)]
+            assert await delete(node, "t") == ErrorCode.NONE
+            await turns(TURNS)
+            assert directories(files, "t") == 2
+
+    simulate(story)
+    assert "The log of t-1 cannot be deleted" in caplog.text
+    assert f"The log of t-{count - 2} cannot be deleted" in caplog.text
