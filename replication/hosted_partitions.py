@@ -18,6 +18,7 @@ Rules it keeps:
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..clients.environment import Environment
@@ -163,16 +164,19 @@ class HostedPartitions:
         Those stay: metadata can be wrong, data is dear.
         """
         strays: list[str] = []
-        deleted: list[TopicPartition] = []
-        for log in (*self._log_manager.all_logs(), *self._log_manager.future_logs.all()):
+        deletions: list[tuple[TopicPartition, Callable[[], None]]] = []
+        manager, now_ms = self._log_manager, self._environment.wall_clock_ms()
+        for log in (*manager.all_logs(), *manager.future_logs.all()):
             if log.topic_partition in self.by_name or log.topic_partition in self.offline:
                 continue
             if log.topic_id in image.deleted_topic_ids:
                 _log.info("The topic of the log %s was deleted: the log goes", log.directory)
-                deleted.append(log.topic_partition)
+                # By itself: a log of the same name may be another topic's.
+                delete = partial(manager.delete_only, log, now_ms, durably=False)
+                deletions.append((log.topic_partition, delete))
             else:
                 strays.append(log.directory)
-        self._delete_logs(deleted)
+        self._delete_each(deletions)
         if strays:
             _log.warning(
                 "%d logs belong to no partition of this broker and are left alone: %s",
@@ -266,10 +270,7 @@ class HostedPartitions:
         if found in (ZERO_UUID, topic_id):
             return
         if found in image.deleted_topic_ids:
-            if manager.future_logs.get(log.topic_partition) is log:
-                manager.delete_future_log(log.topic_partition, now_ms)
-            else:
-                manager.delete_log(log.topic_partition, now_ms)
+            manager.delete_only(log, now_ms)
         elif is_misread(found, topic_id):
             write_topic_id(log, topic_id)
             _log.error(
@@ -348,11 +349,17 @@ class HostedPartitions:
         return partition
 
     def _delete_logs(self, names: list[TopicPartition]) -> None:
-        """Take the logs away, durably; one fsync of each directory does for all."""
-        now_ms = self._environment.wall_clock_ms()
-        for name in names:
+        """Take all that the partitions have here away."""
+        manager, now_ms = self._log_manager, self._environment.wall_clock_ms()
+        self._delete_each(
+            (name, partial(manager.delete_log, name, now_ms, durably=False)) for name in names
+        )
+
+    def _delete_each(self, deletions: Iterable[tuple[TopicPartition, Callable[[], None]]]) -> None:
+        """Take logs away, durably; one fsync of each directory does for all."""
+        for name, delete in deletions:
             try:
-                self._log_manager.delete_log(name, now_ms, durably=False)
+                delete()
             except KafkaError as error:
                 # Its directory is offline: the next start finds a log of a deleted topic.
                 _log.error("The log of %s cannot be deleted: %s", name, error)

@@ -258,6 +258,16 @@ class LogManager:
         if log is not None:
             self._give_up(log, now_ms, durably=durably)
 
+    def delete_only(self, log: UnifiedLog, now_ms: int, *, durably: bool = True) -> None:
+        """Take this log away and no other of the partition: see `delete_log`."""
+        name = log.topic_partition
+        if self.future_logs.get(name) is log:
+            self.delete_future_log(name, now_ms)
+        elif self._logs.get(name) is log:
+            self.placement.forget(name)
+            del self._logs[name]
+            self._give_up(log, now_ms, durably=durably)
+
     def sync_deletions(self) -> None:
         """See `delete_log`."""
         self._doomed.sync()

@@ -8,6 +8,7 @@ from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.metadata_records import RemoveTopicRecord
 from tierlog.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
+from tierlog.storage.log_file import future_directory_name
 from tierlog.tests.replication.broker_node import BrokerNode, values_in, with_broker
 from tierlog.tests.replication.node import DATA, create, delete
 from tierlog.tests.simulation.disk import SimulatedDisk
@@ -16,6 +17,7 @@ from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 WHERE = f"{DATA}/t-0/{PARTITION_METADATA_FILE}"
 STRANGER = Uuid(b"never a topic id")
+FUTURE = future_directory_name(TopicPartition("t", 0), "f" * 32)
 
 
 def a_disk_with_records() -> tuple[SimulatedDisk, SimulatedFiles]:
@@ -135,3 +137,27 @@ def test_a_log_that_nobody_asks_for_and_no_record_tells_of_stays(
     with_broker(after, disk)
     assert files.is_directory(f"{DATA}/u-3")
     assert any("u-3" in each.getMessage() for each in caplog.records)
+
+
+@pytest.mark.parametrize("deleted", [FUTURE, "t-0"])
+def test_a_log_of_a_deleted_topic_takes_no_other_log_of_its_name_along(deleted: str) -> None:
+    """A current log and one on its way say that they are of two topics; one of them is gone."""
+    disk, files = a_disk_with_records()
+    (stray,) = {FUTURE, "t-0"} - {deleted}
+
+    async def killed(loop: SimulatedLoop) -> None:
+        node = BrokerNode(loop, files)
+        topic_id = node.controller.image.topics_by_name["t"].topic_id
+        node.controller.metadata_log.append([RemoveTopicRecord(topic_id=topic_id)], 0)
+        node.controller.metadata_log.flush()
+        node.log_manager.shutdown(0)
+        for name, whose in ((deleted, topic_id), (stray, STRANGER)):
+            files.mkdirs(f"{DATA}/{name}")
+            write_partition_metadata(files, f"{DATA}/{name}/{PARTITION_METADATA_FILE}", whose)
+
+    async def after(node: BrokerNode) -> None:
+        node.log_manager.delete_pending(node.environment.wall_clock_ms() + 10**9)
+
+    simulate(killed)
+    with_broker(after, disk)
+    assert partition_directories(files) == [stray]
