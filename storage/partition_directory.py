@@ -116,14 +116,19 @@ class DoomedDirectories:
         return doomed
 
     def sync(self) -> None:
-        """Make the new names durable. A disk that fails takes its directory offline."""
-        for log_dir in self._unsynced:
+        """Make the new names durable. A disk that fails takes its directory offline.
+
+        Where no descriptor is left for that it is done another time: before anything is removed.
+        """
+        for log_dir in list(self._unsynced):
             if log_dir.is_online:
                 try:
                     self._files.sync_dir(log_dir.path)
                 except OSError as error:
                     log_dir.fail(error)
-        self._unsynced.clear()
+                    if log_dir.is_online:
+                        continue
+            self._unsynced.discard(log_dir)
 
     def spare(self, doomed: str) -> None:
         """Do not remove this one after all: it has its old name back."""
@@ -131,10 +136,12 @@ class DoomedDirectories:
 
     def take_due(self, now_ms: int) -> list[Deletion]:
         """Those whose delay is over, from now on the caller's to remove."""
+        self.sync()
         due: list[tuple[int, LogDir, str]] = []
         waiting: list[tuple[int, LogDir, str]] = []
         for entry in self._waiting:
-            is_due = entry[0] <= now_ms and entry[1].is_online
+            due_ms, log_dir, _ = entry
+            is_due = due_ms <= now_ms and log_dir.is_online and log_dir not in self._unsynced
             (due if is_due else waiting).append(entry)
         self._waiting = waiting
         return [

@@ -151,6 +151,25 @@ def test_what_is_to_be_removed_is_answered_once_and_left_to_who_asked(tmp_path: 
     assert not doomed.exists()
 
 
+def test_a_deletion_that_no_descriptor_was_left_to_sync_is_synced_later() -> None:
+    disk = SimulatedDisk()
+    files = SimulatedFiles(disk)
+    logs = LogManager(files, ["/a"], SMALL)
+    logs.start(NOW_MS)
+    log = logs.get_or_create_log(ORDERS, ID, SMALL, NOW_MS)
+    append(log, plain())
+    log.flush()
+    files.sync_dir("/")
+    disk.faults.append(Fault(Kind.SYNC_DIRECTORY, errno.EMFILE, "/a", times=2))
+    logs.delete_log(ORDERS, NOW_MS, durably=False)
+    logs.sync_deletions()
+    assert logs.due_deletions(NOW_MS + SMALL.file_delete_delay_ms) == []
+    (deletion,) = logs.due_deletions(NOW_MS + SMALL.file_delete_delay_ms)
+    assert deletion.log_dir.is_online
+    disk.lose_power(Survival.NOTHING, random.Random(1))
+    assert [name for name in files.listdir("/a") if parse_partition_directory(name)] == []
+
+
 def test_a_deletion_that_was_interrupted_is_finished(tmp_path: Path) -> None:
     doomed = tmp_path / deleted_directory_name(ORDERS, "abc")
     (doomed / "sub").mkdir(parents=True)
