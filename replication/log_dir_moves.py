@@ -148,6 +148,8 @@ class LogDirMoves:
 
     async def _advance(self, move: _Move) -> None:
         """Fill the future log and let it take over. Returns early when the move is called off."""
+        if move.copy.future.local.is_released:
+            move = self._reopen(move)
         await self._fill(move)
         future = move.copy.future
         if not self._is_current(move) or not await self._flush(move):
@@ -163,6 +165,13 @@ class LogDirMoves:
             )
         elif move.copy.bytes_left <= _LAST_BYTES_MAX:
             self._take_over(move)
+
+    def _reopen(self, move: _Move) -> _Move:
+        """Go on with a future log that was closed when it could not take over."""
+        name, now_ms = move.partition.topic_partition, self._environment.wall_clock_ms()
+        future = self._log_manager.reopen_future_log(name, now_ms)
+        self._moves[name] = again = _Move(move.partition, FutureCopy(move.partition.log, future))
+        return again
 
     async def _fill(self, move: _Move) -> None:
         loop = asyncio.get_running_loop()

@@ -13,11 +13,17 @@ by then. Apache Kafka serves the partition from that one, too, when it finds no 
 (`LogManager.replaceCurrentWithFutureLog`, `recoverAbandonedFutureLogs`).
 """
 
+import logging
+
 from ..clients.topic_partition import TopicPartition
-from .durable_directory import rename_durably
+from .files import DirectoryHandle
+from .log_dir import LogDir
 from .log_file import partition_directory_name
+from .log_loader import LoadRequest, load_log
 from .partition_directory import DoomedDirectories
 from .unified_log import UnifiedLog
+
+_log = logging.getLogger(__name__)
 
 
 class FutureLogs:
@@ -48,42 +54,95 @@ def adopt_state(log: UnifiedLog, other: UnifiedLog) -> None:
     log.producers.take_over(other.producers)
 
 
-def take_name(
-    current: UnifiedLog | None, future: UnifiedLog, doomed: DoomedDirectories, now_ms: int
-) -> str:
-    """Rename the directory of a future log to the partition's name; answers the new path.
+def reopened(log: UnifiedLog, directory: str, now_ms: int) -> UnifiedLog:
+    """A log that was closed, opened again in a directory that may have another name by now.
 
-    That of the current log goes out of the way first, and comes back if the other disk fails.
     Raises KafkaError(KAFKA_STORAGE_ERROR).
     """
-    log_dir = future.log_dir
-    directory = f"{log_dir.path}/{partition_directory_name(future.topic_partition)}"
-    given_up = ""
-    if current is not None:
-        current.log_dir.check()
+    assert log.local.is_released
+    request = LoadRequest(
+        log.topic_partition,
+        log.topic_id,
+        directory,
+        log.config,
+        log.log_start_offset,
+        log.recovery_point,
+        producer_expiration_ms=log.producers.expiration_ms,
+    )
+    again = load_log(log.log_dir, request, now_ms)
+    again.update_high_watermark(log.high_watermark)
+    return again
+
+
+class Takeover:
+    """The renames by which a future log takes the place of the current one, and their way back.
+
+    The log directories are opened before anything is done: once names change nothing fails for
+    want of descriptors. Raises KafkaError(KAFKA_STORAGE_ERROR), with nothing done.
+    """
+
+    def __init__(
+        self, current: UnifiedLog | None, future: UnifiedLog, doomed: DoomedDirectories
+    ) -> None:
+        self._current = current
+        self._future = future
+        self._doomed = doomed
+        self._opened: dict[LogDir, DirectoryHandle] = {}
+        self._renamed: list[tuple[LogDir, str, str]] = []
+        for log in (future, current):
+            if log is not None and log.log_dir not in self._opened:
+                self._opened[log.log_dir] = self._open(log.log_dir)
+
+    @staticmethod
+    def _open(log_dir: LogDir) -> DirectoryHandle:
+        log_dir.check()
         try:
-            given_up = doomed.doom(current, now_ms, durably=False)
-            current.log_dir.files.sync_dir(current.log_dir.path)
+            return log_dir.files.open_dir(log_dir.path)
         except OSError as error:
-            failure = current.log_dir.fail(error)
-            if given_up and current.log_dir.is_online:
-                # It is appended to on and on: no start may take it for one that is given up.
-                doomed.spare(given_up)
-                _take_name_back(current, given_up)
-            raise failure from error
-    try:
-        rename_durably(log_dir.files, future.directory, directory)
-    except OSError as error:
+            raise log_dir.fail(error) from error
+
+    def rename(self, now_ms: int) -> str:
+        """Give the future log's directory the partition's name, durably; answers the new path.
+
+        That of the current log goes out of the way first. Raises KafkaError(KAFKA_STORAGE_ERROR);
+        `give_back` is to be called then, and after any later failure.
+        """
+        current, future = self._current, self._future
         if current is not None:
-            doomed.spare(given_up)
-            _take_name_back(current, given_up)
-        raise log_dir.fail(error) from error
-    return directory
+            given_up = self._doomed.doomed_path(current, now_ms)
+            self._rename(current.log_dir, current.directory, given_up)
+        name = partition_directory_name(future.topic_partition)
+        directory = f"{future.log_dir.path}/{name}"
+        self._rename(future.log_dir, future.directory, directory)
+        return directory
 
+    def _rename(self, log_dir: LogDir, old: str, new: str) -> None:
+        log_dir.check()
+        try:
+            log_dir.files.rename(old, new)
+            self._renamed.append((log_dir, old, new))
+            self._opened[log_dir].sync()
+        except OSError as error:
+            raise log_dir.fail(error) from error
 
-def _take_name_back(current: UnifiedLog, given_up: str) -> None:
-    log_dir = current.log_dir
-    try:
-        rename_durably(log_dir.files, given_up, current.directory)
-    except OSError as error:
-        log_dir.fail(error)
+    def give_back(self) -> None:
+        """Take the names back, the last one first: the current log is appended to on and on."""
+        while self._renamed:
+            log_dir, old, new = self._renamed.pop()
+            try:
+                log_dir.files.rename(new, old)
+                self._opened[log_dir].sync()
+            except OSError as error:
+                log_dir.fail(error)
+                _log.error(
+                    "The directory %s cannot be renamed back to %s: %s", new, old, error.strerror
+                )
+
+    def close(self, now_ms: int) -> None:
+        """After the last step: what the current log was is to be removed, if names were given."""
+        for opened in self._opened.values():
+            opened.close()
+        current = self._current
+        if self._renamed and current is not None:
+            due_ms = now_ms + current.config.file_delete_delay_ms
+            self._doomed.note(current.log_dir, self._renamed[0][2], due_ms)

@@ -65,18 +65,16 @@ class LeaderEpochCache:
             return
         assert epoch >= 0
         assert start_offset >= 0
-        self._entries = [
+        kept = [
             entry
             for entry in self._entries
             if entry.epoch < epoch and entry.start_offset < start_offset
         ]
-        self._entries.append(EpochEntry(epoch, start_offset))
-        self._write(durable=last is not None)
+        self._change([*kept, EpochEntry(epoch, start_offset)], durable=last is not None)
 
     def replace(self, entries: list[EpochEntry]) -> None:
         """Take over a history from elsewhere (a follower built from the remote tier)."""
-        self._entries = list(entries)
-        self._write()
+        self._change(list(entries))
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """The epoch that wrote `offset`; None below the first entry."""
@@ -119,8 +117,7 @@ class LeaderEpochCache:
     def truncate_from_end(self, end_offset: int) -> None:
         """Forget epochs that start at or above `end_offset`: the log was cut there."""
         if self._entries and self._entries[-1].start_offset >= end_offset:
-            self._entries = self.entries_up_to(end_offset)
-            self._write()
+            self._change(self.entries_up_to(end_offset))
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget what lies below the log start offset.
@@ -132,19 +129,19 @@ class LeaderEpochCache:
         kept = [entry for entry in self._entries if entry.start_offset > start_offset]
         epoch = self.epoch_for_offset(start_offset)
         assert epoch is not None
-        self._entries = [EpochEntry(epoch, start_offset), *kept]
-        self._write()
+        self._change([EpochEntry(epoch, start_offset), *kept])
 
     def clear(self) -> None:
         """Forget everything: the log starts afresh."""
         if self._entries:
-            self._entries = []
-            self._write()
+            self._change([])
 
-    def _write(self, *, durable: bool = True) -> None:
+    def _change(self, entries: list[EpochEntry], *, durable: bool = True) -> None:
+        """Write another history, and believe it once it is written."""
         # Before the write: a sync that runs meanwhile in another thread may miss it.
         self._version += 1
-        write_epoch_checkpoint(self._files, self._path, self._entries, durable=durable)
+        write_epoch_checkpoint(self._files, self._path, entries, durable=durable)
+        self._entries = entries
         if durable:
             self._synced_version = self._version
 

@@ -25,7 +25,7 @@ from .clean_shutdown import CleanShutdown
 from .config import LogConfig
 from .due_deletions import Deletion, due_deletions
 from .files import Files
-from .future_logs import FutureLogs, adopt_state, take_name
+from .future_logs import FutureLogs, Takeover, adopt_state, reopened
 from .local_log import FlushTask
 from .log_dir import UNKNOWN_BROKER_EPOCH, LogDir, LogDirError
 from .log_dirs import CLUSTER_METADATA_TOPIC, LogDirs
@@ -337,27 +337,28 @@ class LogManager:
         """Let the future log, which has all that the current one has, take over; the new log.
 
         A partition whose current log is gone is served from the future one as it is. Raises
-        KafkaError(KAFKA_STORAGE_ERROR); the current log then goes on unless its disk has failed.
+        KafkaError(KAFKA_STORAGE_ERROR); the current log then goes on unless its disk has failed,
+        and the future one may be closed: see `reopen_future_log`.
         """
         current = self._logs.get(topic_partition)
         future = self.future_logs.get(topic_partition)
         assert future is not None
-        if current is not None:
-            adopt_state(future, current)
-        future.close(now_ms)
-        self._checkpoint_logs(future.log_dir)
+        takeover = Takeover(current, future, self._doomed)
+        try:
+            if current is not None:
+                adopt_state(future, current)
+            if not future.local.is_released:
+                future.close(now_ms)
+            self._checkpoint_logs(future.log_dir)
+            log = reopened(future, takeover.rename(now_ms), now_ms)
+        except Exception:
+            # Also one that nobody expected: both logs keep their names, and the partition its log.
+            takeover.give_back()
+            raise
+        finally:
+            takeover.close(now_ms)
         self.future_logs.pop(topic_partition)
         del self._last_flush_ms[future]
-        request = LoadRequest(
-            topic_partition,
-            future.topic_id,
-            take_name(current, future, self._doomed, now_ms),
-            future.config,
-            future.log_start_offset,
-            future.recovery_point,
-            producer_expiration_ms=self.producer_expiration_ms,
-        )
-        log = load_log(future.log_dir, request, now_ms)
         if current is not None:
             adopt_state(log, current)
             current.release()
@@ -367,6 +368,15 @@ class LogManager:
             self._checkpoint_logs(current.log_dir)
             for listener in self._move_listeners:
                 listener(current, log)
+        return log
+
+    def reopen_future_log(self, topic_partition: TopicPartition, now_ms: int) -> UnifiedLog:
+        """Open a future log again that was closed to take over, and could not. Raises KafkaError."""
+        closed = self.future_logs.get(topic_partition)
+        assert closed is not None
+        log = reopened(closed, closed.directory, now_ms)
+        del self._last_flush_ms[closed]
+        self._add(log, now_ms, is_future=True)
         return log
 
     def on_move(self, listener: MoveListener) -> None:

@@ -105,8 +105,7 @@ class DoomedDirectories:
         Of many that go, each need not wait for the disk: `sync` does it for all.
         """
         log_dir = log.log_dir
-        unique_id = f"{log.topic_id.hex()}{now_ms:x}"
-        doomed = f"{log_dir.path}/{deleted_directory_name(log.topic_partition, unique_id)}"
+        doomed = self.doomed_path(log, now_ms)
         if durably:
             rename_durably(self._files, log.directory, doomed)
         else:
@@ -130,9 +129,11 @@ class DoomedDirectories:
                         continue
             self._unsynced.discard(log_dir)
 
-    def spare(self, doomed: str) -> None:
-        """Do not remove this one after all: it has its old name back."""
-        self._waiting = [entry for entry in self._waiting if entry[2] != doomed]
+    def doomed_path(self, log: UnifiedLog, now_ms: int) -> str:
+        """The name under which a log's directory waits for its removal."""
+        unique_id = f"{log.topic_id.hex()}{now_ms:x}"
+        name = deleted_directory_name(log.topic_partition, unique_id)
+        return f"{log.log_dir.path}/{name}"
 
     def take_due(self, now_ms: int) -> list[Deletion]:
         """Those whose delay is over, from now on the caller's to remove."""

@@ -15,6 +15,7 @@ from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.cluster_image import PartitionImage
 from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
 from tierlog.storage.log_dir import LogDir
+from tierlog.storage.log_dirs import CLUSTER_METADATA_TOPIC
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.replication.broker_node import BrokerNode, values_in
 from tierlog.tests.replication.node import NODE_ID, LoopExecutor, create, creation, delete
@@ -266,6 +267,57 @@ def test_a_future_log_that_was_about_to_take_over_does_so_at_the_next_start() ->
     told(next_life, disk=disk)
 
 
+@pytest.mark.parametrize("kind", [Kind.OPEN, Kind.CREATE, Kind.SYNC_DIRECTORY])
+def test_a_future_log_takes_over_also_where_descriptors_are_short_at_first(kind: Kind) -> None:
+    """It is the only copy: whatever is made in its place would be empty."""
+    for after in range(12):
+        disk = SimulatedDisk()
+        fault = FaultOfNamed(kind, errno.EMFILE, after=after)
+
+        async def moved(node: BrokerNode) -> None:
+            alter(node, SECOND)
+            await settled(node, SECOND)
+
+        async def next_life(node: BrokerNode, fault: FaultOfNamed = fault) -> None:
+            await asyncio.sleep(10)
+            fault.times = 0
+            assert values(node) == [b"0", b"1"]
+            assert home(node) == assigned(node) == SECOND
+
+        told(moved, disk=disk)
+        SimulatedFiles(disk).rename(f"{SECOND}/t-0", f"{SECOND}/t-0.{'0' * 32}-future")
+        disk.faults.append(fault)
+        told(next_life, disk=disk)
+
+
+def test_a_stop_comes_while_a_future_log_cannot_be_opened_again() -> None:
+    disk = SimulatedDisk()
+
+    async def story(node: BrokerNode) -> None:
+        disk.faults.append(Fault(Kind.OPEN, errno.EMFILE, ".log", times=1 << 30))
+        alter(node, SECOND)
+        await asyncio.sleep(10)
+        (future,) = node.log_manager.future_logs.all()
+        assert future.local.is_released
+        assert node.append("t", b"2").base_offset == 2
+        await node.stop()
+        assert SimulatedFiles(disk).exists(f"{SECOND}/.kafka_cleanshutdown")
+        disk.faults.clear()
+
+    async def next_life(node: BrokerNode) -> None:
+        await settled(node, SECOND)
+        assert values(node) == [b"0", b"1", b"2"]
+
+    told(story, next_life, disk=disk)
+
+
+class FaultOfNamed(Fault):
+    """In the second directory, once it has a log under the partition's name."""
+
+    def strikes(self, kind: Kind, path: str) -> bool:
+        return path.startswith(f"{SECOND}/t-0/") and super().strikes(kind, path)
+
+
 def test_several_replicas_move_one_after_the_other() -> None:
     async def story(node: BrokerNode) -> None:
         await node.controller.create_topics(creation("many", partitions=6))
@@ -346,6 +398,71 @@ def test_a_disk_that_fails_in_the_last_step_leaves_one_log(path: str) -> None:
         assert values(node) == ([b"0", b"1", b"2"] if path == "-future" else [b"0", b"1"])
 
     told(story, next_life, disk=disk)
+
+
+OF_OPENING = (Kind.OPEN, Kind.CREATE, Kind.SYNC_DIRECTORY)
+OF_ALL = (*OF_OPENING, Kind.WRITE, Kind.FLUSH, Kind.RENAME)
+FAILING = [
+    *((errno.EMFILE, kind, times) for kind in OF_OPENING for times in (1, 4)),
+    *((error, kind, 1) for error in (errno.ENOMEM, errno.EIO) for kind in OF_ALL),
+]
+
+
+class FaultOfLog(Fault):
+    """Of the logs of partitions; what the controller does when its own disk fails is its affair."""
+
+    def strikes(self, kind: Kind, path: str) -> bool:
+        return CLUSTER_METADATA_TOPIC not in path and super().strikes(kind, path)
+
+
+@pytest.mark.parametrize(("error", "kind", "times"), FAILING)
+def test_whatever_fails_in_a_move_the_partition_is_served(
+    error: int, kind: Kind, times: int
+) -> None:
+    """One call after the other fails, from the first of the move to its last."""
+    after, was_struck = 0, True
+    while was_struck:
+        disk = SimulatedDisk()
+        was_struck = move_with(FaultOfLog(kind, error, times=times, after=after), disk)
+        after += 1
+    assert after > 1
+
+
+def move_with(fault: Fault, disk: SimulatedDisk) -> bool:
+    """Tell of a move in which something fails; whether it did."""
+    written = [b"0", b"1"]
+
+    async def story(node: BrokerNode) -> None:
+        await asyncio.sleep(1)
+        disk.faults.append(fault)
+        is_begun = alter(node, SECOND) is ErrorCode.NONE
+        for _ in range(5):
+            await asyncio.sleep(0.001)
+            entry = node.append("t", str(len(written)).encode())
+            if entry.error is ErrorCode.NONE:
+                written.append(str(len(written)).encode())
+        await asyncio.sleep(60)
+        was_struck.append(fault.times < times)
+        fault.times = 0
+        offline = [each.path for each in node.log_manager.log_dirs if not each.is_online]
+        assert not offline or fault.error == errno.EIO
+        if FIRST in offline:
+            return
+        await nothing_moves(node)
+        assert home(node) == assigned(node) == (SECOND if is_begun and not offline else FIRST)
+        assert node.append("t", str(len(written)).encode()).error is ErrorCode.NONE
+        written.append(str(len(written)).encode())
+        assert values(node) == written
+
+    async def next_life(node: BrokerNode) -> None:
+        await asyncio.sleep(60)
+        await nothing_moves(node)
+        assert values(node) == written
+        assert node.append("t", b"again").error is ErrorCode.NONE
+
+    was_struck, times = list[bool](), fault.times
+    told(story, next_life, disk=disk)
+    return was_struck[0]
 
 
 def test_a_directory_that_fails_leads_nothing_any_more() -> None:

@@ -31,6 +31,7 @@ class Kind(Enum):
     REMOVE = auto()
     MAKE_DIRECTORY = auto()
     SYNC_DIRECTORY = auto()
+    OPEN = auto()  # of a file that is there: it changes nothing, and can fail
 
 
 BARRIERS = frozenset({Kind.FLUSH, Kind.SYNC_DIRECTORY})
@@ -219,6 +220,13 @@ class SimulatedDisk:
             if fault.is_of_opening and fault.strikes(Kind.SYNC_DIRECTORY, path):
                 raise OSError(fault.error, os.strerror(fault.error), path)
         return self.directory(path)
+
+    def open_file(self, path: str) -> "SimulatedFile":
+        """The file at a path; OSError where it cannot be opened."""
+        for fault in self.faults:
+            if fault.strikes(Kind.OPEN, path):
+                raise OSError(fault.error, os.strerror(fault.error), path)
+        return self.file(path)
 
     def lose_power(self, survival: Survival, chance: random.Random) -> None:
         """Forget what was not synced, as far as `survival` says; locks are free again."""

@@ -64,7 +64,7 @@ class SimulatedFiles:
     def open(self, path: str, *, create: bool = False) -> "SimulatedHandle":
         self.require_power()
         is_new = create and self.disk.find(path) is None
-        file = self._create(path) if is_new else self.disk.file(path)
+        file = self._create(path) if is_new else self.disk.open_file(path)
         return SimulatedHandle(self, path, file)
 
     def map(self, path: str, capacity: int) -> "SimulatedMapping":

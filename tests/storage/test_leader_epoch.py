@@ -1,9 +1,12 @@
 """The leader epoch history, against the definition of what it says."""
 
+import errno
+
+import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.storage.leader_epoch import EpochEntry, LeaderEpochCache
-from tierlog.tests.simulation.disk import SimulatedDisk
+from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles, SimulatedHandle
 
 PATH = "/log/leader-epoch-checkpoint"
@@ -30,6 +33,20 @@ def test_an_epoch_that_wrote_nothing_is_forgotten() -> None:
 
 def test_a_lower_epoch_above_a_higher_one_takes_its_place() -> None:
     assert cache((1, 0), (5, 10), (4, 12)).entries == (EpochEntry(1, 0), EpochEntry(4, 12))
+
+
+def test_an_epoch_that_cannot_be_written_is_not_believed_and_written_the_next_time() -> None:
+    disk = SimulatedDisk()
+    files = SimulatedFiles(disk)
+    files.mkdirs("/log")
+    history = LeaderEpochCache(files, PATH)
+    disk.faults.append(Fault(Kind.CREATE, errno.EMFILE))
+    with pytest.raises(OSError, match="Too many open files"):
+        history.assign(4, 100)
+    assert history.entries == ()
+    history.assign(4, 100)
+    history.sync()
+    assert LeaderEpochCache(files, PATH).entries == (EpochEntry(4, 100),)
 
 
 def test_the_history_survives_a_restart() -> None:
