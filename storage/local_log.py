@@ -5,6 +5,8 @@ It knows offsets and bytes, and nothing of high watermarks, producers or the rem
 the recovery point only after an fsync: everything below it survives a crash (Kafka's `LocalLog`).
 """
 
+import errno
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -14,7 +16,7 @@ from ..clients.record.batch import RecordBatch
 from ..clients.record.checksum import crc32c
 from .config import INT32_MAX, LogConfig
 from .fetch_data import EMPTY_RECORDS
-from .files import FileRegion, Files, ReadableBuffer
+from .files import DirectoryHandle, FileRegion, Files, ReadableBuffer
 from .log_file import CLEANED_SUFFIX, SWAP_SUFFIX
 from .log_segment import LogSegment
 from .log_segments import LogSegments
@@ -32,6 +34,15 @@ class LocalRead(NamedTuple):
 
 _NOTHING = LocalRead(EMPTY_RECORDS, None, 0, False)
 _TOO_SMALL = LocalRead(EMPTY_RECORDS, None, 0, True)
+
+
+class _Swap(NamedTuple):
+    """A cleaned segment in the place of old ones, while their files still want their names."""
+
+    cleaned: LogSegment
+    old: list[LogSegment]
+    due_ms: int
+    directory: DirectoryHandle
 
 
 class FlushTask:
@@ -94,6 +105,7 @@ class LocalLog:
         self.recovery_point = 0
         """Everything below was fsynced. Invariant: at most the log end offset."""
         self._pending_deletes: list[tuple[int, LogSegment]] = []
+        self._swap: _Swap | None = None
         self._closed_since_flush: list[LogSegment] = []
         self._unsynced: list[Callable[[], None]] = []
         self._is_released = False
@@ -320,6 +332,7 @@ class LocalLog:
         so there is no hole in what a power loss leaves.
         """
         assert self.segments.first.base_offset <= offset <= self.log_end_offset
+        self.finish_swap()
         self._truncations += 1
         for segment in reversed(self.segments.starting_at_or_above(offset)):
             if segment is not self.segments.first:
@@ -336,6 +349,7 @@ class LocalLog:
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """Drop everything; the log is empty and continues at `offset`. See `truncate_to`."""
+        self.finish_swap()
         self._truncations += 1
         for segment in self.segments.starting_at_or_above(0)[::-1]:
             self._delete_now(segment)
@@ -343,6 +357,7 @@ class LocalLog:
 
     def drop_everything(self) -> None:
         """Delete every segment, durably: what is written next describes another log."""
+        self.finish_swap()
         self._truncations += 1
         for segment in self.segments.starting_at_or_above(0)[::-1]:
             self._delete_now(segment)
@@ -374,6 +389,7 @@ class LocalLog:
 
     def delete_segments(self, segments: list[LogSegment], now_ms: int) -> None:
         """Take segments out of the log; their files go after `file.delete.delay.ms`."""
+        self.finish_swap()
         for segment in segments:
             assert segment is not self.active_segment, "The active segment is rolled first."
             self.segments.remove(segment)
@@ -385,17 +401,43 @@ class LocalLog:
 
         Wherever the power goes one of the two is found, whole: the cleaned files are `.swap` for
         good before an old one goes, and the old ones are gone for good before a name is taken.
+        After OSError the log has either the old ones, or `cleaned`: see `finish_swap`.
         """
         assert self.active_segment not in old
+        self.finish_swap()
         # Opened first: what is renamed half-way for want of a descriptor nobody could go on with.
         directory = self._files.open_dir(self.directory)
-        cleaned.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
-        directory.sync()
-        self.delete_segments(old, now_ms)
+        try:
+            cleaned.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+            directory.sync()
+        except OSError:
+            directory.close()
+            _take_back(cleaned)
+            raise
+        for segment in old:
+            self.segments.remove(segment)
+            segment.is_deleted = True
         self.segments.add(cleaned)
-        directory.sync()
-        directory.close()
-        cleaned.change_suffix(SWAP_SUFFIX, "")
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        self._swap = _Swap(cleaned, list(old), due_ms, directory)
+        self.finish_swap()
+
+    def finish_swap(self) -> None:
+        """Give the files of the last swap their names, durably, as far as they have not got them.
+
+        Raises OSError. The log goes on with the files as they are named, and so does a start; but
+        first this must be done before other files are made or removed here.
+        """
+        swap = self._swap
+        if swap is None:
+            return
+        while swap.old:
+            swap.old[0].rename_to_deleted()
+            self._pending_deletes.append((swap.due_ms, swap.old.pop(0)))
+        swap.directory.sync()
+        swap.cleaned.change_suffix(SWAP_SUFFIX, "")
+        swap.directory.close()
+        self._swap = None
 
     def delete_pending(self, now_ms: int) -> int:
         """Remove the files whose delay is over; answers how many segments are still waiting."""
@@ -430,3 +472,18 @@ class LocalLog:
         for _, segment in self._pending_deletes:
             segment.release()
         self._pending_deletes.clear()
+        if self._swap is not None:
+            # The next start finishes it.
+            for segment in self._swap.old:
+                segment.release()
+            self._swap.directory.close()
+            self._swap = None
+
+
+def _take_back(cleaned: LogSegment) -> None:
+    """Call the files of a swap that has not begun `.cleaned` again: no start completes it then."""
+    try:
+        cleaned.change_suffix(SWAP_SUFFIX, CLEANED_SUFFIX)
+    except OSError as error:
+        # Whatever it says: a start would put them in the place of what the log goes on to be.
+        raise OSError(errno.EIO, os.strerror(errno.EIO), cleaned.path) from error

@@ -56,6 +56,8 @@ class LogCleaning:
 
     def __init__(self, cleanable: CleanableLog, config: CleanerConfig, now_ms: int) -> None:
         log = self.log = cleanable.log
+        # A start takes a `.swap` beside files `.cleaned` for work that was thrown away.
+        log.local.finish_swap()
         self._config = config
         self._log_config = log.config
         self._now_ms = now_ms
@@ -242,8 +244,13 @@ class LogCleaning:
             return False
         cleaned = self._cleaned
         assert cleaned is not None
-        self.log.local.replace_segments(cleaned, group, now_ms)
-        self._cleaned = None
+        local = self.log.local
+        try:
+            local.replace_segments(cleaned, group, now_ms)
+        finally:
+            if local.segments.floor(cleaned.base_offset) is cleaned:
+                # It is the log's now, also where its files still want their names.
+                self._cleaned = None
         for segment in group[1:]:
             self.log.producers.delete_snapshot_at(segment.base_offset)
         return True

@@ -371,7 +371,7 @@ class LogManager:
         return log
 
     def reopen_future_log(self, topic_partition: TopicPartition, now_ms: int) -> UnifiedLog:
-        """Open a future log again that was closed to take over, and could not. Raises KafkaError."""
+        """Open a future log again that could not take over when it was closed. KafkaError."""
         closed = self.future_logs.get(topic_partition)
         assert closed is not None
         log = reopened(closed, closed.directory, now_ms)

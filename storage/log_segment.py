@@ -612,24 +612,34 @@ class LogSegment:
         self.txn_index.close()
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Rename all files of a closed segment; the log comes first, it decides at a start."""
-        path = self.path.removesuffix(old) + new
+        """Rename all files of a closed segment; the log comes first, it decides at a start.
+
+        After OSError it may be called again, for those that still end in `old`.
+        """
+        if self.path.endswith(old):
+            self._rename_log(self.path.removesuffix(old) + new)
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            if index.path.endswith(old):
+                # A mapping knows its file by name. The next use makes one anew.
+                index.close()
+                index.rename(index.path.removesuffix(old) + new)
+
+    def rename_to_deleted(self) -> None:
+        """Give all files the `.deleted` suffix: a restart will not take them for the log's.
+
+        After OSError it may be called again.
+        """
+        self.is_deleted = True
+        if not self.path.endswith(DELETED_SUFFIX):
+            self._rename_log(self.path + DELETED_SUFFIX)
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            if not index.path.endswith(DELETED_SUFFIX):
+                index.rename(index.path + DELETED_SUFFIX)
+
+    def _rename_log(self, path: str) -> None:
         self._files.rename(self.path, path)
         self.path = path
         self._handle.renamed(path)
-        for index in (self.offset_index, self.time_index, self.txn_index):
-            # A mapping knows its file by name. The next use makes one anew.
-            index.close()
-            index.rename(index.path.removesuffix(old) + new)
-
-    def rename_to_deleted(self) -> None:
-        """Give all files the `.deleted` suffix: a restart will not take them for the log's."""
-        self.is_deleted = True
-        self._files.rename(self.path, self.path + DELETED_SUFFIX)
-        self.path += DELETED_SUFFIX
-        self._handle.renamed(self.path)
-        for index in (self.offset_index, self.time_index, self.txn_index):
-            index.rename(index.path + DELETED_SUFFIX)
 
     def delete(self) -> None:
         """Remove all files; regions that are being sent stay readable."""
