@@ -265,32 +265,3 @@ def test_the_end_of_a_stream_is_seen_also_behind_more_than_the_system_keeps(
                 await until(lambda: broker.metric("connection-count") == 0)
 
     asyncio.run(story())
-
-
-def test_what_is_read_ahead_of_one_client_is_not_overwritten_by_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(receive_budget, "_LOOK_AHEAD_S", 0.05)
-
-    async def story() -> None:
-        gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-
-        def answer(client: Client, request: memoryview) -> Answer:
-            if bytes(request) == b"wait":
-                return Deferred(gate, saying(b"waited"))
-            return framed([bytes(request)])
-
-        async with running(answer) as broker:
-            patient, other = await broker.connect(), await broker.connect()
-            patient.writer.write(frame(b"wait"))
-            # Read by itself, so that what follows stays in the system's buffers at first.
-            assert await other.ask(b"first") == b"first"
-            patient.writer.write(frame(b"mine"))
-            budget = broker.server.receive_budget
-            await until(lambda: budget.used > 0)
-            assert await other.ask(b"not mine") == b"not mine"
-            gate.set_result(None)
-            assert await patient.answer() == b"waited"
-            assert await patient.answer() == b"mine"
-
-    asyncio.run(story())

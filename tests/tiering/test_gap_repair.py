@@ -44,16 +44,21 @@ def settled(broker: TieredBroker) -> Callable[[], bool]:
     return lambda: broker.log.highest_remote_offset == 5
 
 
+async def finds_everything_again(broker: TieredBroker) -> None:
+    """The next start does, and deletes nothing."""
+    again = await broker.restarted(1)
+    await until(settled(again))
+    assert again.log.log_start_offset == 0
+    assert await again.consume(0) == (list(range(9)), list(range(6)))
+    assert again.tier.asked(DELETE) == []
+    await again.manager.stop()
+
+
 def test_a_copy_whose_end_was_lost_is_finished_and_not_deleted() -> None:
     async def story(broker: TieredBroker) -> None:
         await copied(broker)
         lose(broker, is_end_of_copy)
-        again = await broker.restarted(1)
-        await until(settled(again))
-        assert again.log.log_start_offset == 0
-        assert await again.consume(0) == (list(range(9)), list(range(6)))
-        assert again.tier.asked(DELETE) == []
-        await again.manager.stop()
+        await finds_everything_again(broker)
 
     on_a_leader(story)
 
@@ -72,12 +77,7 @@ def test_copies_of_which_nothing_is_told_any_more_are_announced_anew(kept: int) 
             return {0: True, 1: of_first, 2: not of_first}[kept]
 
         lose(broker, is_lost)
-        again = await broker.restarted(1)
-        await until(settled(again))
-        assert again.log.log_start_offset == 0
-        assert await again.consume(0) == (list(range(9)), list(range(6)))
-        assert again.tier.asked(DELETE) == []
-        await again.manager.stop()
+        await finds_everything_again(broker)
 
     on_a_leader(story)
 

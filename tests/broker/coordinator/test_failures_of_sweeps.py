@@ -1,15 +1,15 @@
 """What goes wrong with one partition of a coordinator stops neither its sweep nor the others."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from tierlog.broker.coordinator.group import GroupCoordinator
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
-from tierlog.broker.coordinator.group_shard import Forgotten, GroupShard
+from tierlog.broker.coordinator.group_shard import GroupShard
 from tierlog.broker.coordinator.transaction import TransactionCoordinator
 from tierlog.broker.coordinator.transaction_config import TransactionConfig
-from tierlog.broker.coordinator.transaction_metadata import Transaction
 from tierlog.broker.coordinator.transaction_shard import TransactionShard
 from tierlog.clients.supervisor import Supervisor
 from tierlog.tests.simulation.environment import SimulatedEnvironment
@@ -19,65 +19,71 @@ from .memory_offsets_log import MemoryOffsetsLog
 from .test_transaction_coordinator import Partitions
 
 SWEEPS = 3
+GROUPS, TRANSACTIONS = GroupCoordinatorConfig(), TransactionConfig()
+
+Shard = GroupShard | TransactionShard
+Coordinator = GroupCoordinator | TransactionCoordinator
 
 
-def test_offsets_expire_in_other_partitions_and_again_with_the_next_sweep(
+def groups(environment: SimulatedEnvironment, supervisor: Supervisor) -> Coordinator:
+    return GroupCoordinator(GROUPS, environment, MemoryOffsetsLog(), supervisor)
+
+
+def transactions(environment: SimulatedEnvironment, supervisor: Supervisor) -> Coordinator:
+    log = MemoryOffsetsLog()
+    return TransactionCoordinator(TRANSACTIONS, environment, log, Partitions(), supervisor)
+
+
+@pytest.mark.parametrize(
+    ("make", "shard", "sweep", "interval_ms", "name"),
+    [
+        pytest.param(
+            groups,
+            GroupShard,
+            "expired",
+            GROUPS.offsets_retention_check_interval_ms,
+            "offset expiry",
+            id="offsets expire",
+        ),
+        pytest.param(
+            transactions,
+            TransactionShard,
+            "timed_out",
+            TRANSACTIONS.abort_interval_ms,
+            "transaction timeouts",
+            id="transactions time out",
+        ),
+    ],
+)
+def test_it_goes_on_in_other_partitions_and_again_with_the_next_sweep(
+    make: Callable[[SimulatedEnvironment, Supervisor], Coordinator],
+    shard: type[Shard],
+    sweep: str,
+    interval_ms: int,
+    name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     swept: list[int] = []
-    expired = GroupShard.expired
+    sound: Callable[[Shard, int], object] = getattr(shard, sweep)
 
-    def failing(self: GroupShard, now_ms: int) -> Forgotten:
+    def failing(self: Shard, now_ms: int) -> object:
         swept.append(self.partition)
         if self.partition == 0:
             raise ZeroDivisionError("a fault of ours")
-        return expired(self, now_ms)
+        return sound(self, now_ms)
 
-    monkeypatch.setattr(GroupShard, "expired", failing)
+    monkeypatch.setattr(shard, sweep, failing)
 
     async def story(loop: SimulatedLoop) -> None:
         environment = SimulatedEnvironment(loop)
         supervisor = Supervisor(environment.random)
-        config = GroupCoordinatorConfig()
-        log = MemoryOffsetsLog()
-        coordinator = GroupCoordinator(config, environment, log, supervisor)
+        coordinator = make(environment, supervisor)
         coordinator.start()
         for partition in (0, 1):
             coordinator.on_elected(partition, 0)
-        await asyncio.sleep(SWEEPS * config.offsets_retention_check_interval_ms / 1_000 + 1)
+        await asyncio.sleep(SWEEPS * interval_ms / 1_000 + 1)
         assert swept == [0, 1] * SWEEPS
-        assert supervisor.failures == {"offset expiry": SWEEPS}
-        coordinator.stop()
-
-    simulate(story)
-
-
-def test_transactions_time_out_in_other_partitions_and_again_with_the_next_sweep(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    swept: list[int] = []
-
-    def failing(self: TransactionShard, now_ms: int) -> list[Transaction]:
-        swept.append(self.partition)
-        if self.partition == 0:
-            raise ZeroDivisionError("a fault of ours")
-        return []
-
-    monkeypatch.setattr(TransactionShard, "timed_out", failing)
-
-    async def story(loop: SimulatedLoop) -> None:
-        environment = SimulatedEnvironment(loop)
-        supervisor = Supervisor(environment.random)
-        config = TransactionConfig()
-        coordinator = TransactionCoordinator(
-            config, environment, MemoryOffsetsLog(), Partitions(), supervisor
-        )
-        coordinator.start()
-        for partition in (0, 1):
-            coordinator.on_elected(partition, 0)
-        await asyncio.sleep(SWEEPS * config.abort_interval_ms / 1_000 + 1)
-        assert swept == [0, 1] * SWEEPS
-        assert supervisor.failures == {"transaction timeouts": SWEEPS}
+        assert supervisor.failures == {name: SWEEPS}
         coordinator.stop()
 
     simulate(story)
