@@ -23,7 +23,7 @@ from ..tiering.blocking_pool import BlockingPool
 from ..tiering.file_system import TierFileSystem
 from ..tiering.remote_storage import RemoteStorageError
 from ..tiering.remote_url import RemoteUrl
-from ..tiering.skipped_records import SkippedRecords
+from ..tiering.skipped_events import SkippedEvents
 from ..tiering.tier_owner import OwnerTools, TierOwnership
 from ..tiering.tools.read_metadata import metadata_of_cluster
 from ..tiering.tools.scrubber import Scrubber
@@ -104,7 +104,7 @@ def make_tier_scrub(
     environment, files, pool = surroundings
     tier = TierFileSystem(location, files, pool)
 
-    skipped = SkippedRecords()
+    skipped = SkippedEvents()
 
     async def metadata() -> Mapping[TopicIdPartition, RemoteLog]:
         return await metadata_of_cluster(bootstrap(), environment, skipped)

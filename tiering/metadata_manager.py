@@ -52,7 +52,7 @@ from .metadata_events import (
     metadata_partition,
 )
 from .metadata_snapshot import Snapshot, TopicIdentity
-from .skipped_records import SkippedRecords
+from .skipped_events import SkippedEvents
 from .snapshot_keeper import SnapshotKeeper
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._fetched: list[ConsumerRecord] = []
         """Records that are read and not applied: they may not be durable yet."""
         self._status = ""
-        self.skipped = SkippedRecords()
+        self.skipped = SkippedEvents()
         """Records that nobody can make sense of."""
 
     @property

@@ -18,7 +18,7 @@ from ...storage.log_file import LOG_SUFFIX, has_offset_name, offset_of, parse_pa
 from ...storage.remote_log import RemoteLog
 from ...tiering.file_system import TierFileSystem
 from ...tiering.metadata_events import METADATA_TOPIC
-from ...tiering.skipped_records import SkippedRecords
+from ...tiering.skipped_events import SkippedEvents
 from ...tiering.tier_packages import check_packages
 from ...tiering.tools.known_metadata import KnownMetadata
 from ...tiering.tools.opened_tier import opened_tier
@@ -46,7 +46,7 @@ async def open_tier(config: BrokerConfig) -> AsyncGenerator[TierFileSystem]:
 
 
 def metadata_of_log_dirs(
-    config: BrokerConfig, skipped: SkippedRecords | None = None
+    config: BrokerConfig, skipped: SkippedEvents | None = None
 ) -> Mapping[TopicIdPartition, RemoteLog]:
     """What the metadata topic in the log directories of a stopped broker says.
 

@@ -7,7 +7,7 @@ from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote_log import RemoteLog
-from ...tiering.skipped_records import SkippedRecords
+from ...tiering.skipped_events import SkippedEvents
 from ...tiering.tools.read_metadata import metadata_of_cluster
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
 from ...tiering.tools.tier_contents import ListedPartition, list_contents
@@ -46,7 +46,7 @@ def add_ls_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def stated_metadata(
-    config: BrokerConfig, parsed: argparse.Namespace, skipped: SkippedRecords | None = None
+    config: BrokerConfig, parsed: argparse.Namespace, skipped: SkippedEvents | None = None
 ) -> Mapping[TopicIdPartition, RemoteLog] | None:
     """The metadata topic as the arguments say; None if they name no place. Raises KafkaError."""
     if parsed.bootstrap:

@@ -9,7 +9,7 @@ from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote_log import RemoteLog
-from ...tiering.skipped_records import SkippedRecords
+from ...tiering.skipped_events import SkippedEvents
 from ...tiering.tools.orphans import Orphan
 from ...tiering.tools.scrubber import Scrubber
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, human_bytes
@@ -68,7 +68,7 @@ def milliseconds(text: str) -> int:
 
 async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
     """Look, and with --delete remove; the exit code."""
-    skipped = SkippedRecords()
+    skipped = SkippedEvents()
 
     async def metadata() -> Mapping[TopicIdPartition, RemoteLog]:
         known = await stated_metadata(config, parsed, skipped)

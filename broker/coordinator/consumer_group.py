@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...replication.cluster_image import ClusterImage
 from .consumer_records import (
@@ -139,6 +140,14 @@ class ConsumerGroup:
 
     def _apply_member(self, member_id: str, value: MemberValue | None) -> None:
         known = self.members.get(member_id)
+        if value is not None and value.instance_id is not None:
+            holder = self.static_members.get(value.instance_id, member_id)
+            if holder != member_id:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"The members {holder!r:.300} and {member_id!r:.300} of a consumer group have "
+                    "one instance id.",
+                )
         if known is not None:
             self._count(known, -1)
             instance_id = known.instance_id

@@ -213,7 +213,10 @@ class GroupUpdate:
         topic_ids = frozenset[Uuid]().union(*{each.topic_ids for each in asked.values()})
         known = world.image.topics_by_id
         sizes = {topic_id: len(known[topic_id].partitions) for topic_id in topic_ids}
-        wanted = group.preferred_assignor(member, updated) or world.config.consumer_assignors[0]
+        wanted = group.preferred_assignor(member, updated)
+        if wanted is None or wanted not in ASSIGNORS:
+            # Another broker may have had it when it wrote the log.
+            wanted = world.config.consumer_assignors[0]
         targets = ASSIGNORS[wanted](asked, sizes)
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:

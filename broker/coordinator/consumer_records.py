@@ -38,8 +38,9 @@ from .consumer_schemas import (
     TopicPartitions,
 )
 from .group_actions import GroupProtocol
-from .group_records import GroupRecord
+from .group_records import HIGHEST_EPOCH, GroupRecord
 from .reconciliation import Held, MemberState
+from .record_names import check_names
 from .topic_partitions import Partition, PartitionEpochs, Partitions
 
 _PREFIX = struct.Struct(">h")
@@ -175,7 +176,18 @@ def read_consumer_record(kind: int, key: bytes, value: bytes | None) -> Consumer
     where key or value does not follow its schema.
     """
     reader = _READERS.get(kind)
-    return None if reader is None else reader(key, value)
+    if reader is None:
+        return None
+    entry = reader(key, value)
+    check_names(entry.group_id)
+    match entry:
+        case MemberEntry() | TargetMemberEntry() | CurrentAssignmentEntry():
+            check_names(entry.member_id)
+        case RegexEntry():
+            check_names(entry.regex, *(() if entry.value is None else entry.value.topics))
+        case _:
+            pass
+    return entry
 
 
 def _key_of(entry: ConsumerGroupEntry) -> Message:
@@ -290,6 +302,10 @@ def _read_group(key: bytes, value: bytes | None) -> GroupMetadataEntry:
     if value is None:
         return GroupMetadataEntry(named.group_id, None)
     parsed, _ = decode(ConsumerGroupMetadataValue, 0, _body(value))
+    if not 0 <= parsed.epoch <= HIGHEST_EPOCH:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"A consumer group record has the epoch {parsed.epoch}."
+        )
     return GroupMetadataEntry(named.group_id, GroupEpochValue(parsed.epoch, parsed.metadata_hash))
 
 
@@ -304,6 +320,17 @@ def _read_member(key: bytes, value: bytes | None) -> MemberEntry:
         return MemberEntry(named.group_id, named.member_id, None)
     parsed, _ = decode(ConsumerGroupMemberMetadataValue, 0, _body(value))
     classic = parsed.classic_member_metadata
+    check_names(
+        parsed.instance_id,
+        parsed.rack_id,
+        parsed.client_id,
+        parsed.client_host,
+        *parsed.subscribed_topic_names,
+        # Patterns are keys as well, and protocols stand in records of classic groups.
+        parsed.subscribed_topic_regex,
+        parsed.server_assignor,
+        *(() if classic is None else (each.name for each in classic.supported_protocols)),
+    )
     member = MemberValue(
         parsed.instance_id,
         parsed.rack_id,

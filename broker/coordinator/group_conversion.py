@@ -139,7 +139,27 @@ def may_downgrade_for(group: ConsumerGroup, replaced: ConsumerGroupMember, world
 def _fits_classic(staying: Iterable[ConsumerGroupMember], size: int, world: World) -> bool:
     allowed = world.config.consumer_migration_policy in _DOWNGRADES
     small_enough = size <= world.config.group_max_size
-    return allowed and small_enough and all(member.is_classic for member in staying)
+    return allowed and small_enough and _has_classic_protocol(staying)
+
+
+def _has_classic_protocol(members: Iterable[ConsumerGroupMember]) -> bool:
+    """Whether all are classic members, and there is something that all of them support."""
+    common: set[str] | None = None
+    for member in members:
+        classic = member.metadata.classic
+        if classic is None or not all(_has_version(each.metadata) for each in classic.protocols):
+            return False
+        names = {protocol.name for protocol in classic.protocols}
+        common = names if common is None else common & names
+    return common is None or bool(common)
+
+
+def _has_version(subscription: bytes) -> bool:
+    try:
+        version_of(subscription)
+    except KafkaError:
+        return False
+    return True
 
 
 def fence(

@@ -15,6 +15,7 @@ from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ...clients.protocol.codec import decode, encode_bytes
 from ...clients.protocol.schema import Message, Struct, field, int32, int64
 from .group_actions import GroupSnapshot, MemberSnapshot
+from .record_names import check_names
 
 LEGACY_OFFSET_COMMIT_TYPE = 0
 OFFSET_COMMIT_TYPE = 1
@@ -24,6 +25,8 @@ _OFFSET_VALUE_VERSION = 4
 _EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_VALUE_VERSION = 3
 _NEWEST_VALUE_VERSION = 4
+HIGHEST_EPOCH = 2**31 - 2**20
+"""Of a group that is read: it must be able to count on, and none has come as far by counting."""
 
 _PREFIX = struct.Struct(">h")
 
@@ -162,11 +165,13 @@ def read_record(
     kind: int = _PREFIX.unpack_from(key)[0]
     if kind in {LEGACY_OFFSET_COMMIT_TYPE, OFFSET_COMMIT_TYPE}:
         parsed, _ = decode(OffsetCommitKey, 0, memoryview(key), _PREFIX.size)
+        check_names(parsed.group, parsed.topic)
         offset_key = OffsetKey(parsed.group, parsed.topic, parsed.partition)
         return OffsetEntry(offset_key, None if value is None else _committed(value, record_offset))
     if kind == GROUP_METADATA_TYPE:
         group_key, _ = decode(GroupMetadataKey, 0, memoryview(key), _PREFIX.size)
         group_id = group_key.group
+        check_names(group_id)
         return GroupEntry(group_id, None if value is None else _snapshot(group_id, value))
     return None
 
@@ -218,6 +223,18 @@ def _committed(value: bytes, record_offset: int) -> CommittedOffset:
 
 def _snapshot(group_id: str, value: bytes) -> GroupSnapshot:
     parsed, _ = decode(GroupMetadataValue, _value_version(value), memoryview(value), _PREFIX.size)
+    if not 0 <= parsed.generation <= HIGHEST_EPOCH:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"A group record has the generation {parsed.generation}."
+        )
+    instance_ids = [
+        each.group_instance_id for each in parsed.members if each.group_instance_id is not None
+    ]
+    for ids in ([each.member_id for each in parsed.members], instance_ids):
+        if len(set(ids)) < len(ids):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, "A group record has two members of one name."
+            )
     members = tuple(
         MemberSnapshot(
             member.member_id,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.record.batch import RecordBatch
+from ...clients.record.batch import Record, RecordBatch
 from ...clients.record.control import ControlRecordType
 from .classic_group import ClassicGroup
 from .consumer_commits import check_commit
@@ -283,22 +283,22 @@ class GroupShard(CoordinatorShard):
             else:
                 self.pending.add(producer.producer_id, [OffsetEntry(key, committed)])
 
-    def replay(self, batch: RecordBatch) -> None:
-        """Fold one batch of the log. Raises KafkaError(CORRUPT_MESSAGE)."""
-        if batch.is_control:
-            is_commit = batch.control_type() is ControlRecordType.COMMIT
-            self.end_transaction(batch.producer_id, is_commit, batch.max_timestamp)
+    def replay_marker(self, batch: RecordBatch) -> None:
+        """Fold the end of a transaction. Raises KafkaError."""
+        is_commit = batch.control_type() is ControlRecordType.COMMIT
+        self.end_transaction(batch.producer_id, is_commit, batch.max_timestamp)
+
+    def replay_record(self, batch: RecordBatch, record: Record) -> None:
+        """Fold one record of the log. Raises KafkaError(CORRUPT_MESSAGE)."""
+        entry = read_entry(record.key or b"", record.value, record.offset)
+        if entry is None:
             return
-        for record in batch.records():
-            entry = read_entry(record.key or b"", record.value, record.offset)
-            if entry is None:
-                continue
-            if not isinstance(entry, OffsetEntry):
-                self.fold(entry, batch.max_timestamp)
-            elif batch.is_transactional and entry.committed is not None:
-                self.pending.add(batch.producer_id, [entry])
-            else:
-                self._replay_offset(entry, batch.max_timestamp)
+        if not isinstance(entry, OffsetEntry):
+            self.fold(entry, batch.max_timestamp)
+        elif batch.is_transactional and entry.committed is not None:
+            self.pending.add(batch.producer_id, [entry])
+        else:
+            self._replay_offset(entry, batch.max_timestamp)
 
     def fold(self, entry: ShardEntry, now_ms: int) -> None:
         """Take over what a group's record says, read back or just appended."""

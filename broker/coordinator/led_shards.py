@@ -4,20 +4,32 @@ Groups live in `__consumer_offsets` and transactional ids in `__transaction_stat
 comes and goes is the same for both. One that is led from now on is read from its log, a stretch at
 a time, before anyone in it is served; one that is led no longer is let go (Kafka's
 `CoordinatorRuntime` and its loader).
+
+A record that says nothing sensible costs itself, not everybody whose group or transactional id is
+in the same partition: it is stepped over and told.
 """
 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import Enum
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.record.batch import RecordBatch, batches
+from ...clients.record.batch import Record, RecordBatch, batches
+from ...clients.skipped_records import SkippedRecords
+from ...clients.steps import finished
 from .offsets_log import OffsetsLog
 
 _log = logging.getLogger(__name__)
+
+_RECORDS_PER_TURN = 4096
+"""So many records are folded before others run: one batch may hold a hundred times as many."""
+
+Skip = Callable[[int, Exception], None]
+"""Told of an offset, and why what lies there is stepped over."""
 
 
 class ShardState(Enum):
@@ -60,9 +72,41 @@ class CoordinatorShard(ABC):
         """Move on in `TRANSITIONS`."""
         self.state = TRANSITIONS[self.state, event]
 
-    @abstractmethod
     def replay(self, batch: RecordBatch) -> None:
-        """Fold one batch of the log. Raises KafkaError(CORRUPT_MESSAGE)."""
+        """Fold one batch. Raises KafkaError where a record says nothing sensible."""
+        finished(self.replay_steps(batch, _raise))
+
+    def replay_steps(self, batch: RecordBatch, skip: Skip) -> Generator[None]:
+        """Fold one batch, with pauses."""
+        offset = batch.base_offset
+        try:
+            if batch.is_control:
+                self.replay_marker(batch)
+                return
+            records = yield from batch.record_steps()
+            for number, record in enumerate(records, 1):
+                offset = record.offset
+                try:
+                    self.replay_record(batch, record)
+                except Exception as error:
+                    skip(offset, error)
+                if not number % _RECORDS_PER_TURN:
+                    yield
+        except KafkaError as error:
+            # The rest of the batch cannot be told apart.
+            skip(offset, error)
+
+    @abstractmethod
+    def replay_marker(self, batch: RecordBatch) -> None:
+        """Fold a control batch. Raises KafkaError."""
+
+    @abstractmethod
+    def replay_record(self, batch: RecordBatch, record: Record) -> None:
+        """Fold one record of a batch. Raises KafkaError."""
+
+
+def _raise(_: int, error: Exception) -> None:
+    raise error
 
 
 S = TypeVar("S", bound=CoordinatorShard)
@@ -93,6 +137,9 @@ class LedShards(Generic[S]):
         self._on_lost = on_lost
         self._shards: dict[int, S] = {}
         self._loading: dict[int, asyncio.Handle] = {}
+        self.skipped = SkippedRecords(
+            source.topic, f"What it told of {source.content} is not known here"
+        )
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now: read its log, then serve it."""
@@ -107,7 +154,7 @@ class LedShards(Generic[S]):
         except KafkaError as error:
             self._load_failed(shard, error)
             return
-        self._load(shard, position, end)
+        self._load(shard, self._replay(shard, position, end))
 
     def on_resigned(self, partition: int) -> None:
         """Another broker leads the partition now, or none."""
@@ -123,27 +170,40 @@ class LedShards(Generic[S]):
         for partition in list(self._shards):
             self.on_resigned(partition)
 
-    def _load(self, shard: S, position: int, end: int) -> None:
-        """Read one stretch of the log, then let others run before the next."""
+    def _load(self, shard: S, steps: Generator[None]) -> None:
+        """Read on to the next pause, then let others run."""
         self._loading.pop(shard.partition, None)
         try:
-            if position < end:
-                size = self._source.load_buffer_size
-                next_position = position
-                for batch in batches(self._source.log.read(shard.partition, position, size)):
-                    shard.replay(batch)
-                    next_position = batch.next_offset
-                # No whole batch: compaction has taken what was left.
-                position = next_position if next_position > position else end
+            next(steps)
+        except StopIteration:
+            shard.happened(ShardEvent.LOADED)
+            self._on_loaded(shard)
         except KafkaError as error:
             self._load_failed(shard, error)
-            return
-        if position < end:
+        else:
             loop = asyncio.get_running_loop()
-            self._loading[shard.partition] = loop.call_soon(self._load, shard, position, end)
-            return
-        shard.happened(ShardEvent.LOADED)
-        self._on_loaded(shard)
+            self._loading[shard.partition] = loop.call_soon(self._load, shard, steps)
+
+    def _replay(self, shard: S, position: int, end: int) -> Generator[None]:
+        """Fold the log, a stretch at a time."""
+        skip = partial(self._skip, shard.partition)
+        while position < end:
+            size = self._source.load_buffer_size
+            next_position = position
+            for batch in batches(self._source.log.read(shard.partition, position, size)):
+                yield from shard.replay_steps(batch, skip)
+                next_position = batch.next_offset
+            # No whole batch: compaction has taken what was left.
+            position = next_position if next_position > position else end
+            if position < end:
+                yield
+
+    def _skip(self, partition: int, offset: int, error: Exception) -> None:
+        if isinstance(error, KafkaError):
+            self.skipped.skip(partition, offset, f"{error.message.rstrip('.')}.")
+        else:
+            reason = f"{type(error).__name__}: {error}."
+            self.skipped.skip(partition, offset, reason, error)
 
     def _load_failed(self, shard: S, error: KafkaError) -> None:
         shard.happened(ShardEvent.LOAD_FAILED)

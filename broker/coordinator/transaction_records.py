@@ -13,15 +13,16 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.codec import decode, encode_bytes
 from ...clients.protocol.schema import Message, Struct, field, int8, int16, int32, int64
 from ...clients.topic_partition import TopicPartition
-from .transaction_metadata import Transaction
+from .record_names import check_names
+from .transaction_metadata import NO_PRODUCER_ID, Transaction
 from .transaction_state import TransactionState
 
 _KEY_VERSION = 0
 _NEWEST_VALUE_VERSION = 1
 _PREFIX = struct.Struct(">h")
 
-# Their numbers in the log; Dead (6) is never written.
-_STATES = tuple(TransactionState)
+# Their numbers in the log. Dead (6) is never written: nobody would get such an id back.
+_STATES = tuple(each for each in TransactionState if each is not TransactionState.DEAD)
 
 
 class TransactionLogKey(Message, versions="0"):
@@ -93,13 +94,21 @@ def read_transaction(key: bytes, value: bytes | None) -> TransactionEntry | None
 
     Raises KafkaError(CORRUPT_MESSAGE) where it does not follow its schema.
     """
-    if _version(key) != _KEY_VERSION:
+    transactional_id = read_transactional_id(key)
+    if transactional_id is None:
         return None
-    parsed, _ = decode(TransactionLogKey, _KEY_VERSION, memoryview(key), _PREFIX.size)
-    transactional_id = parsed.transactional_id
     return TransactionEntry(
         transactional_id, None if value is None else _transaction(transactional_id, value)
     )
+
+
+def read_transactional_id(key: bytes) -> str | None:
+    """Whose record it is, or None for a key of a newer Kafka. Raises KafkaError."""
+    if _version(key) != _KEY_VERSION:
+        return None
+    parsed, _ = decode(TransactionLogKey, _KEY_VERSION, memoryview(key), _PREFIX.size)
+    check_names(parsed.transactional_id)
+    return parsed.transactional_id
 
 
 def _key(transactional_id: str) -> bytes:
@@ -127,6 +136,18 @@ def _transaction(transactional_id: str, value: bytes) -> Transaction:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"A transaction record has the unknown state {status}."
         )
+    if (
+        parsed.producer_id < 0
+        or min(parsed.previous_producer_id, parsed.next_producer_id) < NO_PRODUCER_ID
+        or parsed.producer_epoch < 0
+    ):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"A transaction record has the producer id {parsed.producer_id} with the epoch "
+            f"{parsed.producer_epoch}, before that {parsed.previous_producer_id} and then "
+            f"{parsed.next_producer_id}.",
+        )
+    check_names(*(topic.topic for topic in parsed.transaction_partitions or ()))
     partitions = frozenset(
         TopicPartition(topic.topic, partition)
         for topic in parsed.transaction_partitions or ()

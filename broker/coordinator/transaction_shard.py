@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode
-from ...clients.record.batch import RecordBatch
+from ...clients.record.batch import Record, RecordBatch
 from ...clients.topic_partition import TopicPartition
 from .led_shards import CoordinatorShard
 from .transaction_metadata import (
@@ -27,7 +27,7 @@ from .transaction_metadata import (
     Transaction,
     new_transaction,
 )
-from .transaction_records import read_transaction
+from .transaction_records import read_transaction, read_transactional_id
 from .transaction_state import REACTIONS, TransactionEvent, TransactionReaction, TransactionState
 
 
@@ -337,21 +337,36 @@ class TransactionShard(CoordinatorShard):
         }
         return entry.current.completed(now_ms)
 
-    def replay(self, batch: RecordBatch) -> None:
-        """Fold one batch of the log. Raises KafkaError(CORRUPT_MESSAGE)."""
-        if batch.is_control:
+    def replay_marker(self, batch: RecordBatch) -> None:
+        """Nothing is written to this log in a transaction."""
+
+    def replay_record(self, batch: RecordBatch, record: Record) -> None:
+        """Fold one record of the log. Raises KafkaError(CORRUPT_MESSAGE).
+
+        Of an id whose record makes no sense nothing is known: to act on the one before could end
+        a transaction in two ways.
+        """
+        key = record.key or b""
+        transactional_id = read_transactional_id(key)
+        if transactional_id is None:
             return
-        for record in batch.records():
-            found = read_transaction(record.key or b"", record.value)
-            if found is None:
-                continue
-            if found.transaction is None:
-                self._entries.pop(found.transactional_id, None)
-            else:
-                self._entries[found.transactional_id] = _Entry(found.transaction)
+        self._entries.pop(transactional_id, None)
+        found = read_transaction(key, record.value)
+        if found is not None and found.transaction is not None:
+            self._entries[transactional_id] = _Entry(found.transaction)
 
     def resume(self, now_ms: int) -> list[SendMarkers]:
-        """The log has been read: what was decided is carried out."""
+        """The log has been read: what was decided is carried out.
+
+        Times that have not come yet would keep a transaction open, and an id, for ever.
+        """
+        for entry in self._entries.values():
+            current = entry.current
+            if max(current.start_ms, current.last_update_ms) > now_ms:
+                entry.current = current._replace(
+                    start_ms=min(current.start_ms, now_ms),
+                    last_update_ms=min(current.last_update_ms, now_ms),
+                )
         return [send for entry in self._entries.values() for send in self._marked(entry, now_ms)]
 
 

@@ -41,7 +41,7 @@ from tierlog.tests.tiering.tiered_broker import until
 from tierlog.tiering.config import MetadataManagerConfig
 from tierlog.tiering.metadata_events import METADATA_TOPIC, encode_event, metadata_partition
 from tierlog.tiering.metadata_manager import TopicBasedRemoteLogMetadataManager
-from tierlog.tiering.skipped_records import SkippedRecords
+from tierlog.tiering.skipped_events import SkippedEvents
 from tierlog.tiering.tools.read_metadata import metadata_of_cluster
 
 USER = TopicIdPartition(Uuid(b"topic id number1"), "orders", 0)
@@ -343,7 +343,7 @@ def test_who_only_looks_steps_over_what_a_broker_steps_over(
             await produce(loop, broker, 0, RECORDS // 2)
             await until(lambda: len(segments_in_tier("looked-at")) > 5)
         await write_garbage(broker)
-        skipped, before = SkippedRecords(), len(segments_in_tier("looked-at"))
+        skipped, before = SkippedEvents(), len(segments_in_tier("looked-at"))
         with on_host("client"):
             await produce(loop, broker, RECORDS // 2, RECORDS // 2)
         write_batch(broker, 1, memoryview(build_batch([Record(0, 0, None, b"no event")])))

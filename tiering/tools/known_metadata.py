@@ -12,7 +12,7 @@ from ...clients.record.batch import RecordBatch
 from ...storage.remote_log import RemoteLog
 from ...storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate
 from ..metadata_events import decode_event
-from ..skipped_records import SkippedRecords
+from ..skipped_events import SkippedEvents
 
 if TYPE_CHECKING:
     from ...clients.topic_partition import TopicIdPartition
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class KnownMetadata:
     """Every partition that the topic tells of."""
 
-    def __init__(self, skipped: SkippedRecords | None = None) -> None:
+    def __init__(self, skipped: SkippedEvents | None = None) -> None:
         """`skipped`: for who reads again and again, and is to tell of each thing once."""
         self.remote_logs: dict[TopicIdPartition, RemoteLog] = {}
-        self.skipped = SkippedRecords() if skipped is None else skipped
+        self.skipped = SkippedEvents() if skipped is None else skipped
 
     def apply_all(self, batch: RecordBatch, number: int) -> None:
         """Fold in the records of a batch."""

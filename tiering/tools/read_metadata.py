@@ -13,14 +13,14 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...storage.remote_log import RemoteLog
 from ..metadata_events import METADATA_TOPIC
-from ..skipped_records import SkippedRecords
+from ..skipped_events import SkippedEvents
 from .known_metadata import KnownMetadata
 
 _POLL_MS = 500
 
 
 async def metadata_of_cluster(
-    bootstrap: str, environment: Environment, skipped: SkippedRecords | None = None
+    bootstrap: str, environment: Environment, skipped: SkippedEvents | None = None
 ) -> Mapping[TopicIdPartition, RemoteLog]:
     """What the metadata topic of a running cluster says now.
 

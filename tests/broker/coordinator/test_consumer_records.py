@@ -28,7 +28,7 @@ from tierlog.broker.coordinator.consumer_schemas import (
     TopicPartitions,
 )
 from tierlog.broker.coordinator.group_actions import GroupProtocol
-from tierlog.broker.coordinator.group_records import GroupRecord
+from tierlog.broker.coordinator.group_records import HIGHEST_EPOCH, GroupRecord
 from tierlog.broker.coordinator.reconciliation import Held, MemberState
 from tierlog.clients.errors import ErrorCode, KafkaError, ProtocolError
 from tierlog.clients.kafka_uuid import Uuid
@@ -63,7 +63,10 @@ ENTRIES: st.SearchStrategy[ConsumerGroupEntry] = st.one_of(
     st.builds(
         GroupMetadataEntry,
         NAMES,
-        st.none() | st.builds(GroupEpochValue, EPOCHS, st.integers(-(2**63), 2**63 - 1)),
+        st.none()
+        | st.builds(
+            GroupEpochValue, st.integers(0, HIGHEST_EPOCH), st.integers(-(2**63), 2**63 - 1)
+        ),
     ),
     st.builds(PartitionMetadataEntry, NAMES, st.just(True)),
     st.builds(MemberEntry, NAMES, NAMES, st.none() | MEMBER),

@@ -1,14 +1,13 @@
-"""Records of the metadata topic that are stepped over, because nobody can make sense of them.
+"""Records of an internal topic that are stepped over, because nobody can make sense of them.
 
-Whoever may write to the topic may write anything. One record that cannot be decoded, or that breaks
-a rule nobody thought of, must neither stop the reading of all others nor fill the log. Each is
-counted; the first few of a metadata partition are logged, and then one at each doubling.
+Whoever may write to the topic may write anything, and a disk may give anything back. One record
+that cannot be decoded, or that breaks a rule nobody thought of, must neither stop the reading of
+all others nor fill the log. Each is counted; the first few of a partition are logged, and then one
+at each doubling.
 """
 
 import logging
 from collections import Counter
-
-from .metadata_events import METADATA_TOPIC
 
 _log = logging.getLogger(__name__)
 
@@ -17,12 +16,14 @@ _REASON_CHARACTERS_MAX = 500
 
 
 class SkippedRecords:
-    """What was stepped over by one reader of the topic."""
+    """What was stepped over by one reader of a topic. `cost` says what that means, in a clause."""
 
-    def __init__(self) -> None:
+    def __init__(self, topic: str, cost: str) -> None:
+        self._topic = topic
+        self._cost = cost
         self._skipped: Counter[int] = Counter()
         self._ends: dict[int, int] = {}
-        """By metadata partition, one past the last offset that was stepped over."""
+        """By partition, one past the last offset that was stepped over."""
 
     @property
     def count(self) -> int:
@@ -44,12 +45,13 @@ class SkippedRecords:
         if skipped > _LOGGED_EACH and skipped & (skipped - 1):
             return
         _log.error(
-            "Offset %d of %s-%d is stepped over: %s Whatever it told of a remote segment is not "
-            "known here; everything else goes on. %d skipped in this partition so far",
+            "Offset %d of %s-%d is stepped over: %s %s; everything else goes on. %d skipped in "
+            "this partition so far",
             offset,
-            METADATA_TOPIC,
+            self._topic,
             partition,
             repr(reason[:_REASON_CHARACTERS_MAX])[1:-1],
+            self._cost,
             skipped,
             exc_info=failure,
         )
