@@ -375,7 +375,10 @@ class _Loading:
             return
         for segment, following in pairwise(self._segments):
             end = segment.next_offset()
-            if end != following.base_offset:
+            if self._loss is not None and end == self._loss.offset < following.base_offset:
+                # Told with the reason, by whoever tells of the loss.
+                self._loss.resumes_at = following.base_offset
+            elif end != following.base_offset:
                 _log.error(
                     "The log of %s lacks the offsets from %d to %d, before %s: a file of it was "
                     "removed or cut.",

@@ -17,7 +17,7 @@ class LogLoss:
     topic_partition: TopicPartition
     directory: str
     offset: int
-    """The end of the log after the cut: the first offset that is no longer there."""
+    """The first offset that is no longer there: the end of the log, or of a segment of it."""
     reason: str
     cut_bytes: int = 0
     """Bytes that went from the segment in which the log was cut."""
@@ -25,11 +25,20 @@ class LogLoss:
     later_bytes: int = 0
     """How many later segments went whole, and how long they were."""
 
+    resumes_at: int | None = None
+    """Where the log goes on behind what was cut out of its middle; None where it ends there."""
+
     def __str__(self) -> str:
         lost = [f"{self.cut_bytes} bytes of that segment"] if self.cut_bytes else []
         if self.later_segments:
             kind = "segment" if self.later_segments == 1 else "segments"
             lost.append(f"{self.later_segments} later {kind} of {self.later_bytes} bytes")
+        if self.resumes_at is not None:
+            return (
+                f"The log of {self.topic_partition} in {self.directory} lacks the offsets from "
+                f"{self.offset} to {self.resumes_at - 1}, because {self.reason}; "
+                f"{' and '.join(lost)} are lost, and what follows is kept."
+            )
         return (
             f"The log of {self.topic_partition} in {self.directory} was cut at offset "
             f"{self.offset}, because {self.reason}; {' and '.join(lost)} are lost."

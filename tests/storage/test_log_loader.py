@@ -138,53 +138,6 @@ def test_damage_cuts_the_log_there_and_takes_all_later_segments(
     assert info.first_offset == again.log_end_offset - 1
 
 
-def test_what_a_recovery_drops_is_told_with_place_and_reason(tmp_path: Path) -> None:
-    home = LogHome(tmp_path)
-    log = lived_in(home)
-    bases = log.local.segments.base_offsets
-    log.close(NOW_MS)
-    names = home.names(".log")
-    flip(home.path / names[2])
-    sizes = [(home.path / name).stat().st_size for name in names]
-    again = home.open(clean=False)
-    kept = (home.path / names[2]).stat().st_size
-    (loss,) = home.log_dir.losses
-    assert loss.offset == again.log_end_offset
-    assert loss.cut_bytes == sizes[2] - kept
-    assert (loss.later_segments, loss.later_bytes) == (len(bases) - 3, sum(sizes[3:]))
-    assert str(loss) == (
-        f"The log of orders-0 in {home.path} was cut at offset {loss.offset}, because the CRC of "
-        f"the record batch there is wrong; {loss.cut_bytes} bytes of that segment and "
-        f"{loss.later_segments} later segments of {loss.later_bytes} bytes are lost."
-    )
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_torn_tail_is_told_whatever_the_last_stop_promised(tmp_path: Path, clean: bool) -> None:
-    home = LogHome(tmp_path)
-    log = lived_in(home)
-    log.close(NOW_MS)
-    truncate(home.path / home.names(".log")[-1])
-    again = home.open(clean=clean)
-    (loss,) = home.log_dir.losses
-    assert str(loss) == (
-        f"The log of orders-0 in {home.path} was cut at offset {again.log_end_offset}, because "
-        "what stands there is not a whole record batch; "
-        f"{loss.cut_bytes} bytes of that segment are lost."
-    )
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_log_that_lost_nothing_tells_nothing(tmp_path: Path, clean: bool) -> None:
-    home = LogHome(tmp_path)
-    log = lived_in(home)
-    log.close(NOW_MS)
-    for name in home.names("index"):
-        (home.path / name).unlink()
-    home.open(clean=clean)
-    assert home.log_dir.losses == []
-
-
 @pytest.mark.parametrize("damage", [truncate, zero, garbage])
 def test_a_clean_stop_is_not_believed_against_the_bytes(
     tmp_path: Path, damage: Callable[[Path], None]
