@@ -7,8 +7,10 @@ a temporary name, synced and renamed, so that a file under its own name is whole
 checked again before its first use. One that is corrupt is fetched anew. Where the tier itself has a
 corrupt offset or time index, or one that a reader finds to be wrong, both are made again from the
 batches of the segment (`remote_index_rebuild.py`); a corrupt transaction index is an error and is
-not kept. A segment without aborted transactions has an empty
-transaction index, whether the tier knows of one or not.
+not kept. A segment without aborted transactions has an empty transaction index, whether the tier
+knows of one or not. Nothing in a transaction index says that it was cut at the end of an entry, and
+without an entry aborted records pass for committed ones: `.txnsum` beside it has its length and
+CRC as they were fetched.
 
 Look-ups run on the event loop and end before anything else can run, so nothing is ever dropped
 while it is read. Nor is it dropped between its load and the reader that waits for it: an index
@@ -21,8 +23,10 @@ import logging
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from functools import partial
+from struct import Struct
 
 from ..clients.kafka_uuid import Uuid, uuid_to_string
+from ..clients.record.checksum import crc32c
 from ..storage.files import Files
 from ..storage.index import CorruptIndexError
 from ..storage.log_dir import set_folders_aside
@@ -46,6 +50,9 @@ _log = logging.getLogger(__name__)
 DIRECTORY = "remote-log-index-cache"
 
 _TYPES = (IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION)
+_SUM_SUFFIX = "txnsum"
+_SUM = Struct(">QI")
+"""Length and CRC32C of a transaction index."""
 _LOADS_MAX = 4096
 _PREFETCHES_MAX = 64
 _REBUILT_MAX = 10_000
@@ -216,12 +223,16 @@ class RemoteIndexCache:
             return
         content = await self._fetch(segment, index_type)
         await self._pool.run(lambda: self._write(path, content))
+        if index_type is IndexType.TRANSACTION:
+            told = _SUM.pack(len(content), crc32c(content))
+            await self._pool.run(lambda: self._write(_sum_path(path), told))
         if await self._pool.run(lambda: self._is_sound(path, index_type, segment)):
             return
         await self._pool.run(lambda: self._files.remove(path))
         if index_type is not IndexType.TRANSACTION:
             await self._rebuild(stem, segment)
             return
+        await self._pool.run(lambda: self._files.remove(_sum_path(path)))
         raise RemoteStorageError(
             f"The {index_type.name.lower()} index of remote segment {segment.segment_id} "
             f"is corrupt in the remote tier"
@@ -268,7 +279,7 @@ class RemoteIndexCache:
             OffsetIndex(self._files, paths[0], base, sizes[0]),
             TimeIndex(self._files, paths[1], base, sizes[1]),
             TransactionIndex(self._files, paths[2], base),
-            sum(sizes),
+            sum(sizes) + _SUM.size,
         )
         # Opened now: a file that somebody removes later would pass for an empty one.
         held = (
@@ -284,7 +295,7 @@ class RemoteIndexCache:
         return entry
 
     def _register(self, stem: str) -> None:
-        paths = [self._path(stem, index_type) for index_type in _TYPES]
+        paths = self._paths(stem)
         size = sum(self._files.size(path) for path in paths if self._files.exists(path))
         if size:
             self._found_on_disk[stem] = size
@@ -292,6 +303,11 @@ class RemoteIndexCache:
 
     def _path(self, stem: str, index_type: IndexType) -> str:
         return f"{self._directory}/{stem}.{index_type.value}"
+
+    def _paths(self, stem: str) -> list[str]:
+        """All files of a segment."""
+        indexes = [self._path(stem, index_type) for index_type in _TYPES]
+        return [*indexes, f"{self._directory}/{stem}.{_SUM_SUFFIX}"]
 
     # -- Room ---------------------------------------------------------------------------------
 
@@ -312,14 +328,14 @@ class RemoteIndexCache:
         if entry is not None:
             entry.close()
         self._bytes -= entry.nbytes if entry is not None else found or 0
-        for index_type in _TYPES:
-            self._files.remove(self._path(stem, index_type))
+        for path in self._paths(stem):
+            self._files.remove(path)
 
     # -- Blocking: in the pool ----------------------------------------------------------------
 
     def _scan(self) -> None:
         self._files.mkdirs(self._directory)
-        suffixes = {index_type.value for index_type in _TYPES}
+        suffixes = {_SUM_SUFFIX, *(index_type.value for index_type in _TYPES)}
         set_folders_aside(self._files, self._directory, self._files.listdir(self._directory))
         for name in self._files.listdir(self._directory):
             if self._files.is_directory(f"{self._directory}/{name}"):
@@ -356,11 +372,18 @@ class RemoteIndexCache:
             if isinstance(index, TimeIndex):
                 index.check_order()
                 return index.last.offset <= segment.end_offset
-            return True
+            return self._is_as_fetched(path)
         except CorruptIndexError:
             return False
         finally:
             index.close()
+
+    def _is_as_fetched(self, path: str) -> bool:
+        """Whether a transaction index has the length and the CRC that are told beside it."""
+        if not self._files.exists(_sum_path(path)):
+            return False
+        content = self._files.read(path)
+        return self._files.read(_sum_path(path)) == _SUM.pack(len(content), crc32c(content))
 
     def _write(self, path: str, content: bytes) -> None:
         # Somebody may have removed the whole folder.
@@ -388,6 +411,10 @@ def _fits(index: OffsetIndex, segment: RemoteLogSegmentMetadata) -> bool:
         and last.offset <= segment.end_offset
         and last.position < segment.segment_size_bytes
     )
+
+
+def _sum_path(txn_index_path: str) -> str:
+    return f"{txn_index_path.removesuffix(IndexType.TRANSACTION.value)}{_SUM_SUFFIX}"
 
 
 def _stem(start_offset: int, segment_id: Uuid) -> str:

@@ -19,6 +19,9 @@ pytestmark = pytest.mark.scenario("8.3")
 
 FOLDER = "/data/remote-log-index-cache"
 ABORTED = [AbortedTxn(1, 2, 6, 5)]
+ENTRY_BYTES = 34
+FILES = 4
+"""Of one segment: three indexes, and the sum of one of them."""
 
 Story = Callable[[RemotePartition], Coroutine[Any, Any, None]]
 
@@ -59,6 +62,7 @@ def test_the_first_look_up_fetches_each_index_once_and_the_second_none() -> None
             f"{stem}.index",
             f"{stem}.timeindex",
             f"{stem}.txnindex",
+            f"{stem}.txnsum",
         ]
 
     told(story)
@@ -86,7 +90,7 @@ def test_what_is_on_disk_after_a_restart_is_used() -> None:
         assert list((await cache.indexes(segment)).txn_index) == ABORTED
         assert cache.nbytes == held
         assert len(partition.tier.asked(INDEX)) == 3
-        assert len(partition.files.listdir(FOLDER)) == 3
+        assert len(partition.files.listdir(FOLDER)) == FILES
         await cache.stop()
 
     told(story)
@@ -131,6 +135,27 @@ def test_a_corrupt_file_on_disk_is_fetched_anew(suffix: str, content: bytes) -> 
         assert list((await cache.indexes(segment)).txn_index) == ABORTED
         assert len(partition.tier.asked(INDEX)) == 4
         assert partition.files.read(path) != content
+        await cache.stop()
+
+    told(story)
+
+
+@pytest.mark.parametrize("entries", [0, 1])
+def test_a_transaction_index_on_disk_that_lost_whole_entries_is_fetched_anew(entries: int) -> None:
+    """It looks sound, and a reader would take aborted records for committed ones."""
+    aborted = [AbortedTxn(1, 2, 4, 3), AbortedTxn(2, 5, 6, 5)]
+
+    async def story(partition: RemotePartition) -> None:
+        segment = partition.add([(0, 4, 0), (5, 9, 0)], aborted=aborted)
+        await partition.indexes.indexes(segment)
+        await partition.indexes.stop()
+        path = f"{FOLDER}/0_AAAAAAAAAAAAAAAAAAAAAQ.txnindex"
+        whole = partition.files.read(path)
+        partition.files.atomic_replace(path, whole[: entries * ENTRY_BYTES])
+        cache = reopened(partition)
+        await cache.start()
+        assert list((await cache.indexes(segment)).txn_index) == aborted
+        assert partition.files.read(path) == whole
         await cache.stop()
 
     told(story)
@@ -210,7 +235,7 @@ def test_what_an_earlier_run_left_makes_room_first() -> None:
         cache = reopened(partition, max_bytes=total * 2 // 3)
         await cache.start()
         assert cache.nbytes <= total * 2 // 3
-        assert len(partition.files.listdir(FOLDER)) == 6
+        assert len(partition.files.listdir(FOLDER)) == 2 * FILES
         await cache.stop()
 
     told(story)
@@ -223,7 +248,7 @@ def test_forgetting_a_segment_removes_its_files() -> None:
             await partition.indexes.indexes(each)
         await partition.indexes.forget(segments[1])
         await partition.indexes.forget(segments[1])
-        assert len(partition.files.listdir(FOLDER)) == 6
+        assert len(partition.files.listdir(FOLDER)) == 2 * FILES
         assert len(partition.indexes) == 2
 
     told(story)
@@ -294,7 +319,7 @@ def test_indexes_larger_than_the_whole_cache_are_found_all_the_same() -> None:
         async with asyncio.TaskGroup() as group:
             for each in segments * 5:
                 group.create_task(look_up(each))
-        assert len(partition.files.listdir(FOLDER)) <= 3 * 3
+        assert len(partition.files.listdir(FOLDER)) <= 3 * FILES
 
     told(story)
 
@@ -320,7 +345,7 @@ def test_removal_and_use_of_the_same_entry_at_once() -> None:
                 group.create_task(look_up())
                 group.create_task(remove())
         files = partition.files.listdir(FOLDER)
-        assert len(files) == 3 * len(partition.indexes)
+        assert len(files) == FILES * len(partition.indexes)
 
     told(story)
 
