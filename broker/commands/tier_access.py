@@ -2,19 +2,19 @@
 
 The URL and its options come from the broker's own configuration. The metadata topic is read from a
 broker that runs (`--bootstrap`) or, if none does, from the log directories of one that has stopped
-(`--offline`). Either way it is read whole or not at all: a scrub on half of it would take live
-segments for orphans.
+(`--offline`). Either way it is read from its beginning or not at all, and what damage keeps from
+being read is told: a scrub on half of it would take live segments for orphans.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.record.batch import batches
-from ...clients.topic_partition import TopicIdPartition, TopicPartition
-from ...storage.files import Files, OsFiles
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.files import OsFiles
 from ...storage.log_dir import LogDir, LogDirError
-from ...storage.log_file import LOG_SUFFIX, has_offset_name, offset_of, parse_partition_directory
+from ...storage.log_file import parse_partition_directory
 from ...storage.remote_log import RemoteLog
 from ...tiering.file_system import TierFileSystem
 from ...tiering.metadata_events import METADATA_TOPIC
@@ -22,7 +22,9 @@ from ...tiering.skipped_events import SkippedEvents
 from ...tiering.tier_packages import check_packages
 from ...tiering.tools.known_metadata import KnownMetadata
 from ...tiering.tools.opened_tier import opened_tier
-from ...tiering.tools.read_metadata import incomplete, no_metadata
+from ...tiering.tools.read_metadata import no_metadata
+from ...tiering.tools.stored_metadata import StoredMetadata
+from ...tiering.tools.tier_survey import Finding
 from ..config import BrokerConfig
 
 
@@ -45,9 +47,24 @@ async def open_tier(config: BrokerConfig) -> AsyncGenerator[TierFileSystem]:
         yield tier
 
 
+class StatedMetadata(NamedTuple):
+    """What the metadata topic says."""
+
+    remote_logs: Mapping[TopicIdPartition, RemoteLog]
+    findings: Sequence[Finding] = ()
+    """What of it could not be read."""
+
+    def only(self, topic: str) -> "StatedMetadata":
+        """What it says of this topic; what could not be read may have been of any."""
+        logs = self.remote_logs
+        return StatedMetadata(
+            {each: logs[each] for each in logs if each.topic == topic}, self.findings
+        )
+
+
 def metadata_of_log_dirs(
     config: BrokerConfig, skipped: SkippedEvents | None = None
-) -> Mapping[TopicIdPartition, RemoteLog]:
+) -> StatedMetadata:
     """What the metadata topic in the log directories of a stopped broker says.
 
     What is no event is stepped over, and told through `skipped`. Raises KafkaError, also if a
@@ -55,6 +72,7 @@ def metadata_of_log_dirs(
     """
     files = OsFiles()
     known = KnownMetadata(skipped)
+    stored = StoredMetadata(files, known)
     found = False
     for path in config.log_dirs:
         if not files.is_directory(path):
@@ -71,35 +89,9 @@ def metadata_of_log_dirs(
                 partition = parse_partition_directory(name)
                 if partition is not None and partition.topic == METADATA_TOPIC:
                     found = True
-                    _read_log(files, f"{path}/{name}", partition, known)
+                    stored.read(f"{path}/{name}", partition)
         finally:
             log_dir.release()
     if not found:
         raise no_metadata(", ".join(config.log_dirs))
-    return known.remote_logs
-
-
-def _read_log(
-    files: Files, directory: str, partition: TopicPartition, known: KnownMetadata
-) -> None:
-    expected = 0
-    damaged: KafkaError | None = None
-    damaged_at = 0
-    for name in files.listdir(directory):
-        if not (name.endswith(LOG_SUFFIX) and has_offset_name(name)):
-            continue
-        if offset_of(name) > expected:
-            raise incomplete(partition, offset_of(name))
-        for batch in batches(files.read(f"{directory}/{name}")):
-            if damaged is not None:
-                known.skipped.skip(partition.partition, damaged_at, damaged.message)
-                damaged = None
-            try:
-                batch.ensure_valid()
-            except KafkaError as error:
-                # The last one is what was being written when the broker was killed, which goes at
-                # the next start.
-                damaged, damaged_at = error, batch.base_offset
-            else:
-                known.apply_all(batch, partition.partition)
-            expected = max(expected, batch.next_offset)
+    return StatedMetadata(known.remote_logs, stored.findings)

@@ -1,19 +1,16 @@
 """`tierlog tier ls`: the topics of a tier, their partitions and segments."""
 
 import argparse
-from collections.abc import Mapping
 
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.topic_partition import TopicIdPartition
-from ...storage.remote_log import RemoteLog
 from ...tiering.skipped_events import SkippedEvents
 from ...tiering.tools.read_metadata import metadata_of_cluster
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
 from ...tiering.tools.tier_contents import ListedPartition, list_contents
 from ...tiering.tools.tier_survey import survey_tier
 from ..config import BrokerConfig
-from .tier_access import metadata_of_log_dirs, open_tier
+from .tier_access import StatedMetadata, metadata_of_log_dirs, open_tier
 
 LS_HELP = (
     "list the topics, partitions and segments of a tier",
@@ -47,11 +44,13 @@ def add_ls_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def stated_metadata(
     config: BrokerConfig, parsed: argparse.Namespace, skipped: SkippedEvents | None = None
-) -> Mapping[TopicIdPartition, RemoteLog] | None:
+) -> StatedMetadata | None:
     """The metadata topic as the arguments say; None if they name no place. Raises KafkaError."""
     if parsed.bootstrap:
         try:
-            return await metadata_of_cluster(parsed.bootstrap, SystemEnvironment(), skipped)
+            return StatedMetadata(
+                await metadata_of_cluster(parsed.bootstrap, SystemEnvironment(), skipped)
+            )
         except KafkaError as error:
             if error.code is not ErrorCode.NETWORK_EXCEPTION:
                 raise
@@ -67,7 +66,8 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
             survey = await survey_tier(tier, progress)
         # After the listing: what was copied meanwhile is known, and not taken for unknown.
         known = await stated_metadata(config, parsed)
-    listed = list_contents(survey, known)
+    listed = list_contents(survey, None if known is None else known.remote_logs)
+    findings = [*survey.findings, *(() if known is None else known.findings)]
     if parsed.topic is not None:
         listed = [each for each in listed if each.topic_id_partition.topic == parsed.topic]
         if not listed:
@@ -82,7 +82,7 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
     if parsed.segments and listed:
         for line in _segment_lines(listed):
             output.line(line)
-    for finding in survey.findings:
+    for finding in findings:
         output.finding(finding)
     foreign = len(survey.listing.foreign)
     if foreign:
@@ -91,11 +91,11 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
         {
             "tier": str(config.remote_storage),
             "partitions": [each.fields() for each in listed],
-            "findings": [finding_fields(each) for each in survey.findings],
+            "findings": [finding_fields(each) for each in findings],
             "foreign_objects": foreign,
         }
     )
-    return TROUBLE if survey.findings else SOUND
+    return TROUBLE if any(each.is_trouble for each in findings) else SOUND
 
 
 def _partition_lines(listed: list[ListedPartition]) -> list[str]:

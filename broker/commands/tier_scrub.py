@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...clients.admin import Admin
 from ...clients.environment import SystemEnvironment
@@ -12,7 +12,8 @@ from ...storage.remote_log import RemoteLog
 from ...tiering.skipped_events import SkippedEvents
 from ...tiering.tools.orphans import Orphan
 from ...tiering.tools.scrubber import Scrubber
-from ...tiering.tools.terminal import SOUND, TROUBLE, Output, human_bytes
+from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
+from ...tiering.tools.tier_survey import Finding
 from ..config import BrokerConfig
 from .tier_access import open_tier
 from .tier_ls import add_metadata_arguments, stated_metadata
@@ -27,6 +28,7 @@ SCRUB_HELP = (
 """,
 )
 
+_DAMAGED = "left alone: what could not be read of the metadata may need them"
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -69,11 +71,14 @@ def milliseconds(text: str) -> int:
 async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
     """Look, and with --delete remove; the exit code."""
     skipped = SkippedEvents()
+    unread: Sequence[Finding] = ()
 
     async def metadata() -> Mapping[TopicIdPartition, RemoteLog]:
+        nonlocal unread
         known = await stated_metadata(config, parsed, skipped)
         assert known is not None, "the arguments require one or the other"
-        return known
+        unread = known.findings
+        return known.remote_logs
 
     async with open_tier(config) as tier:
         scrubber = Scrubber(
@@ -87,10 +92,22 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
         look = await scrubber.look()
         # The second look, at what was listed in the first.
         ripe = (await scrubber.look_again(look.listing)).ripe
+        is_damaged = any(each.is_trouble for each in unread)
+        if is_damaged:
+            ripe = []
         if parsed.delete:
             await check_may_scrub(config, tier, await _cluster_of(config, parsed))
         removed = await scrubber.remove(ripe) if parsed.delete else 0
-    _tell(look.orphans, ripe, parsed, output)
+    for finding in unread:
+        output.finding(finding)
+    for orphan in look.orphans:
+        fate = _DAMAGED if is_damaged else _fate(orphan, ripe, parsed)
+        output.line(
+            f"{orphan.segment.stem}: {len(orphan.objects)} objects, {human_bytes(orphan.nbytes)}, "
+            f"{orphan.reason}; {fate}"
+        )
+    if not look.orphans:
+        output.line("no orphans")
     output.result(
         {
             "tier": str(config.remote_storage),
@@ -98,9 +115,11 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
             "foreign_objects": len(look.listing.foreign),
             "orphans": [_fields(each, ripe, deleted=parsed.delete) for each in look.orphans],
             "removed_objects": removed,
+            "findings": [finding_fields(each) for each in unread],
         }
     )
-    return SOUND if len(look.orphans) == (len(ripe) if parsed.delete else 0) else TROUBLE
+    is_clean = len(look.orphans) == (len(ripe) if parsed.delete else 0)
+    return SOUND if is_clean and not is_damaged else TROUBLE
 
 
 async def _cluster_of(config: BrokerConfig, parsed: argparse.Namespace) -> str:
@@ -111,18 +130,6 @@ async def _cluster_of(config: BrokerConfig, parsed: argparse.Namespace) -> str:
             return admin.cluster_id
     meta = stored_meta(config)
     return "" if meta is None else meta.cluster_id
-
-
-def _tell(
-    orphans: list[Orphan], ripe: list[Orphan], parsed: argparse.Namespace, output: Output
-) -> None:
-    for orphan in orphans:
-        output.line(
-            f"{orphan.segment.stem}: {len(orphan.objects)} objects, {human_bytes(orphan.nbytes)}, "
-            f"{orphan.reason}; {_fate(orphan, ripe, parsed)}"
-        )
-    if not orphans:
-        output.line("no orphans")
 
 
 def _fate(orphan: Orphan, ripe: list[Orphan], parsed: argparse.Namespace) -> str:

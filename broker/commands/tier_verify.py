@@ -37,9 +37,9 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
         known = await stated_metadata(config, parsed)
         if parsed.topic is not None:
             survey = survey.only({parsed.topic})
-            if known is not None:
-                known = {each: known[each] for each in known if each.topic == parsed.topic}
-        findings = await check_survey(tier, survey, known)
+            known = None if known is None else known.only(parsed.topic)
+        findings = list(() if known is None else known.findings)
+        findings += await check_survey(tier, survey, None if known is None else known.remote_logs)
         if not parsed.quick:
             with output.progress("reading segments") as progress:
                 findings += await check_segments(tier, survey, progress)

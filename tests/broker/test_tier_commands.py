@@ -192,34 +192,121 @@ def metadata_logs(directory: Path) -> list[Path]:
     return [each for each in directory.glob(f"{METADATA_TOPIC}-*/*.log") if each.stat().st_size]
 
 
+def events_of_a_rebuild(root: Path, directory: Path) -> Path:
+    """The log of the metadata topic that a rebuild has written: one batch of two events."""
+    assert tier("rebuild", *place(root), "--override", f"log.dirs={directory}") == 0
+    (log,) = metadata_logs(directory)
+    return log
+
+
+def written(batches_in_order: list[bytearray]) -> bytes:
+    """Batches one after the other, with the offsets that they have there."""
+    offset = 0
+    for view in batches_in_order:
+        count = int.from_bytes(view[23:27], "big") + 1
+        view[:8] = offset.to_bytes(8, "big")
+        offset += count
+    return b"".join(batches_in_order)
+
+
+def no_event() -> bytearray:
+    return bytearray(build_batch([Record(0, 0, None, b"no event")]))
+
+
 def test_a_stopped_brokers_metadata_is_read_past_what_is_no_event(
     root: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A record that is no event, a batch whose records are none, and one with a wrong CRC."""
+    """A record that is no event, and a batch whose records are none."""
     rebuilt = "--override", f"log.dirs={tmp_path}/rebuilt"
-    assert tier("rebuild", *place(root), *rebuilt) == 0
-    (log,) = metadata_logs(tmp_path / "rebuilt")
-    events = bytearray(log.read_bytes())
-    bad = [bytearray(build_batch([Record(0, 0, None, b"no event")])) for _ in range(3)]
+    log = events_of_a_rebuild(root, tmp_path / "rebuilt")
+    bad = [no_event(), no_event()]
     bad[1][61:] = b"\xff" * (len(bad[1]) - 61)
     stamp_crc(memoryview(bad[1]), 0, len(bad[1]))
-    bad[2][-1] ^= 1
-    content, offset = bytearray(), 0
-    for view in (*bad, *(bytearray(each.view) for each in batches(events))):
-        count = int.from_bytes(view[23:27], "big") + 1
-        view[:8] = offset.to_bytes(8, "big")
-        content += view
-        offset += count
-    # What was being written when the broker was killed is no matter to anybody.
-    log.write_bytes(content + bytes(bad[2])[:40])
+    events = [bytearray(each.view) for each in batches(log.read_bytes())]
+    # What was being written when the broker was killed is a note.
+    log.write_bytes(written([*bad, *events]) + bytes(no_event())[:40])
     before = sorted(root.rglob("*"))
     capsys.readouterr()
     scrub = ("scrub", "--offline", "--grace", "0ms", "--delete", "--unknown-partitions")
     assert tier(*scrub, *place(root), *rebuilt) == 0
-    assert "no orphans" in capsys.readouterr().out
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith(f"note: {log}: the last 40 bytes, from position ")
+    assert said[1:] == ["no orphans"]
     assert sorted(root.rglob("*")) == before
     told = [each for each in caplog.messages if "is stepped over" in each]
-    assert [each.split()[1] for each in told] == ["0", "1", "2"], told
+    assert [each.split()[1] for each in told] == ["0", "1"], told
+
+
+DAMAGES = {
+    "a length that no batch has": (slice(8, 12), b"\0\0\0\x03"),
+    "a negative length": (slice(8, 12), b"\xff\0\0\0"),
+    "a length beyond the file": (slice(8, 12), b"\x7f\xff\xff\xff"),
+    "another magic": (slice(16, 17), b"\x07"),
+    "a wrong checksum": (slice(61, 62), b"\xff"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("command", ["ls", "verify", "scrub"])
+def test_a_stopped_brokers_metadata_is_read_past_a_damaged_batch(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, damage: str
+) -> None:
+    """One sentence names the file, the place and what was not read; the rest is read."""
+    rebuilt = "--override", f"log.dirs={tmp_path}/rebuilt"
+    log = events_of_a_rebuild(root, tmp_path / "rebuilt")
+    events = [bytearray(each.view) for each in batches(log.read_bytes())]
+    content = bytearray(written([no_event(), no_event(), *events]))
+    size = len(no_event())
+    where, what = DAMAGES[damage]
+    content[size + where.start : size + where.stop] = what
+    log.write_bytes(content)
+    capsys.readouterr()
+    assert tier(command, "--offline", *place(root), *rebuilt) == 1
+    told = capsys.readouterr()
+    (sentence,) = (each for each in told.out.splitlines() if str(log) in each)
+    assert sentence.startswith(f"{log} (offsets 1 to 1): at position {size} stands no whole record")
+    assert f"{size} bytes were not read" in sentence
+    assert "unknown" not in told.out, "the segment behind the damage is known"
+    assert tier(command, "--offline", "--json", *place(root), *rebuilt) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["key"] == str(log)
+    assert finding["offsets"] == [1, 1]
+
+
+def test_nothing_is_scrubbed_where_the_metadata_is_damaged(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The batch that is damaged may have told of the segment that looks like an orphan now."""
+    rebuilt = "--override", f"log.dirs={tmp_path}/rebuilt"
+    log = events_of_a_rebuild(root, tmp_path / "rebuilt")
+    content = bytearray(log.read_bytes())
+    content[8:12] = b"\0\0\0\x03"
+    log.write_bytes(content + bytes(written([bytearray(content), no_event()]))[len(content) :])
+    next(root.glob("*/*.manifest")).unlink()
+    before = sorted(root.rglob("*"))
+    capsys.readouterr()
+    scrub = ("scrub", "--offline", "--grace", "0ms", "--unknown-partitions", "--unknown-segments")
+    assert tier(*scrub, "--delete", *place(root), *rebuilt) == 1
+    said = capsys.readouterr().out
+    assert f"{log} (offsets 0 to 1): at position 0 stands no whole record batch" in said
+    assert "left alone: what could not be read of the metadata may need them" in said
+    assert sorted(root.rglob("*")) == before
+
+
+def test_a_metadata_log_that_lacks_a_file_is_read_around_it(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rebuilt = "--override", f"log.dirs={tmp_path}/rebuilt"
+    log = events_of_a_rebuild(root, tmp_path / "rebuilt")
+    later = no_event()
+    later[:8] = (7).to_bytes(8, "big")
+    behind = log.with_name(f"{7:020d}.log")
+    behind.write_bytes(later)
+    capsys.readouterr()
+    assert tier("ls", "--offline", *place(root), *rebuilt) == 1
+    said = capsys.readouterr().out
+    assert "COPY_SEGMENT_FINISHED" in said
+    assert f"{behind} (offsets 2 to 6): a file before it was removed or cut" in said

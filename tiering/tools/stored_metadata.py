@@ -1,0 +1,155 @@
+"""The metadata topic as it lies on the disk of a broker that is stopped.
+
+Where bytes stand that are no record batch the next whole one behind them is looked for, and what
+lies between is a finding: whoever asks learns what it does not know. The end of the last file is
+told as a note only, for there lies what was being written when the broker was killed.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from ...clients.errors import KafkaError
+from ...clients.record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch
+from ...clients.topic_partition import TopicPartition
+from ...storage.files import Files
+from ...storage.log_file import LOG_SUFFIX, has_offset_name, offset_of
+from .known_metadata import KnownMetadata
+from .read_metadata import incomplete
+from .tier_survey import Finding
+
+_MAGIC = b"\x02"
+_MAGIC_POSITION = 16
+_OFFSET_AND_LENGTH = Struct(">qi")
+_OFFSETS_AHEAD_MAX = 2**31 - 1
+
+_ADVICE = "what it told of remote segments is not known here"
+
+
+class _Unread(NamedTuple):
+    """Bytes of a file that are no record batch."""
+
+    path: str
+    position: int
+    end: int
+    reason: str
+
+    def finding(self, offset: int, next_offset: int) -> Finding:
+        """`offset` is the first that was not read, `next_offset` the first that was again."""
+        problem = (
+            f"at position {self.position} stands no whole record batch ({self.reason}): "
+            f"{self.end - self.position} bytes were not read"
+        )
+        offsets = (offset, next_offset - 1) if offset < next_offset else ()
+        return Finding(self.path, problem, _ADVICE, offsets=offsets)
+
+    def note(self) -> Finding:
+        problem = (
+            f"the last {self.end - self.position} bytes, from position {self.position} on, are no "
+            f"whole record batch ({self.reason})"
+        )
+        advice = "they are what was being written when the broker was killed, and its next start"
+        return Finding(self.path, problem, f"{advice} cuts them off", is_trouble=False)
+
+
+class StoredMetadata:
+    """Reads the topic's partitions one after the other."""
+
+    def __init__(self, files: Files, known: KnownMetadata) -> None:
+        self._files = files
+        self._known = known
+        self.findings: list[Finding] = []
+        """What was not read."""
+
+    def read(self, directory: str, partition: TopicPartition) -> None:
+        """Fold in a partition's log. Raises OSError, and KafkaError if its beginning is gone."""
+        expected = 0
+        unread: _Unread | None = None
+        for name in self._files.listdir(directory):
+            if not (name.endswith(LOG_SUFFIX) and has_offset_name(name)):
+                continue
+            path, base = f"{directory}/{name}", offset_of(name)
+            if base > expected and unread is None:
+                if expected == 0:
+                    raise incomplete(partition, base)
+                self.findings.append(_lost(path, expected, base))
+                expected = base
+            for found in _batches(self._files.read(path), path, expected):
+                if isinstance(found, _Unread):
+                    if unread is not None:
+                        self.findings.append(unread.finding(expected, base))
+                        expected = max(expected, base)
+                    unread = found
+                    continue
+                if unread is not None:
+                    self.findings.append(unread.finding(expected, found.base_offset))
+                    unread = None
+                self._known.apply_all(found, partition.partition)
+                expected = found.next_offset
+        if unread is not None:
+            self.findings.append(unread.note())
+
+
+def _lost(path: str, expected: int, base: int) -> Finding:
+    """A file before this one is gone, or was cut."""
+    problem = "a file before it was removed or cut, and what was in it was not read"
+    return Finding(path, problem, _ADVICE, offsets=(expected, base - 1))
+
+
+def _batches(content: bytes, path: str, expected: int) -> Iterator[RecordBatch | _Unread]:
+    """The sound batches of a file, and between them what is none."""
+    view = memoryview(content)
+    position = 0
+    while position < len(view):
+        batch = _batch_at(view, position)
+        if isinstance(batch, RecordBatch):
+            yield batch
+            expected = batch.next_offset
+            position += batch.size_in_bytes
+            continue
+        end = _next_batch(content, position, expected)
+        yield _Unread(path, position, end, batch)
+        position = end
+
+
+def _batch_at(view: memoryview, position: int) -> RecordBatch | str:
+    """The batch that stands there, sound in itself; or why there is none."""
+    try:
+        batch = RecordBatch(view, position)
+        batch.ensure_valid()
+    except KafkaError as error:
+        return error.message.rstrip(".")
+    return batch
+
+
+def _next_batch(content: bytes, damaged_at: int, expected: int) -> int:
+    """Where the next sound batch begins; the end of the file if none does."""
+    view = memoryview(content)
+    if len(content) - damaged_at >= LOG_OVERHEAD:
+        # Only another field may be damaged: then its length leads to the next one.
+        _, length = _OFFSET_AND_LENGTH.unpack_from(content, damaged_at)
+        position = damaged_at + LOG_OVERHEAD + length
+        if damaged_at < position < len(content) and _may_begin(content, position, expected):
+            return position
+    position = damaged_at
+    while True:
+        magic_at = content.find(_MAGIC, position + 1 + _MAGIC_POSITION)
+        if magic_at < 0:
+            return len(content)
+        position = magic_at - _MAGIC_POSITION
+        if _may_begin(content, position, expected) and isinstance(
+            _batch_at(view, position), RecordBatch
+        ):
+            return position
+
+
+def _may_begin(content: bytes, position: int, expected: int) -> bool:
+    """Whether a batch of these offsets and of a possible size may stand there."""
+    if len(content) - position < BATCH_OVERHEAD:
+        return False
+    base_offset, length = _OFFSET_AND_LENGTH.unpack_from(content, position)
+    size = LOG_OVERHEAD + length
+    return (
+        BATCH_OVERHEAD <= size <= len(content) - position
+        and expected <= base_offset <= expected + _OFFSETS_AHEAD_MAX
+    )
