@@ -299,7 +299,7 @@ tierlog.metrics.host | STRING | 127.0.0.1
     The address of the metrics endpoint; a name of tierlog's own.
 tierlog.metrics.port | INT | -1 | [-1,...,65535]
     Where metrics are served to Prometheus; -1: nowhere, 0: any free port. Of tierlog's own.
-tierlog.request.elements.max | INT | 50000 | [1,...]
+tierlog.request.elements.max | INT | 50000 | [100,...]
     The most elements that the arrays of one request may have together; of tierlog's own.
 tierlog.response.max.bytes | INT | 67108864 | [1048576,...]
     The most bytes of an answer, not counting records; of tierlog's own.

@@ -115,6 +115,8 @@ def test_an_unknown_name_is_a_warning_that_suggests_the_nearest() -> None:
             "Invalid value 99999999999 for configuration num.partitions: Not a number of type INT",
         ),
         ({"num.partitions": "0"}, "Value must be at least 1"),
+        # Nobody could produce: a batch of one partition of one topic is two elements.
+        ({"tierlog.request.elements.max": "1"}, "elements.max: Value must be at least 100"),
         ({"log.message.timestamp.type": "Never"}, "String must be one of: CreateTime"),
         ({"auto.create.topics.enable": "yes"}, "either true or false"),
         ({"process.roles": "controller"}, "is not served yet"),
