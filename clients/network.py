@@ -11,6 +11,8 @@ work, one at a time for each node.
 """
 
 import asyncio
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ssl import SSLContext
@@ -244,11 +246,25 @@ class NetworkClient:
             delay = self._backoff.delay_seconds(node.failures, self._environment.random)
             node.retry_at = loop.time() + delay
             raise KafkaError(
-                ErrorCode.NETWORK_EXCEPTION, f"Cannot connect to {node.address}: {error}"
+                ErrorCode.NETWORK_EXCEPTION,
+                f"Cannot connect to {node.address}: {self._reason(error)}",
             ) from error
         node.channel = channel
         node.failures = 0
         return channel
+
+    def _reason(self, error: OSError | KafkaError) -> str:
+        """Why nobody could be connected to, without the loop's own words."""
+        if isinstance(error, KafkaError):
+            return error.message
+        if isinstance(error, TimeoutError) and error.errno is None:
+            seconds = self._config.socket_connection_setup_timeout_ms / 1000
+            return f"no answer came within {seconds:g} s"
+        # A name with several addresses fails once for each, in one error without a number.
+        numbers = dict.fromkeys(map(int, _ERROR_NUMBER.findall(str(error))))
+        if error.errno is not None and error.errno > 0:
+            numbers = {error.errno: None}
+        return ", ".join(map(os.strerror, numbers)) or error.strerror or str(error)
 
     def _new_channel(self) -> Channel:
         return Channel(
@@ -276,6 +292,8 @@ class NetworkClient:
             api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys
         }
 
+
+_ERROR_NUMBER = re.compile(r"\[Errno (\d{1,4})\]")
 
 _OF_THE_CONNECTION = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
 """Errors after which another node may still answer."""

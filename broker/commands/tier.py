@@ -14,7 +14,9 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import NamedTuple
 
-from ...clients.errors import KafkaError
+from ...clients.environment import SystemEnvironment
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.first_contact import ensure_answers
 from ...storage.log_dir import LogDirError
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, Output, cannot_run
@@ -70,12 +72,26 @@ def _nobody_reads() -> int:
     return CANNOT_RUN
 
 
+async def _run(command: _Command, config: BrokerConfig, parsed: argparse.Namespace) -> int:
+    bootstrap = getattr(parsed, "bootstrap", None)
+    if bootstrap:
+        # Before the tier is read, which may take long.
+        try:
+            await ensure_answers(bootstrap, SystemEnvironment())
+        except KafkaError as error:
+            if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                raise
+            remedy = "Of a broker that is stopped --offline reads the disk"
+            raise KafkaError(error.code, f"{error.message}. {remedy}.") from error
+    return await command.run(config, parsed, Output(as_json=parsed.json))
+
+
 def run_tier_command(parsed: argparse.Namespace) -> int:
     """Run what was asked for; the exit code."""
     command = _COMMANDS[parsed.tier_command]
     try:
         config = stated_configuration(parsed.config, parsed.override)
-        return asyncio.run(command.run(config, parsed, Output(as_json=parsed.json)))
+        return asyncio.run(_run(command, config, parsed))
     except KafkaError as error:
         return cannot_run(error.message)
     except (RemoteStorageError, LogDirError) as error:

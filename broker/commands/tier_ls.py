@@ -47,15 +47,9 @@ async def stated_metadata(
 ) -> StatedMetadata | None:
     """The metadata topic as the arguments say; None if they name no place. Raises KafkaError."""
     if parsed.bootstrap:
-        try:
-            return StatedMetadata(
-                await metadata_of_cluster(parsed.bootstrap, SystemEnvironment(), skipped)
-            )
-        except KafkaError as error:
-            if error.code is not ErrorCode.NETWORK_EXCEPTION:
-                raise
-            remedy = "start that broker, or state --offline to read the disk of a stopped one"
-            raise KafkaError(error.code, f"{error.message}: {remedy}.") from error
+        return StatedMetadata(
+            await metadata_of_cluster(parsed.bootstrap, SystemEnvironment(), skipped)
+        )
     return metadata_of_log_dirs(config, skipped) if parsed.offline else None
 
 

@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ...clients.admin import Admin
 from ...clients.environment import SystemEnvironment
@@ -13,11 +14,13 @@ from ...tiering.skipped_events import SkippedEvents
 from ...tiering.tools.orphans import Orphan
 from ...tiering.tools.scrubber import Scrubber
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
-from ...tiering.tools.tier_survey import Finding
 from ..config import BrokerConfig
 from .tier_access import open_tier
 from .tier_ls import add_metadata_arguments, stated_metadata
 from .tier_owner import check_may_scrub, stored_meta
+
+if TYPE_CHECKING:
+    from ...tiering.tools.tier_survey import Finding
 
 SCRUB_HELP = (
     "find objects in a tier that belong to no segment, and remove them",

@@ -20,6 +20,7 @@ from ...tiering.tools.terminal import SOUND, TROUBLE, Output, human_bytes
 from ...tiering.tools.tier_check import check_survey
 from ...tiering.tools.tier_survey import Finding, Survey
 from ..environment import SystemEnvironment
+from ..first_contact import ensure_answers
 from .audit_report import AuditReport, counted, json_lines, table_lines
 from .job_arguments import Jobs
 from .report_arguments import add_report_arguments, check_place, save_page
@@ -100,6 +101,9 @@ def run(options: Namespace) -> int:
 
 
 async def _look(location: RemoteUrl, options: Namespace, output: Output) -> _Looked:
+    if options.bootstrap is not None:
+        # Before the tier is listed, which may take long.
+        await ensure_answers(options.bootstrap, SystemEnvironment())
     async with opened_tier(location) as tier:
         survey = await surveyed(tier, str(location), options.topic, output)
         known: Mapping[TopicIdPartition, RemoteLog] | None = None

@@ -5,16 +5,19 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from tierlog.bench.probe import free_port
 from tierlog.broker.commands.tier import add_tier_commands, run_tier_command
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record, batches, stamp_crc
 from tierlog.clients.record.builder import build_batch
 from tierlog.storage.files import OsFiles
 from tierlog.storage.log_dir import LogDir, MetaProperties
+from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.metadata_events import METADATA_TOPIC
 
@@ -82,18 +85,54 @@ def test_a_protocol_that_nobody_has_is_told_as_a_start_tells_it(
     assert "no file system for s4://; did you mean s3://?" in capsys.readouterr().err
 
 
-def test_a_broker_that_does_not_answer_is_named_with_what_to_do(
+def test_an_address_where_nobody_listens_is_named_within_seconds(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        began = time.monotonic()
         assert tier("scrub", "--bootstrap", address, *place(root)) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"tierlog: Cannot connect to {address}: ")
-    assert told.endswith(
-        "start that broker, or state --offline to read the disk of a stopped one.\n"
+        assert time.monotonic() - began < 20, "seconds, and not a minute"
+    assert capsys.readouterr().err == (
+        f"tierlog: Cannot connect to {address}: Connection refused. Check host and port, that the "
+        "broker runs, and that its `listeners` has a PLAINTEXT listener there. Of a broker that is "
+        "stopped --offline reads the disk.\n"
     )
+
+
+def test_an_address_that_accepts_and_says_nothing_is_named_too(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert tier("ls", "--bootstrap", address, *place(root)) == 2
+    told = capsys.readouterr()
+    assert f"Cannot connect to {address}: no answer came within 10 s. Check host" in told.err
+    assert told.out == ""
+
+
+def test_a_broker_that_names_an_address_where_it_is_not_is_told_so(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As behind a tunnel: bootstrap goes through, and then nothing."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        elsewhere = f"127.0.0.1:{nobody.getsockname()[1]}"
+        listens = f"127.0.0.1:{free_port()}"
+        stated = {
+            "listeners": f"PLAINTEXT://{listens}",
+            "advertised.listeners": f"PLAINTEXT://{elsewhere}",
+        }
+        with BrokerThread(tmp_path / "data", stated):
+            assert tier("ls", "--bootstrap", listens, *place(root)) == 2
+    told = capsys.readouterr().err
+    assert (
+        f"Cannot connect to {elsewhere}: Connection refused. That is what the broker says" in told
+    )
+    assert "check its `advertised.listeners`" in told
 
 
 def test_a_plugins_tier_is_said_to_be_one(
