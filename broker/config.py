@@ -26,7 +26,7 @@ from ..tiering.remote_url import RemoteUrl, remote_url
 from .config_safety import check_protections, unknown_listener_warnings
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, read_listeners
-from .mount_config import MountConfig, read_mounts
+from .mount_config import MOUNT_PREFIX, MountConfig, read_mounts
 from .remote_plugins import (
     COMMON_CLIENT,
     KAFKA_LOCAL_STORAGE,
@@ -196,6 +196,7 @@ def config_warnings(config: BrokerConfig) -> list[str]:
         warnings.append(
             f"Without {prefix}url there is no remote tier that needs {', '.join(options)}."
         )
+    warnings += _option_warnings(config, prefix)
     if config.values.integer("log.cleaner.dedupe.buffer.size") > LARGEST_DEDUPE_BUFFER:
         warnings.append(
             "Cannot use more than 2G of cleaner buffer space per cleaner thread, ignoring excess"
@@ -218,6 +219,19 @@ def config_warnings(config: BrokerConfig) -> list[str]:
             f" segments go to {config.remote_storage} through fsspec."
         )
     return warnings
+
+
+def _option_warnings(config: BrokerConfig, prefix: str) -> list[str]:
+    """About options that the file systems of the tier and of the mounts do not know."""
+    places = [(mount.location, f"{MOUNT_PREFIX}{mount.name}.") for mount in config.mounts]
+    if config.remote_storage is not None:
+        places.insert(0, (config.remote_storage, prefix))
+    if not any(location.options for location, _ in places):
+        return []
+    from ..tiering.option_names import unknown_options
+
+    told = [unknown_options(location, prefix) for location, prefix in places]
+    return [each for each in told if each is not None]
 
 
 def _plugin_names(config: BrokerConfig) -> dict[str, Collection[str]]:

@@ -147,8 +147,9 @@ def _value(name: str, text: str) -> OptionValue:
     if _is_secret(name):
         # A password of digits is still a password.
         return text
-    if text in ("true", "false"):
-        return text == "true"
+    if text.lower() in ("true", "false"):
+        # As Kafka reads its own switches: the text False would switch on what it should not.
+        return text.lower() == "true"
     return int(text) if re.fullmatch(r"0|[1-9][0-9]{0,17}", text) else text
 
 

@@ -167,6 +167,22 @@ def test_the_remote_tier_is_a_url_and_its_options() -> None:
     assert "does not load" in config_warnings(config)[0]
 
 
+def test_options_that_no_file_system_knows_are_one_warning_for_each_tier() -> None:
+    stated = {
+        "rsm.config.url": "s3://bucket/path",
+        "rsm.config.option.endpoint_ulr": "http://127.0.0.1:9000",
+        "rsm.config.option.key": "abc",
+        "tierlog.mount.archive.url": "s3://bucket/other",
+        "tierlog.mount.archive.option.secre": "abc",
+    }
+    assert config_warnings(read_config(stated)) == [
+        "The file system of s3:// knows no such option: rsm.config.option.endpoint_ulr (did you "
+        "mean endpoint_url?).",
+        "The file system of s3:// knows no such option: tierlog.mount.archive.option.secre (did "
+        "you mean secret?).",
+    ]
+
+
 def test_the_tier_can_be_switched_off_though_its_url_is_stated() -> None:
     stated = {"rsm.config.url": "memory://x", "remote.log.storage.system.enable": "false"}
     assert read_config(stated).remote_storage is None
