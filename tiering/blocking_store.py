@@ -9,7 +9,6 @@ What has a rename is written under a temporary name first, so that an upload cut
 for an object.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from typing import Any, Protocol, TypeVar, cast
 from .blocking_pool import BlockingPool
 from .remote_failures import failure_of
 from .remote_storage import Failure
+from .request_deadline import RequestDeadline
 from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject
 
 T = TypeVar("T")
@@ -63,17 +63,17 @@ class BlockingStore:
     """A `TierStore` on a synchronous file system."""
 
     def __init__(
-        self, protocol: str, opener: Opener, pool: BlockingPool, deadline_s: float
+        self, protocol: str, opener: Opener, pool: BlockingPool, deadline: RequestDeadline
     ) -> None:
         self._protocol = protocol
         self._opener = opener
         self._pool = pool
-        self._deadline_s = deadline_s
+        self._deadline = deadline
         self._idle: deque[tuple[FileSystem, str]] = deque()
         self._worked = False
 
     async def _run(self, call: Callable[[], T]) -> T:
-        async with asyncio.timeout(self._deadline_s):
+        async with self._deadline.kept():
             return await self._pool.run(call)
 
     async def _with(self, call: Callable[[FileSystem, str], T]) -> T:
@@ -83,7 +83,7 @@ class BlockingStore:
 
     def _connected(self) -> tuple[FileSystem, str]:
         file_system, root = self._opener()
-        set_deadline(file_system, self._protocol, self._deadline_s)
+        set_deadline(file_system, self._protocol, self._deadline.seconds)
         return file_system, root
 
     def _lent(self, call: Callable[[FileSystem, str], T]) -> T:

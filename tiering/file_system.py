@@ -29,6 +29,7 @@ from .native_store import Connector, NativeStore
 from .remote_failures import failure_of
 from .remote_storage import Failure, RemoteResourceNotFound, RemoteStorageError
 from .remote_url import RemoteUrl
+from .request_deadline import RequestDeadline
 from .tier_packages import NATIVE_MODULES, missing_package_sentence, package_of
 from .tier_store import IsLeft, SliceAt, Source, TierObject as TierObject, TierStore
 
@@ -196,11 +197,12 @@ def _store_for(
     location: RemoteUrl, files: Files, pool: BlockingPool, deadline_s: float
 ) -> TierStore:
     protocol = location.protocol
+    deadline = RequestDeadline(str(location), deadline_s)
     if protocol in ("file", "local"):
-        return LocalStore(_local_path(location.url), files, pool, deadline_s)
+        return LocalStore(_local_path(location.url), files, pool, deadline)
     if protocol in NATIVE_MODULES:
-        return NativeStore(_connector(location), pool, deadline_s)
-    return BlockingStore(protocol, partial(_open, location, deadline_s), pool, deadline_s)
+        return NativeStore(_connector(location), pool, deadline)
+    return BlockingStore(protocol, partial(_open, location, deadline_s), pool, deadline)
 
 
 def _local_path(url: str) -> str:

@@ -7,7 +7,6 @@ too, and so is every one above it that may be new: each process does that once f
 it writes to, since one that was killed may have left a folder that no sync has seen.
 """
 
-import asyncio
 import errno
 import logging
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from typing import TypeVar
 from ..storage.durable_directory import make_durably
 from ..storage.files import FileHandle, Files
 from .blocking_pool import BlockingPool
+from .request_deadline import RequestDeadline
 from .tier_store import IsLeft, Source, TierObject
 
 T = TypeVar("T")
@@ -36,16 +36,18 @@ p99 latency rise by half: giving such a piece back to the system keeps the inter
 class LocalStore:
     """A `TierStore` on `Files`. `root` is an absolute path."""
 
-    def __init__(self, root: str, files: Files, pool: BlockingPool, deadline_s: float) -> None:
+    def __init__(
+        self, root: str, files: Files, pool: BlockingPool, deadline: RequestDeadline
+    ) -> None:
         self._root = root.rstrip("/")
         self._files = files
         self._pool = pool
-        self._deadline_s = deadline_s
+        self._deadline = deadline
         self._durable_folders: set[str] = set()
         """Folders whose names this process has synced, up to the root."""
 
     async def _run(self, call: Callable[[], T]) -> T:
-        async with asyncio.timeout(self._deadline_s):
+        async with self._deadline.kept():
             return await self._pool.run(call)
 
     def _path(self, key: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from .blocking_pool import BlockingPool
 from .remote_failures import failure_of
 from .remote_storage import Failure
+from .request_deadline import RequestDeadline
 from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject, at_most
 
 T = TypeVar("T")
@@ -95,17 +96,17 @@ class _Connection:
 class NativeStore:
     """A `TierStore` on a client in the running loop."""
 
-    def __init__(self, connector: Connector, pool: BlockingPool, deadline_s: float) -> None:
+    def __init__(self, connector: Connector, pool: BlockingPool, deadline: RequestDeadline) -> None:
         self._connector = connector
         self._pool = pool
-        self._deadline_s = deadline_s
+        self._deadline = deadline
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = asyncio.Lock()
         self._connection: _Connection | None = None
 
-    async def _within(self, request: Awaitable[T]) -> T:
+    async def _within(self, request: Awaitable[T], *, is_answered: bool = True) -> T:
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with self._deadline.kept(is_answered=is_answered):
                 return await request
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -122,7 +123,11 @@ class NativeStore:
             self._loop, self._lock, self._connection = loop, asyncio.Lock(), None
         async with self._lock:
             if self._connection is None:
-                made = await self._within(self._connector(self._pool, self._deadline_s))
+                made = await self._within(
+                    # Nothing is asked of the store to make a client.
+                    self._connector(self._pool, self._deadline.seconds),
+                    is_answered=False,
+                )
                 self._connection = _Connection(*made)
             return self._connection
 

@@ -8,6 +8,7 @@ import pytest
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tiering.blocking_pool import BlockingPool, ThreadedPool
 from tierlog.tiering.native_store import Client, NativeStore, UnfinishedUpload, Upload
+from tierlog.tiering.request_deadline import RequestDeadline
 from tierlog.tiering.tier_store import PIECE_BYTES, Source, TierObject
 
 
@@ -78,7 +79,7 @@ def store_on(client: Broken) -> NativeStore:
     async def connect(pool: BlockingPool, deadline_s: float) -> tuple[Client, str]:
         return client, "bucket"
 
-    return NativeStore(connect, ThreadedPool(1, "test"), 30)
+    return NativeStore(connect, ThreadedPool(1, "test"), RequestDeadline("s3://bucket", 30))
 
 
 async def each_request(store: NativeStore) -> list[BaseException | object]:
@@ -125,5 +126,56 @@ def test_whoever_is_cancelled_is_cancelled() -> None:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+    simulate(story)
+
+
+class Silent(Broken):
+    """A store that answers when it pleases."""
+
+    def __init__(self, *seconds: float) -> None:
+        super().__init__()
+        self._seconds = list(seconds)
+
+    async def _request(self, number: int) -> None:
+        await asyncio.sleep(self._seconds.pop(0))
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each for each in caplog.messages if "has not answered" in each]
+
+
+def test_a_store_that_is_silent_from_the_start_is_named_long_before_its_deadline(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        store = store_on(Silent(99, 99))
+        asking = asyncio.ensure_future(store.find(""))
+        await asyncio.sleep(4.9)
+        assert not said(caplog)
+        await asyncio.sleep(0.2)
+        sentence = (
+            "The remote tier s3://bucket has not answered for 5 s: its first answer is waited for, "
+            "30 s at most."
+        )
+        assert said(caplog) == [sentence]
+        with pytest.raises(TimeoutError):
+            await asking
+        assert loop.time() == pytest.approx(30)
+        with pytest.raises(TimeoutError):
+            await store.find("")
+        assert said(caplog) == [sentence], "once"
+
+    simulate(story)
+
+
+def test_a_store_that_has_answered_may_take_its_time(caplog: pytest.LogCaptureFixture) -> None:
+    """Its pieces may be large, and its line slow."""
+
+    async def story(_: SimulatedLoop) -> None:
+        store = store_on(Silent(1, 20, 20))
+        for _ in range(3):
+            await store.find("")
+        assert not said(caplog)
 
     simulate(story)
