@@ -7,9 +7,17 @@ before it changes anything.
 
 The note is written after the fsync and never synced itself: it may be lost or old, and then less
 is checked, but it is never ahead of what is on the disk.
+
+Apache Kafka may have run on the directory since, recovered the log in its own way and gone on. What
+it cut is gone, and what it decided then is the truth. That is seen by its epoch: a log that we have
+flushed to the noted offset holds nothing below it of a later epoch than the noted one. Damage does
+not look like that, for a later epoch begins with a control record, `quorum-state` knows it, and no
+batch behind it is of an older one.
 """
 
+import logging
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..clients.errors import KafkaError
 from ..clients.record.batch import RecordBatch
@@ -21,10 +29,20 @@ from ..storage.log_segment import PinnedSegment
 
 DURABLE_END_FILE = "durable-end"
 
+_log = logging.getLogger(__name__)
 
-def write_durable_end(files: Files, directory: str, offset: int) -> None:
+
+class DurableEnd(NamedTuple):
+    """Everything below the offset has been synced, and is of no later epoch."""
+
+    offset: int
+    epoch: int | None
+    """None: a note of before epochs were noted."""
+
+
+def write_durable_end(files: Files, directory: str, offset: int, epoch: int) -> None:
     """Note that everything below the offset has been synced."""
-    text = str(offset).encode()
+    text = f"{offset} {epoch}".encode()
     try:
         files.atomic_replace(
             f"{directory}/{DURABLE_END_FILE}", b"%s %08x\n" % (text, crc32c(text)), durable=False
@@ -34,38 +52,85 @@ def write_durable_end(files: Files, directory: str, offset: int) -> None:
         return
 
 
-def read_durable_end(files: Files, directory: str) -> int | None:
-    """The offset last noted; None if no whole note is there."""
+def read_durable_end(files: Files, directory: str) -> DurableEnd | None:
+    """What was noted last; None if no whole note is there."""
     try:
-        text, checksum = files.read(f"{directory}/{DURABLE_END_FILE}").split()
-        return int(text) if int(checksum, 16) == crc32c(text) else None
+        text, _, checksum = files.read(f"{directory}/{DURABLE_END_FILE}").strip().rpartition(b" ")
+        if int(checksum, 16) != crc32c(text):
+            return None
+        offset, *epochs = map(int, text.split())
     except (OSError, ValueError):
         return None
+    return DurableEnd(offset, epochs[0] if epochs else None)
 
 
-def refuse_to_cut(files: Files, directory: str) -> None:
+def refuse_to_cut(files: Files, directory: str, quorum_epoch: int) -> None:
     """Raise LogDirError if a recovery would cut what was on the disk once. Nothing is written."""
-    durable_end = read_durable_end(files, directory)
-    if durable_end is None:
+    noted = read_durable_end(files, directory)
+    if noted is None:
         return
-    end = _sound_end(files, directory, durable_end)
-    if end < durable_end:
-        raise LogDirError(
-            f"The metadata log in {directory} is damaged at offset {end}, and what was committed "
-            f"from there to offset {durable_end} would be lost: restore the metadata log from a "
-            f"backup, or remove {directory}/{DURABLE_END_FILE} to go on without what is lost."
-        )
+    end = _sound_end(files, directory, noted.offset)
+    if end >= noted.offset:
+        return
+    if noted.epoch is not None:
+        later = _later_epoch(files, directory, noted.epoch, end)
+        if later is not None and later <= quorum_epoch:
+            _log.warning(
+                "The metadata log in %s ends at offset %d, and was on the disk up to %d when this "
+                "broker had it, in epoch %d. Another has led it since, in epoch %d, as Apache "
+                "Kafka does that runs on the directory: what that one left counts.",
+                directory,
+                end,
+                noted.offset,
+                noted.epoch,
+                later,
+            )
+            return
+    raise LogDirError(
+        f"The metadata log in {directory} is damaged at offset {end}, and what was committed "
+        f"from there to offset {noted.offset} would be lost: restore the metadata log from a "
+        f"backup, or remove {directory}/{DURABLE_END_FILE} to go on without what is lost."
+    )
 
 
-def _sound_end(files: Files, directory: str, durable_end: int) -> int:
-    """Where a recovery would end the log, or something at or above `durable_end`."""
-    bases = sorted(
+def _later_epoch(files: Files, directory: str, epoch: int, end: int) -> int | None:
+    """The epoch in which the log below `end` goes on after this one, if it does soundly."""
+    later: int | None = None
+    for base in _bases(files, directory):
+        if base >= end:
+            break
+        path = f"{directory}/{base:020d}{LOG_SUFFIX}"
+        handle = files.open(path)
+        try:
+            segment = PinnedSegment(base, path, handle.region(0, handle.size()))
+            for batch in _readable(segment):
+                if batch.base_offset >= end:
+                    break
+                if later is not None and batch.partition_leader_epoch < later:
+                    return None
+                if batch.partition_leader_epoch > (epoch if later is None else later):
+                    if not batch.is_control:
+                        return None
+                    later = batch.partition_leader_epoch
+        finally:
+            handle.close()
+    return later
+
+
+def _bases(files: Files, directory: str) -> list[int]:
+    """Where the log's segments begin."""
+    return sorted(
         offset_of(name)
         for name in files.listdir(directory)
         if name.endswith(LOG_SUFFIX)
         and has_offset_name(name)
         and not files.is_directory(f"{directory}/{name}")
     )
+
+
+def _sound_end(files: Files, directory: str, durable_end: int) -> int:
+    """Where a recovery would end the log, or something at or above `durable_end`."""
+    bases = _bases(files, directory)
     end = bases[0] if bases else 0
     for base, following in zip(bases, [*bases[1:], None], strict=False):
         if end >= durable_end:

@@ -81,7 +81,8 @@ def open_metadata_log(
     try:
         _make_directory(log_dir.files, log_dir.path, directory)
         if not had_clean_shutdown:
-            refuse_to_cut(log_dir.files, directory)
+            state = read_quorum_state(log_dir.files, f"{directory}/{QUORUM_STATE_FILE}")
+            refuse_to_cut(log_dir.files, directory, state.leader_epoch)
     except OSError as error:
         raise log_dir.fail(error) from error
     request = LoadRequest(
@@ -180,7 +181,7 @@ class MetadataLog:
     def run_flush(self, task: "FlushTask") -> None:
         """Do the fsync, and note how far it went; in any thread. Raises OSError."""
         task.run()
-        write_durable_end(self._files, self._log.directory, task.offset)
+        write_durable_end(self._files, self._log.directory, task.offset, self.epoch)
 
     def fail_flush(self, error: OSError) -> KafkaError:
         """The fsync has failed: what to raise. If the disk refused it, the directory is offline."""
@@ -194,7 +195,7 @@ class MetadataLog:
     def flush(self) -> None:
         """Put everything on the disk now. With one voter it counts from then on."""
         self._log.flush()
-        write_durable_end(self._files, self._log.directory, self._log.log_end_offset)
+        write_durable_end(self._files, self._log.directory, self._log.log_end_offset, self.epoch)
         self._log.update_high_watermark(self._log.log_end_offset)
 
     def has_lost(self, topic_id: Uuid) -> bool:

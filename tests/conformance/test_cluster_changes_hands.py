@@ -12,6 +12,7 @@ import pytest
 from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.clients.record.batch import batches
 
 from .dump_log import check_segments
 from .real_records import (
@@ -98,3 +99,29 @@ def test_from_kafka_to_us_and_back(tmp_path: Path, ending: str) -> None:
     with kafka:
         find_and_go_on(kafka, sent, "third")
     check_directory(tmp_path / "logs", sent)
+
+
+def test_what_kafka_cut_off_the_metadata_log_is_kafkas_to_decide(tmp_path: Path) -> None:
+    """Our `durable-end` protects what we flushed: not from a leader that came after us."""
+    ours = TierlogNode(tmp_path, properties=OUR_PROPERTIES)
+    with ours:
+        create(ours.bootstrap, "kept", CONFIG)
+        # More records than Kafka will write: its log ends below where ours did.
+        many = ("--partitions", "400", "--replication-factor", "1")
+        server = ("--bootstrap-server", ours.bootstrap)
+        run_tool("kafka-topics", *server, "--create", "--topic", "lost", *many)
+        ours.kill()
+    (log,) = (tmp_path / "logs" / "__cluster_metadata-0").glob("*.log")
+    content = bytearray(log.read_bytes())
+    sizes = [(each.record_count, each.size_in_bytes) for each in batches(content)]
+    largest = sizes.index(max(sizes))
+    content[sum(size for _, size in sizes[: largest + 1]) - 1] ^= 1
+    log.write_bytes(content)
+    with KafkaNode(tmp_path, heap="512m", properties=PROPERTIES) as kafka:
+        create(kafka.bootstrap, "after", CONFIG)
+        kafka.kill()
+    with ours:
+        assert "Another has led it since" in ours.output
+        listed = run_tool("kafka-topics", "--bootstrap-server", ours.bootstrap, "--list").stdout
+        assert set(listed.split()) >= {"kept", "after"}
+        assert "lost" not in listed.split()
