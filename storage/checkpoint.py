@@ -24,6 +24,8 @@ CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 
+_EPOCH_MAX = 2**31 - 1
+_OFFSET_MAX = 2**63 - 1
 _VERSION = 0
 
 
@@ -99,9 +101,19 @@ def read_epoch_checkpoint(files: Files, path: str) -> list[tuple[int, int]]:
 
 
 def parse_epochs(content: bytes) -> list[tuple[int, int]]:
-    """The (epoch, start offset) list of a checkpoint that came from the remote tier."""
+    """The (epoch, start offset) list of a checkpoint that came from the remote tier.
+
+    Raises MalformedCheckpointError, also where they cannot be one log's: who follows them would
+    come back to where it was.
+    """
     name = "the leader epoch checkpoint"
-    return _epochs(_entries(content, name), name)
+    epochs = _epochs(_entries(content, name), name)
+    previous = (-1, -1)
+    for epoch, start in epochs:
+        if not (previous[0] < epoch <= _EPOCH_MAX and max(previous[1], 0) <= start <= _OFFSET_MAX):
+            raise MalformedCheckpointError(f"{name} holds epochs that do not follow one another.")
+        previous = (epoch, start)
+    return epochs
 
 
 def _epochs(entries: list[list[str]], name: str) -> list[tuple[int, int]]:

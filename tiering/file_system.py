@@ -27,7 +27,12 @@ from .local_store import LocalStore
 from .manifest import Part
 from .native_store import Connector, NativeStore
 from .remote_failures import failure_of
-from .remote_storage import Failure, RemoteResourceNotFound, RemoteStorageError
+from .remote_storage import (
+    Failure,
+    OversizedObjectError,
+    RemoteResourceNotFound,
+    RemoteStorageError,
+)
 from .remote_url import RemoteUrl
 from .request_deadline import RequestDeadline
 from .tier_packages import NATIVE_MODULES, missing_package_sentence, package_of
@@ -98,6 +103,23 @@ class TierFileSystem:
             if len(content) > wanted:
                 raise RemoteStorageError(f"{text}: it ignores byte ranges")
             raise RemoteStorageError(text, Failure.UNREACHABLE)
+        return content
+
+    async def read_small(self, key: str, bytes_max: int) -> bytes:
+        """All of an object that nobody has made larger than this; OversizedObjectError if it is."""
+        self._check(key)
+        try:
+            content = await self._do(lambda: self._store.get(key, 0, bytes_max + 1))
+        except RemoteStorageError as error:
+            if error.failure is not Failure.BROKEN:
+                raise
+            # Of an object without a single byte some stores have no range.
+            content = await self.read(key)
+        if len(content) > bytes_max:
+            raise OversizedObjectError(
+                f"The remote tier {self} has more than {bytes_max} bytes under {key}, which no "
+                "broker writes there"
+            )
         return content
 
     async def remove(self, key: str) -> None:

@@ -15,13 +15,22 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from ..clients.record.batch import BATCH_OVERHEAD
 from ..clients.record.checksum import crc32c
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
 from ..storage.remote_segment import RemoteLogSegmentMetadata
 from .blocking_pool import BlockingPool
 from .file_system import DEADLINE_SECONDS, TierFileSystem
-from .manifest import Manifest, Part, TopicDescription, decode_manifest, encode_manifest
+from .manifest import (
+    MANIFEST_BYTES_MAX,
+    PART_BYTES_MAX,
+    Manifest,
+    Part,
+    TopicDescription,
+    decode_manifest,
+    encode_manifest,
+)
 from .object_keys import (
     LOG_SUFFIX,
     MANIFEST_SUFFIX,
@@ -46,12 +55,23 @@ _log = logging.getLogger(__name__)
 CHUNK_BYTES = PIECE_BYTES
 """How much of a segment is in memory at once while it is copied."""
 
+_ENTRY_BYTES = {IndexType.OFFSET: 8, IndexType.TIMESTAMP: 12}
+_SPARE_ENTRIES = 64
+
 _PROBE_SUFFIX = "probe.tmp"
 _SUFFIXES = (LOG_SUFFIX, *(index.value for index in IndexType), _PROBE_SUFFIX)
 """Of all that may be there of a segment besides its manifest: a probe may have been cut short."""
 
 Describe = Callable[[TopicIdPartition], TopicDescription | None]
 """What a partition's topic is configured to be, for its manifests; None if that is not known."""
+
+
+def _bytes_max(metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> int:
+    """What an index can have at most: of the log's own, an entry for each batch, and some more."""
+    entry = _ENTRY_BYTES.get(index_type)
+    if entry is None:
+        return PART_BYTES_MAX
+    return entry * (metadata.segment_size_bytes // BATCH_OVERHEAD + _SPARE_ENTRIES)
 
 
 def _unknown(_: TopicIdPartition) -> None:
@@ -127,7 +147,8 @@ class FsspecStorage:
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
         if index_type is IndexType.TRANSACTION:
             return await self._transaction_index(metadata)
-        return await self._objects.read(object_key(metadata, index_type.value))
+        key = object_key(metadata, index_type.value)
+        return await self._objects.read_small(key, _bytes_max(metadata, index_type))
 
     async def _transaction_index(self, metadata: RemoteLogSegmentMetadata) -> bytes:
         """Compared with the manifest: nothing in it says that it was cut at the end of an entry,
@@ -135,7 +156,8 @@ class FsspecStorage:
         """
         content: bytes | None
         try:
-            content = await self._objects.read(object_key(metadata, IndexType.TRANSACTION.value))
+            key = object_key(metadata, IndexType.TRANSACTION.value)
+            content = await self._objects.read_small(key, PART_BYTES_MAX)
         except RemoteResourceNotFound:
             content = None
         # After the index: a deletion removes the manifest first.
@@ -158,7 +180,8 @@ class FsspecStorage:
     async def _parts(self, metadata: RemoteLogSegmentMetadata) -> Mapping[str, Part] | None:
         """What a segment's manifest says of its objects; None if it is gone or says nothing."""
         try:
-            content = await self._objects.read(object_key(metadata, MANIFEST_SUFFIX))
+            key = object_key(metadata, MANIFEST_SUFFIX)
+            content = await self._objects.read_small(key, MANIFEST_BYTES_MAX)
             manifest = decode_manifest(content)
         except RemoteResourceNotFound:
             return None
@@ -212,7 +235,7 @@ class FsspecStorage:
             if said.topic_id_partition != partition:
                 continue
             try:
-                manifest = decode_manifest(await self._objects.read(key))
+                manifest = decode_manifest(await self._objects.read_small(key, MANIFEST_BYTES_MAX))
             except RemoteStorageError as error:
                 if error.failure in (Failure.BROKEN, Failure.NOT_FOUND):
                     # Damaged, or removed since: of no whole segment, and no reason to give up.

@@ -61,11 +61,16 @@ def partition_prefix(partition: TopicIdPartition) -> str:
 
 def object_key(metadata: RemoteLogSegmentMetadata, suffix: str) -> str:
     """The key of one part of a segment, relative to the root of the tier."""
+    return f"{object_stem(metadata)}.{suffix}"
+
+
+def object_stem(metadata: RemoteLogSegmentMetadata) -> str:
+    """What the keys of all parts of a segment have in common, up to the dot."""
     newest_epoch = metadata.segment_leader_epochs[-1][0]
     return (
         f"{partition_prefix(metadata.topic_id_partition)}/"
         f"{metadata.start_offset:0{_OFFSET_DIGITS}d}-{newest_epoch}-"
-        f"{uuid_to_string(metadata.id)}.{suffix}"
+        f"{uuid_to_string(metadata.id)}"
     )
 
 

@@ -39,6 +39,7 @@ from .cache_counts import CacheCounts
 from .remote_index_rebuild import rebuild_indexes
 from .remote_storage import (
     IndexType,
+    OversizedObjectError,
     RemoteResourceNotFound,
     RemoteStorageError,
     RemoteStorageManager,
@@ -221,7 +222,13 @@ class RemoteIndexCache:
         path = self._path(stem, index_type)
         if await self._pool.run(lambda: self._is_sound(path, index_type, segment)):
             return
-        content = await self._fetch(segment, index_type)
+        try:
+            content = await self._fetch(segment, index_type)
+        except OversizedObjectError:
+            if index_type is IndexType.TRANSACTION:
+                raise
+            await self._rebuild(stem, segment)
+            return
         await self._pool.run(lambda: self._write(path, content))
         if index_type is IndexType.TRANSACTION:
             told = _SUM.pack(len(content), crc32c(content))

@@ -44,6 +44,10 @@ class RemoteStorageError(Exception):
         return self.failure in (Failure.UNREACHABLE, Failure.THROTTLED)
 
 
+class OversizedObjectError(RemoteStorageError):
+    """The object is larger than what it is there for can be."""
+
+
 class RemoteResourceNotFound(RemoteStorageError):
     """The object is not in the tier."""
 

@@ -43,12 +43,14 @@ SETTLE_SECONDS = 0.5
 
 _PENDING_MAX = 30
 _VERSION = 1
+_OWNER_BYTES_MAX = 64 * 1024
+_NODE_ID_MAX = 2**31 - 1
 
 
 class OwnedTier(Protocol):
     """What is needed of `TierFileSystem`."""
 
-    async def read(self, key: str, start: int | None = None, end: int | None = None) -> bytes: ...
+    async def read_small(self, key: str, bytes_max: int) -> bytes: ...
 
     async def write_bytes(self, key: str, content: bytes) -> object: ...
 
@@ -93,6 +95,7 @@ def decode_owner(content: bytes) -> Owner:
             and isinstance(token, str)
             and isinstance(node_id, int)
             and isinstance(since_ms, int)
+            and 0 <= node_id <= _NODE_ID_MAX
         ):
             return Owner(cluster_id, node_id, token, since_ms)
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -106,7 +109,7 @@ def decode_owner(content: bytes) -> Owner:
 async def read_owner(tier: OwnedTier) -> Owner | None:
     """Whose a tier is; None: nobody's yet. Raises RemoteStorageError."""
     try:
-        return decode_owner(await tier.read(OWNER_KEY))
+        return decode_owner(await tier.read_small(OWNER_KEY, _OWNER_BYTES_MAX))
     except RemoteResourceNotFound:
         return None
 

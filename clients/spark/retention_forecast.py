@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...storage.remote_retention import LogFacts, RetentionLimits, decide_retention
+from ...storage.remote_segment import RemoteLogSegmentMetadata
 from ...tiering.manifest import Manifest
+from ...tiering.object_keys import object_stem
 from ...tiering.tools.lineage_choice import Lineage, remote_log_of
 from ..errors import ErrorCode, KafkaError
-from ..kafka_uuid import Uuid
 from ..topic_partition import TopicPartition
 
 NO_LIMIT = -1
@@ -86,7 +87,7 @@ def _number(text: str, units: Mapping[str, int], usual: str) -> int | None:
 
 def forecasts(
     lineages: Mapping[TopicPartition, Lineage],
-    manifests: Mapping[Uuid, Manifest],
+    manifests: Mapping[str, Manifest],
     settings: Sequence[Setting],
     now_ms: int,
 ) -> list[Forecast]:
@@ -94,7 +95,7 @@ def forecasts(
     found: list[Forecast] = []
     for topic in sorted({each.topic for each in lineages}):
         own = [lineage for each, lineage in sorted(lineages.items()) if each.topic == topic]
-        total = sum(_nbytes(manifests, (each.id for each in lineage.segments)) for lineage in own)
+        total = sum(_nbytes(manifests, lineage.segments) for lineage in own)
         for setting in settings:
             gone = [each for lineage in own for each in _gone(lineage, setting.limits, now_ms)]
             freed = _nbytes(manifests, gone)
@@ -102,15 +103,16 @@ def forecasts(
     return found
 
 
-def _gone(lineage: Lineage, limits: RetentionLimits, now_ms: int) -> list[Uuid]:
+def _gone(lineage: Lineage, limits: RetentionLimits, now_ms: int) -> list[RemoteLogSegmentMetadata]:
     remote = remote_log_of(lineage.topic_id_partition, lineage.segments)
     end = lineage.log_end_offset
     facts = LogFacts(lineage.history, lineage.log_start_offset, end, end, 0)
-    return [each.segment.id for each in decide_retention(remote, facts, limits, now_ms).expired]
+    return [each.segment for each in decide_retention(remote, facts, limits, now_ms).expired]
 
 
-def _nbytes(manifests: Mapping[Uuid, Manifest], segments: Iterable[Uuid]) -> int:
-    return sum(part.size for each in segments for part in manifests[each].parts.values())
+def _nbytes(manifests: Mapping[str, Manifest], segments: Iterable[RemoteLogSegmentMetadata]) -> int:
+    found = (manifests[object_stem(each)] for each in segments)
+    return sum(part.size for each in found for part in each.parts.values())
 
 
 def _bad(sentence: str) -> KafkaError:

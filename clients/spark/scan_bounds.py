@@ -17,6 +17,7 @@ from ...tiering.object_keys import LOG_SUFFIX, object_key
 from ...tiering.remote_storage import IndexType
 from ...tiering.tools.lineage_choice import Lineage, Stretch
 from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
+from ..record.batch import BATCH_OVERHEAD
 from ..topic_partition import TopicPartition
 from .row_filter import RowFilter
 from .scan_options import EARLIEST, LATEST, Bound, ScanError, ScanOptions
@@ -171,6 +172,10 @@ async def entries(
     tier: TierReader, manifest: Manifest, index: IndexType, entry: Struct
 ) -> list[tuple[int, ...]]:
     """The entries of an index; none if it is damaged, for then its segment is read without it."""
+    part = manifest.parts.get(index.value)
+    batches_max = manifest.metadata.segment_size_bytes // BATCH_OVERHEAD
+    if part is None or part.size // entry.size > batches_max + 1:
+        return []
     try:
         content = await read_part(tier, manifest, index.value)
     except DamagedPartError:

@@ -11,11 +11,10 @@ nowhere in a table.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...clients.kafka_uuid import Uuid
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.remote_segment import RemoteLogSegmentMetadata
 from ...tiering.manifest import Manifest
-from ...tiering.object_keys import MANIFEST_SUFFIX, object_key, parse_object_key
+from ...tiering.object_keys import MANIFEST_SUFFIX, object_key, object_stem, parse_object_key
 from ...tiering.remote_storage import IndexType
 from ...tiering.tools.in_parallel import in_parallel
 from ...tiering.tools.lineage_choice import Lineage, choose_lineage, tail_of
@@ -44,14 +43,14 @@ class TierView(NamedTuple):
 
     lineages: Mapping[TopicPartition, Lineage]
     """Of partitions with a whole segment."""
-    manifests: Mapping[Uuid, Manifest]
-    """Of all whole segments, by segment id."""
+    manifests: Mapping[str, Manifest]
+    """Of all whole segments, by the stem of their keys."""
     partition_counts: Mapping[str, int]
     """By topic; partitions without a segment count too, where a manifest tells of them."""
 
     def manifest_of(self, segment: RemoteLogSegmentMetadata) -> Manifest:
         """The manifest of a segment of a lineage."""
-        return self.manifests[segment.id]
+        return self.manifests[object_stem(segment)]
 
 
 class TierLineages:
@@ -69,8 +68,8 @@ class TierLineages:
         self._where = where
         self._topics = topics
         self._partitions = partitions
-        self._manifests: dict[Uuid, Manifest] = {}
-        self._decided: dict[TopicIdPartition, tuple[frozenset[Uuid], Lineage]] = {}
+        self._manifests: dict[str, Manifest] = {}
+        self._decided: dict[TopicIdPartition, tuple[frozenset[str], Lineage]] = {}
 
     async def look(self) -> TierView:
         """What is there now. Raises ScanError, RemoteStorageError."""
@@ -88,7 +87,7 @@ class TierLineages:
     async def _look(self) -> TierView:
         survey = Survey(await self._listing())
         whole = {
-            segment.segment_id: segment
+            segment.stem: segment
             for segment in survey.listing.segments.values()
             if segment.has_manifest and segment.topic_id_partition.topic in self._topics
         }
@@ -151,15 +150,15 @@ class TierLineages:
     async def _decide(self, survey: Survey) -> TierView:
         newest = newest_topics(survey.manifests.values())
         found: dict[TopicPartition, Lineage] = {}
-        decided: dict[TopicIdPartition, tuple[frozenset[Uuid], Lineage]] = {}
+        decided: dict[TopicIdPartition, tuple[frozenset[str], Lineage]] = {}
         partitions = survey.partitions()
         shown = [each for each in partitions if newest.by_name[each.topic] == each.topic_id]
         for partition in filter(self._wants, shown):
             manifests = partitions[partition]
-            ids = frozenset(manifest.metadata.id for manifest in manifests)
+            stems = frozenset(object_stem(manifest.metadata) for manifest in manifests)
             before = self._decided.get(partition)
-            if before is None or before[0] != ids:
-                before = ids, await self._decide_partition(manifests)
+            if before is None or before[0] != stems:
+                before = stems, await self._decide_partition(manifests)
             decided[partition] = before
             found[partition.topic_partition] = before[1]
         self._decided = decided
@@ -180,7 +179,7 @@ class TierLineages:
 
 
 def _partition_counts(
-    manifests: Mapping[Uuid, Manifest], partitions: Sequence[TopicIdPartition]
+    manifests: Mapping[str, Manifest], partitions: Sequence[TopicIdPartition]
 ) -> dict[str, int]:
     counts: dict[str, int] = {}
     for topic_id, topic in {(each.topic_id, each.topic) for each in partitions}:

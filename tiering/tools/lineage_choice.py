@@ -121,16 +121,18 @@ def choose_lineage(segments: Sequence[RemoteLogSegmentMetadata], history: EpochH
     while offset < end:
         epoch = epoch_of_offset(history, offset)
         segment = remote.segment_for(epoch, offset)
-        if segment is None:
+        until = offset
+        if segment is not None:
+            until = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
+        if segment is None or until <= offset:
             following = _first_readable(remote, history, segments, offset + 1, end)
             holes.append(Hole(offset, following - 1))
             offset = following
             continue
         # As its manifest announces it: it is announced again before it is finished.
         kept[segment.segment_id] = announced[segment.segment_id]
-        following = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
-        stretches.append(Stretch(announced[segment.segment_id], offset, following))
-        offset = following
+        stretches.append(Stretch(announced[segment.segment_id], offset, until))
+        offset = until
     return Lineage(
         topic_id_partition=partition,
         history=tuple(_from_start(history, start)),

@@ -14,6 +14,7 @@ from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.remote_log import RemoteLog
 from ..manifest import Manifest
+from ..object_keys import object_stem
 from ..remote_storage import IndexType
 from .in_parallel import in_parallel
 from .lineage_choice import Lineage, after_last_hole, choose_lineage, remote_log_of, tail_of
@@ -63,15 +64,15 @@ class TierWatcher:
         self._tier = tier
         self._only = topics
         """The topics that are wanted; all of them if it is empty."""
-        self._manifests: dict[Uuid, Manifest] = {}
-        self._segments_of: dict[TopicIdPartition, frozenset[Uuid]] = {}
+        self._manifests: dict[str, Manifest] = {}
+        self._segments_of: dict[TopicIdPartition, frozenset[str]] = {}
         self._view = MountedView()
 
     async def look(self) -> MountedView:
         """What is there now. Raises RemoteStorageError if the store does not answer."""
         survey = Survey(sort_out(await self._tier.list()))
         whole = {
-            segment.segment_id: segment
+            segment.stem: segment
             for segment in survey.listing.segments.values()
             if segment.has_manifest and self._is_wanted(segment)
         }
@@ -99,17 +100,17 @@ class TierWatcher:
             if names.by_name[partition.topic] == partition.topic_id
         }
         view = MountedView()
-        segments_of: dict[TopicIdPartition, frozenset[Uuid]] = {}
+        segments_of: dict[TopicIdPartition, frozenset[str]] = {}
         for partition, manifests in by_partition.items():
-            ids = frozenset(manifest.metadata.id for manifest in manifests)
+            stems = frozenset(object_stem(manifest.metadata) for manifest in manifests)
             before = self._view.partitions.get(partition)
-            if before is not None and self._segments_of.get(partition) == ids:
+            if before is not None and self._segments_of.get(partition) == stems:
                 found: MountedPartition | None = before
             else:
                 found = await self._decide_partition(manifests) or before
             if found is not None:
                 view.partitions[partition] = found
-                segments_of[partition] = ids
+                segments_of[partition] = stems
         self._segments_of = segments_of
         for name, topic_id in names.by_name.items():
             own = [each for each in by_partition if each.topic_id == topic_id]

@@ -60,8 +60,8 @@ class BatchWalk:
         self._segment = segment
         self._watch = watch
         self._expected = segment.start_offset
-        self._entries = list(_OFFSET_ENTRY.iter_unpack(_whole_entries(offset_index, 8)))
-        self._next_entry = 0
+        self._entries = _OFFSET_ENTRY.iter_unpack(_whole_entries(offset_index, 8))
+        self._next_entry = next(self._entries, None)
         self._position = 0
         self._rest = b""
 
@@ -89,7 +89,7 @@ class BatchWalk:
                 f"{self._segment.end_offset}",
                 is_trouble=self._expected > self._segment.end_offset + 1,
             )
-        if self._next_entry < len(self._entries):
+        if self._next_entry is not None:
             yield _Problem("the offset index points beyond the end of the log")
 
     def _batch(self, batch: RecordBatch) -> Iterator[_Problem]:
@@ -108,11 +108,11 @@ class BatchWalk:
         self._expected = batch.next_offset
 
     def _index_entries(self, batch: RecordBatch) -> Iterator[_Problem]:
-        while self._next_entry < len(self._entries):
-            relative, position = self._entries[self._next_entry]
+        while self._next_entry is not None:
+            relative, position = self._next_entry
             if position > self._position:
                 return
-            self._next_entry += 1
+            self._next_entry = next(self._entries, None)
             offset = self._segment.start_offset + relative
             if position < self._position:
                 yield _Problem(f"the offset index points into the midst of a batch, at {position}")

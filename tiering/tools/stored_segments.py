@@ -3,6 +3,7 @@
 A listing says nothing about what is true (the metadata topic does), but it is all there is when the
 topic is lost, and it is what the topic is compared with. A key alone names the partition, the
 segment's place and the attempt to copy it (`object_keys.py`); an attempt with a manifest is whole.
+A segment's id alone names nothing: anybody may have put an object with the same id elsewhere.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,27 +45,29 @@ class StoredSegment:
 class Listing(NamedTuple):
     """A tier's objects, sorted out."""
 
-    segments: dict[Uuid, StoredSegment]
-    """By segment id, in the order of their keys: by partition, then by start offset."""
+    segments: dict[str, StoredSegment]
+    """By stem, in the order of their keys: by partition, then by start offset."""
     foreign: list[TierObject]
     """Objects whose key is none of ours. Nobody here touches them."""
 
 
 def sort_out(objects: Iterable[TierObject]) -> Listing:
     """Say of each object which segment it belongs to."""
-    segments: dict[Uuid, StoredSegment] = {}
+    segments: dict[str, StoredSegment] = {}
     foreign: list[TierObject] = []
     for each in sorted(objects, key=lambda each: each.key):
         parsed = parse_object_key(each.key)
         if each.key == OWNER_KEY:
             continue
-        if parsed is None:
+        if parsed is None or each.key.count("/") != 1:
+            # A copy of a tier in a folder inside it is not that tier.
             foreign.append(each)
             continue
-        segment = segments.get(parsed.segment_id)
+        stem = each.key.removesuffix(f".{parsed.suffix}")
+        segment = segments.get(stem)
         if segment is None:
-            segment = segments[parsed.segment_id] = StoredSegment(
-                each.key.removesuffix(f".{parsed.suffix}"),
+            segment = segments[stem] = StoredSegment(
+                stem,
                 parsed.topic_id_partition,
                 parsed.start_offset,
                 parsed.segment_id,

@@ -7,13 +7,13 @@ topic, if it was read: each segment that it calls finished must be there as it d
 
 from collections.abc import Mapping, Set as AbstractSet
 
-from ...clients.kafka_uuid import Uuid, uuid_to_string
+from ...clients.kafka_uuid import uuid_to_string
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.remote_log import RemoteLog
 from ...storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..manifest import Manifest
-from ..object_keys import MANIFEST_SUFFIX, object_key, partition_prefix
+from ..object_keys import MANIFEST_SUFFIX, object_key, object_stem, partition_prefix
 from ..remote_storage import IndexType
 from .in_parallel import in_parallel
 from .lineage_choice import Lineage, choose_lineage, tail_of
@@ -49,7 +49,7 @@ async def check_survey(
     findings += unused_findings(survey)
     if known is not None:
         await _look_for_younger(tier, survey, known)
-        needed = {each.id for lineage in lineages for each in lineage.segments}
+        needed = {object_stem(each) for lineage in lineages for each in lineage.segments}
         gone = await _gone_since(tier, survey, known, needed)
         findings += metadata_findings(survey, known, needed - gone)
     return findings
@@ -64,12 +64,12 @@ async def _look_for_younger(
         for remote in known.values()
         for told in remote.segments()
         if told.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-        and told.id not in survey.manifests
+        and object_stem(told) not in survey.manifests
     ]
 
     async def look(told: RemoteLogSegmentMetadata) -> None:
         found = sort_out(await tier.list(object_key(told, "")))
-        stored = found.segments.get(told.id)
+        stored = found.segments.get(object_stem(told))
         if stored is not None and stored.has_manifest:
             # What is wrong with it was told already, if it was there before.
             again = Survey(found)
@@ -98,20 +98,20 @@ async def _gone_since(
     tier: TierReader,
     survey: Survey,
     known: Mapping[TopicIdPartition, RemoteLog],
-    needed: AbstractSet[Uuid],
-) -> set[Uuid]:
+    needed: AbstractSet[str],
+) -> set[str]:
     """Of the whole segments that the metadata does not know, those deleted since the listing."""
-    gone: set[Uuid] = set()
+    gone: set[str] = set()
 
     async def look(stored: StoredSegment) -> None:
         found = sort_out(await tier.list(stored.key("")))
-        if stored.segment_id not in found.segments:
-            gone.add(stored.segment_id)
+        if stored.stem not in found.segments:
+            gone.add(stored.stem)
 
     unknown = [
         stored
         for stored in survey.listing.segments.values()
-        if stored.segment_id in needed and not _knows(known, stored)
+        if stored.stem in needed and not _knows(known, stored)
     ]
     await in_parallel(unknown, look, WORKERS)
     return gone
@@ -172,7 +172,7 @@ def unused_findings(survey: Survey) -> list[Finding]:
             problem = "there is no manifest"
             advice = "it is on its way just now, or was given up: `tierlog tier scrub` knows"
             found.append(Finding(stored.stem, problem, advice, is_trouble=False))
-        manifest = survey.manifests.get(stored.segment_id)
+        manifest = survey.manifests.get(stored.stem)
         named = {MANIFEST_SUFFIX, *stored.objects} if manifest is None else manifest.parts.keys()
         for suffix in sorted(stored.objects.keys() - named - {MANIFEST_SUFFIX}):
             problem = "the manifest of its segment does not name it"
@@ -184,7 +184,7 @@ def unused_findings(survey: Survey) -> list[Finding]:
 
 
 def metadata_findings(
-    survey: Survey, known: Mapping[TopicIdPartition, RemoteLog], needed: AbstractSet[Uuid]
+    survey: Survey, known: Mapping[TopicIdPartition, RemoteLog], needed: AbstractSet[str]
 ) -> list[Finding]:
     """What the metadata topic and the objects say of one another.
 
@@ -197,7 +197,7 @@ def metadata_findings(
             if told.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
                 continue
             key = object_key(told, MANIFEST_SUFFIX)
-            manifest = survey.manifests.get(told.id)
+            manifest = survey.manifests.get(object_stem(told))
             if manifest is None:
                 problem = "the metadata says that the segment is whole, and it is not"
                 advice = "restore its objects from a backup"
@@ -215,12 +215,12 @@ def metadata_findings(
 
 
 def _unknown(
-    stored: StoredSegment, known: Mapping[TopicIdPartition, RemoteLog], needed: AbstractSet[Uuid]
+    stored: StoredSegment, known: Mapping[TopicIdPartition, RemoteLog], needed: AbstractSet[str]
 ) -> Finding:
     problem = f"the metadata does not know the segment {uuid_to_string(stored.segment_id)}"
     its_log = known.get(stored.topic_id_partition)
     is_lost = its_log is None or is_unknown_whole(stored, its_log)
-    if stored.segment_id not in needed or not is_lost:
+    if stored.stem not in needed or not is_lost:
         advice = "`tierlog tier scrub` knows whether it may go"
         return Finding(stored.stem, problem, advice, is_trouble=False)
     advice = (

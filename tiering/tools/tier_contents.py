@@ -13,6 +13,7 @@ from ...clients.kafka_uuid import uuid_to_string
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote_log import RemoteLog
 from ...storage.remote_segment import RemoteLogSegmentMetadata
+from ..object_keys import object_stem
 from .stored_segments import StoredSegment
 from .tier_survey import Survey
 
@@ -109,7 +110,7 @@ def list_contents(
         add(stored.topic_id_partition, _stored(stored, survey, known))
     for partition, remote in (known or {}).items():
         for metadata in remote.segments():
-            if metadata.id not in survey.listing.segments:
+            if object_stem(metadata) not in survey.listing.segments:
                 add(partition, _without_objects(metadata))
     listed = sorted(
         partitions.values(), key=lambda each: (*each.topic_id_partition[1:], each.nbytes)
@@ -122,7 +123,7 @@ def list_contents(
 def _stored(
     stored: StoredSegment, survey: Survey, known: Mapping[TopicIdPartition, RemoteLog] | None
 ) -> ListedSegment:
-    manifest = survey.manifests.get(stored.segment_id)
+    manifest = survey.manifests.get(stored.stem)
     metadata = None if manifest is None else manifest.metadata
     state = INCOMPLETE if manifest is None else WHOLE
     if known is not None:

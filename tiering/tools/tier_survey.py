@@ -9,11 +9,10 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ...clients.kafka_uuid import Uuid
 from ...clients.record.checksum import crc32c
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote_segment import RemoteLogSegmentMetadata
-from ..manifest import Manifest, decode_manifest
+from ..manifest import MANIFEST_BYTES_MAX, PART_BYTES_MAX, Manifest, decode_manifest
 from ..object_keys import MANIFEST_SUFFIX, object_key
 from ..remote_storage import Failure, RemoteStorageError
 from ..tier_store import TierObject
@@ -22,6 +21,9 @@ from .stored_segments import Listing, StoredSegment, missing_parts, sort_out
 
 WORKERS = 16
 """Requests to the store at once."""
+
+_SHOWN = 500
+"""Characters of a key or of a problem on one line."""
 
 Progress = Callable[[int, int], None]
 """Told how much of how much is done."""
@@ -48,7 +50,13 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         where = f" (offsets {self.offsets[0]} to {self.offsets[-1]})" if self.offsets else ""
-        return f"{self.key}{where}: {self.problem}; {self.advice}"
+        return f"{_plain(self.key)}{where}: {_plain(self.problem)}; {self.advice}"
+
+
+def _plain(text: str) -> str:
+    """Text for a line on a terminal; keys and what libraries say of content may be anybody's."""
+    cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return cut if cut.isprintable() else cut.encode("unicode_escape").decode()
 
 
 @dataclass(slots=True)
@@ -56,8 +64,8 @@ class Survey:
     """A tier as its listing and its manifests tell it."""
 
     listing: Listing
-    manifests: dict[Uuid, Manifest] = field(default_factory=dict[Uuid, Manifest])
-    """Of whole segments only, by segment id."""
+    manifests: dict[str, Manifest] = field(default_factory=dict[str, Manifest])
+    """Of whole segments only, by stem."""
     findings: list[Finding] = field(default_factory=list[Finding])
 
     def partitions(self) -> dict[TopicIdPartition, list[Manifest]]:
@@ -72,15 +80,14 @@ class Survey:
     def only(self, topics: Container[str]) -> "Survey":
         """What it tells of these topics."""
         segments = {
-            segment_id: stored
-            for segment_id, stored in self.listing.segments.items()
+            stem: stored
+            for stem, stored in self.listing.segments.items()
             if stored.topic_id_partition.topic in topics
         }
-        stems = {stored.stem for stored in segments.values()}
         return Survey(
             Listing(segments, []),
             {each: self.manifests[each] for each in segments if each in self.manifests},
-            [each for each in self.findings if each.key.rpartition(".")[0] in stems],
+            [each for each in self.findings if each.key.rpartition(".")[0] in segments],
         )
 
 
@@ -90,13 +97,15 @@ class DamagedPartError(Exception):
 
 async def read_part(tier: TierReader, manifest: Manifest, suffix: str) -> bytes:
     """A small part of a segment, checked. Raises DamagedPartError, RemoteStorageError."""
+    part = manifest.parts.get(suffix)
+    if part is not None and part.size > PART_BYTES_MAX:
+        raise DamagedPartError(f"{suffix} has {part.size} bytes, more than a broker writes there")
     try:
         content = await tier.read(object_key(manifest.metadata, suffix))
     except RemoteStorageError as error:
         if error.failure is Failure.NOT_FOUND:
             raise DamagedPartError(f"{suffix} is missing") from error
         raise
-    part = manifest.parts.get(suffix)
     if part is None or part.size != len(content) or part.crc != crc32c(content):
         raise DamagedPartError(f"{suffix} is not what the manifest says")
     return content
@@ -126,9 +135,7 @@ async def survey_tier(
     await in_parallel(whole, look, workers)
     # In the order of the listing, whichever answer came first.
     survey.manifests = {
-        each.segment_id: survey.manifests[each.segment_id]
-        for each in whole
-        if each.segment_id in survey.manifests
+        each.stem: survey.manifests[each.stem] for each in whole if each.stem in survey.manifests
     }
     survey.findings.sort()
     return survey
@@ -137,6 +144,11 @@ async def survey_tier(
 async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey) -> None:
     """Read one manifest into a survey, or a finding about it. Raises RemoteStorageError."""
     key = segment.key(MANIFEST_SUFFIX)
+    size = segment.objects[MANIFEST_SUFFIX].size
+    if size > MANIFEST_BYTES_MAX:
+        problem = f"the manifest cannot be read (it has {size} bytes)"
+        survey.findings.append(Finding(key, problem, _RESTORE))
+        return
     try:
         manifest = decode_manifest(await tier.read(key))
     except RemoteStorageError as error:
@@ -159,7 +171,7 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
         offsets = offsets_of(manifest.metadata)
         survey.findings.append(Finding(key, ", ".join(missing), _RESTORE, offsets=offsets))
         return
-    survey.manifests[segment.segment_id] = manifest
+    survey.manifests[segment.stem] = manifest
 
 
 def offsets_of(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:

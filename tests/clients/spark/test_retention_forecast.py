@@ -7,7 +7,7 @@ from tierlog.clients.spark.retention_forecast import forecasts, size_setting, ti
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.manifest import Manifest, decode_manifest
-from tierlog.tiering.object_keys import object_key
+from tierlog.tiering.object_keys import object_key, object_stem
 from tierlog.tiering.tools.lineage_choice import choose_lineage
 
 # The records of the bucket have ten milliseconds from one to the next: offset 9 is of 90 ms.
@@ -35,9 +35,9 @@ def tier() -> tuple[Bucket, list[Manifest]]:
 def test_what_the_broker_would_delete_is_what_would_be_saved(setting: object, gone: int) -> None:
     _, manifests = tier()
     lineage = choose_lineage([each.metadata for each in manifests], ((0, 0),))
-    by_id = {each.metadata.id: each for each in manifests}
+    by_stem = {object_stem(each.metadata): each for each in manifests}
     assert isinstance(setting, type(time_setting("1d")))
-    (found,) = forecasts({PARTITION.topic_partition: lineage}, by_id, [setting], 700)
+    (found,) = forecasts({PARTITION.topic_partition: lineage}, by_stem, [setting], 700)
     sizes = [sum(part.size for part in each.parts.values()) for each in manifests]
     assert (found.topic, found.segments, found.freed) == ("orders", gone, sum(sizes[:gone]))
     assert found.nbytes == sum(sizes)

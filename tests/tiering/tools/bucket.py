@@ -16,7 +16,12 @@ from tierlog.storage.remote_segment import RemoteLogSegmentId, RemoteLogSegmentM
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
 from tierlog.tiering.manifest import Manifest, Part, TopicDescription, encode_manifest
 from tierlog.tiering.object_keys import object_key
-from tierlog.tiering.remote_storage import Failure, RemoteResourceNotFound, RemoteStorageError
+from tierlog.tiering.remote_storage import (
+    Failure,
+    OversizedObjectError,
+    RemoteResourceNotFound,
+    RemoteStorageError,
+)
 from tierlog.tiering.tier_store import TierObject
 
 OFFSET_ENTRY = Struct(">ii")
@@ -54,6 +59,11 @@ class Bucket:
         if end is not None and len(content) != end - (start or 0):
             raise RemoteStorageError(f"{key} is short", Failure.BROKEN)
         return content
+
+    async def read_small(self, key: str, bytes_max: int) -> bytes:
+        if len(self.objects.get(key, b"")) > bytes_max:
+            raise OversizedObjectError(f"{key} is too large")
+        return await self.read(key)
 
     async def remove(self, key: str) -> None:
         self._answer()

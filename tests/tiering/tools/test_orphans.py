@@ -151,3 +151,25 @@ def test_where_the_store_tells_no_time_the_first_look_counts() -> None:
     assert looks.ripe([one], NOW_MS) == []
     assert looks.ripe([one], NOW_MS + HOUR_MS - 1) == []
     assert looks.ripe([one], NOW_MS + HOUR_MS) == [one]
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "orders-0-AAAAAAAAAAAAAAAAAAAAAA/{name}",
+        "backup/{folder}/{name}",
+        "{folder}/00000000000000000000-0-{id}.log",
+    ],
+)
+def test_an_object_with_the_id_of_a_live_segment_takes_none_of_its_objects_along(
+    stray: str,
+) -> None:
+    """Whoever copies objects about in a bucket copies their names, and an id is part of a name."""
+    live = segment_metadata(1, offsets=(50, 59), epochs=((0, 50),))
+    stored = objects(live)
+    folder, name = stored[0].key.split("/")
+    key = stray.format(folder=folder, name=name, id=name.split(".")[0][-22:])
+    known = known_in(live, STATE.COPY_SEGMENT_FINISHED)
+    orphans = found([*stored, TierObject(key, 10, NOW_MS - 2 * HOUR_MS)], known)
+    removed = {each.key for orphan in orphans for each in orphan.objects}
+    assert removed <= {key}
