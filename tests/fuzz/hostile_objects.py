@@ -170,7 +170,7 @@ def _parts(chance: random.Random, bucket: Bucket, key: str, fields: dict[str, An
         (*sorted(parts), "log/../../x", "../../../etc/passwd", "", "a/b", CONTROL, LONG, "manifest")
     )
     size, crc = cast("list[int]", parts.get(suffix, [10, 0]))
-    parts[suffix] = value = chance.choice(
+    value: object = chance.choice(
         (
             *([-1, crc], [2**62, crc], [2**31, crc], [size + 1, crc], [size, crc ^ 1]),
             *([float(size), crc], [size, float(crc)], [str(size), str(crc)], [True, False]),
@@ -187,6 +187,7 @@ def _parts(chance: random.Random, bucket: Bucket, key: str, fields: dict[str, An
             ),
         )
     )
+    parts[suffix] = value
     bucket.objects[key] = msgpack.packb(fields)
     return f"part {suffix[:30]!a}={value}"
 
@@ -206,7 +207,7 @@ def _entries(struct: Struct, chance: random.Random, count: int) -> bytes:
     bounds = {"h": 15, "i": 31, "q": 63}
     content = b""
     for _ in range(count):
-        fields = []
+        fields: list[int] = []
         for letter in struct.format.removeprefix(">"):
             top = 2 ** bounds[letter]
             fields.append(

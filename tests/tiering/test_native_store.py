@@ -174,7 +174,7 @@ def test_a_store_that_has_answered_may_take_its_time(caplog: pytest.LogCaptureFi
 
     async def story(_: SimulatedLoop) -> None:
         store = store_on(Silent(1, 20, 20))
-        for _ in range(3):
+        for _ask in range(3):
             await store.find("")
         assert not said(caplog)
 

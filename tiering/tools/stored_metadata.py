@@ -127,7 +127,7 @@ def _next_batch(content: bytes, damaged_at: int, expected: int) -> int:
     view = memoryview(content)
     if len(content) - damaged_at >= LOG_OVERHEAD:
         # Only another field may be damaged: then its length leads to the next one.
-        _, length = _OFFSET_AND_LENGTH.unpack_from(content, damaged_at)
+        length: int = _OFFSET_AND_LENGTH.unpack_from(content, damaged_at)[1]
         position = damaged_at + LOG_OVERHEAD + length
         if damaged_at < position < len(content) and _may_begin(content, position, expected):
             return position
@@ -147,8 +147,8 @@ def _may_begin(content: bytes, position: int, expected: int) -> bool:
     """Whether a batch of these offsets and of a possible size may stand there."""
     if len(content) - position < BATCH_OVERHEAD:
         return False
-    base_offset, length = _OFFSET_AND_LENGTH.unpack_from(content, position)
-    size = LOG_OVERHEAD + length
+    found: tuple[int, int] = _OFFSET_AND_LENGTH.unpack_from(content, position)
+    base_offset, size = found[0], LOG_OVERHEAD + found[1]
     return (
         BATCH_OVERHEAD <= size <= len(content) - position
         and expected <= base_offset <= expected + _OFFSETS_AHEAD_MAX
