@@ -35,6 +35,9 @@ VERSION = 1
 
 _MAGIC = b"RLM"
 _HEADER_BYTES = 8
+_ID_BYTES = 16
+_NUMBER_BITS = 63
+_SHOWN = 40
 
 
 class BadSnapshotError(Exception):
@@ -98,8 +101,10 @@ def decode_snapshot(content: bytes) -> Snapshot:
     try:
         fields = cast("tuple[object, ...]", _msgpack().unpackb(body, use_list=False))
         cluster_id, topic_id, partition, next_offset, crc, logs = fields
+        _check(str, cluster_id)
+        _check(int, partition, next_offset, crc)
         return Snapshot(
-            TopicIdentity(cast("str", cluster_id), Uuid(cast("bytes", topic_id))),
+            TopicIdentity(cast("str", cluster_id), _id(topic_id)),
             cast("int", partition),
             cast("int", next_offset),
             cast("int", crc),
@@ -108,6 +113,21 @@ def decode_snapshot(content: bytes) -> Snapshot:
     except Exception as error:
         # The checksum holds, so this is what another program of ours wrote.
         raise BadSnapshotError(f"it cannot be understood ({error})") from error
+
+
+def _check(kind: type, *values: object) -> None:
+    """Raise ValueError unless all are of this very kind, and numbers fit 64 bits."""
+    for each in values:
+        if type(each) is not kind or (type(each) is int and each.bit_length() > _NUMBER_BITS):
+            raise ValueError(f"{str(each)[:_SHOWN]!a} stands where a {kind.__name__} should")
+
+
+def _id(value: object) -> Uuid:
+    _check(bytes, value)
+    content = cast("bytes", value)
+    if len(content) != _ID_BYTES:
+        raise ValueError(f"an id of {len(content)} bytes")
+    return Uuid(content)
 
 
 _SegmentFields = tuple[
@@ -137,16 +157,28 @@ def _log_fields(partition: TopicIdPartition, image: RemoteLogImage) -> _LogField
 
 def _log(fields: _LogFields) -> tuple[TopicIdPartition, RemoteLogImage]:
     topic, topic_id, number, segments, epochs, state, remover_id = fields
-    partition = TopicIdPartition(Uuid(topic_id), topic, number)
-    return partition, RemoteLogImage(
+    _check(str, topic)
+    _check(int, number, remover_id)
+    partition = TopicIdPartition(_id(topic_id), topic, number)
+    image = RemoteLogImage(
         tuple(_segment(partition, each) for each in segments),
         tuple(
-            EpochImage(epoch, highest, tuple((start, end, Uuid(each)) for start, end, each in ids))
+            EpochImage(epoch, highest, tuple((start, end, _id(each)) for start, end, each in ids))
             for epoch, highest, ids in epochs
         ),
         None if state is None else RemotePartitionDeleteState(state),
         remover_id,
     )
+    known = {each.id for each in image.segments}
+    for epoch, highest, readable in image.epochs:
+        _check(int, epoch, *(() if highest is None else (highest,)))
+        previous = -1
+        for start, end, segment_id in readable:
+            _check(int, start, end)
+            if segment_id not in known or start <= previous:
+                raise ValueError(f"epoch {epoch} is read from a segment that is not there")
+            previous = start
+    return partition, image
 
 
 def _segment_fields(segment: RemoteLogSegmentMetadata) -> _SegmentFields:
@@ -167,8 +199,14 @@ def _segment_fields(segment: RemoteLogSegmentMetadata) -> _SegmentFields:
 
 def _segment(partition: TopicIdPartition, fields: _SegmentFields) -> RemoteLogSegmentMetadata:
     segment_id, start, end, timestamp, broker, event_ms, size, epochs, state, custom, empty = fields
+    _check(int, start, end, timestamp, broker, event_ms, size)
+    _check(bool, empty)
+    for epoch, first in epochs:
+        _check(int, epoch, first)
+    if custom is not None:
+        _check(bytes, custom)
     return RemoteLogSegmentMetadata(
-        segment_id=RemoteLogSegmentId(partition, Uuid(segment_id)),
+        segment_id=RemoteLogSegmentId(partition, _id(segment_id)),
         start_offset=start,
         end_offset=end,
         max_timestamp_ms=timestamp,

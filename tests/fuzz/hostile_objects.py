@@ -9,10 +9,9 @@ import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from struct import Struct
 from typing import Any, NamedTuple, cast
-
-import msgpack
 
 from tierlog.clients.record.batch import stamp_crc
 from tierlog.clients.record.checksum import crc32c
@@ -25,6 +24,12 @@ from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.manifest import TopicDescription
 from tierlog.tiering.object_keys import object_key, object_stem
 from tierlog.tiering.tier_owner import OWNER_KEY
+
+# msgpack publishes no types.
+_msgpack = import_module("msgpack")
+packed = cast("Callable[[object], bytes]", _msgpack.packb)
+unpacked = cast("Callable[[bytes], dict[str, Any]]", _msgpack.unpackb)
+_extension = cast("Callable[[int, bytes], object]", _msgpack.ExtType)
 
 OTHER = TopicIdPartition(PARTITION.topic_id, PARTITION.topic, 1)
 PAYMENTS = PARTITION._replace(topic="payments", topic_id=type(PARTITION.topic_id)(b"payments" * 2))
@@ -108,7 +113,7 @@ def _values(chance: random.Random) -> object:
             *([], {}, [[]], [1, 2, 3], {"a": 1}, {1: 2}, _deep(10), _deep(400)),
             *([["0", "0"]], [[0, 0, 0]], [[0.0, 0.0]], [[True, False]], [[5, 0], [4, 3]]),
             *([[each, 0] for each in range(3000)], [[0, -5]], [[-5, 0]], [[2**40, 0]]),
-            msgpack.ExtType(5, b"what"),
+            _extension(5, b"what"),
         )
     )
 
@@ -118,17 +123,17 @@ def _manifest(
 ) -> tuple[str, str]:
     key = object_key(segment, "manifest")
     content = bucket.objects[key]
-    fields = cast("dict[str, Any]", msgpack.unpackb(content))
+    fields = unpacked(content)
     way = chance.randrange(9)
     if way <= 3:
         name = chance.choice(sorted(fields))
         fields[name] = value = _values(chance)
-        bucket.objects[key] = msgpack.packb(fields)
+        bucket.objects[key] = packed(fields)
         return key, f"{name}={str(value)[:40]!a}"
     if way == 4:
         name = chance.choice(sorted(fields))
         del fields[name]
-        bucket.objects[key] = msgpack.packb(fields)
+        bucket.objects[key] = packed(fields)
         return key, f"without {name}"
     if way == 5:
         return key, _parts(chance, bucket, key, fields)
@@ -160,7 +165,7 @@ _RAW = (
     (b"\x81\xc4\x01a\x00", "a key of bytes"),
     (b"\x81\x91\x00\x00", "a key that is an array"),
     (json.dumps({"version": 1}).encode(), "JSON"),
-    (msgpack.packb({"version": 1, "parts": {"log": [0, 0]}}), "only its parts"),
+    (packed({"version": 1, "parts": {"log": [0, 0]}}), "only its parts"),
 )
 
 
@@ -188,16 +193,16 @@ def _parts(chance: random.Random, bucket: Bucket, key: str, fields: dict[str, An
         )
     )
     parts[suffix] = value
-    bucket.objects[key] = msgpack.packb(fields)
+    bucket.objects[key] = packed(fields)
     return f"part {suffix[:30]!a}={value}"
 
 
 def _forged(bucket: Bucket, segment: RemoteLogSegmentMetadata, suffix: str, content: bytes) -> str:
     """Replace a part, and let the manifest say that it is right; the part's key."""
     key = object_key(segment, "manifest")
-    fields = cast("dict[str, Any]", msgpack.unpackb(bucket.objects[key]))
+    fields = unpacked(bucket.objects[key])
     fields["parts"][suffix] = [len(content), crc32c(content)]
-    bucket.objects[key] = msgpack.packb(fields)
+    bucket.objects[key] = packed(fields)
     bucket.objects[object_key(segment, suffix)] = content
     return object_key(segment, suffix)
 
@@ -376,3 +381,28 @@ _KINDS: Mapping[str, _Kind] = {
     "stranger": _stranger,
     "owner": _owner,
 }
+
+
+def hostile_snapshot(seed: int, content: bytes) -> tuple[bytes, str]:
+    """A snapshot of the metadata with one of its values replaced, under a checksum that is right."""
+    chance = random.Random(seed)
+    tree = cast("list[Any]", unpacked(content[8:]))
+    places: list[tuple[list[Any], int]] = []
+
+    def walk(node: list[Any]) -> None:
+        for number, each in enumerate(node):
+            places.append((node, number))
+            if isinstance(each, list):
+                walk(cast("list[Any]", each))
+
+    walk(tree)
+    node, number = chance.choice(places)
+    before = node[number]
+    if chance.random() < 0.2:
+        del node[number]
+        what = f"without {before!a}"
+    else:
+        node[number] = value = _values(chance)
+        what = f"{str(value)[:40]!a} for {str(before)[:40]!a}"
+    body = packed(tree)
+    return content[:4] + crc32c(body).to_bytes(4, "big") + body, what

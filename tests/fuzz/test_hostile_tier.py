@@ -14,7 +14,6 @@ import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgpack
 import pytest
 
 from tierlog.clients.errors import KafkaError
@@ -24,13 +23,27 @@ from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.files import OsFiles
 from tierlog.storage.remote_log import RemoteLog
 from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
-from tierlog.tests.fuzz.hostile_objects import HostileBucket, hostile_bucket, sound_bucket
+from tierlog.tests.fuzz.hostile_objects import (
+    HostileBucket,
+    hostile_bucket,
+    hostile_snapshot,
+    packed,
+    sound_bucket,
+    unpacked,
+)
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.tiering.remote_partition import PARTITION, RemotePartition
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.chunk_cache import ChunkCache
 from tierlog.tiering.fsspec_storage import FsspecStorage
+from tierlog.tiering.metadata_snapshot import (
+    BadSnapshotError,
+    Snapshot,
+    TopicIdentity,
+    decode_snapshot,
+    encode_snapshot,
+)
 from tierlog.tiering.object_keys import object_key, object_stem
 from tierlog.tiering.remote_index_cache import RemoteIndexCache
 from tierlog.tiering.remote_log_reader import RemoteLogReader
@@ -227,9 +240,9 @@ def grown(directory: Path, suffix: str, *, is_announced: bool) -> HostileBucket:
     segment = segments[-1]
     if is_announced:
         key = object_key(segment, "manifest")
-        fields = msgpack.unpackb(bucket.objects[key])
+        fields = unpacked(bucket.objects[key])
         fields["parts"][suffix] = [GIB, 0]
-        bucket.objects[key] = msgpack.packb(fields)
+        bucket.objects[key] = packed(fields)
     hostile = HostileBucket(bucket, segments, object_key(segment, suffix), f"a large {suffix}")
     as_files(hostile, directory)
     os.truncate(directory / hostile.key, GIB)
@@ -300,3 +313,30 @@ def test_a_broker_reads_past_an_index_of_a_gibibyte(suffix: str, tmp_path: Path)
             await storage.close()
 
     assert asyncio.run(story()) < 300 << 20
+
+
+# -- The snapshot of the tier's metadata --------------------------------------------------------
+
+
+@SEEDS
+def test_a_snapshot_of_the_metadata_is_whole_or_none(simulation_seed: int) -> None:
+    """Its checksum is right and its content is not: the topic is read from its beginning then."""
+    _, segments = sound_bucket()
+    log = remote_log_of(PARTITION, [each for each in segments if each.id == segments[0].id])
+    identity = TopicIdentity("cluster", segments[0].topic_id_partition.topic_id)
+    content = encode_snapshot(Snapshot(identity, 3, 17, 99, ((PARTITION, log.image()),)))
+    hostile, what = hostile_snapshot(simulation_seed, content)
+    try:
+        snapshot = decode_snapshot(hostile)
+    except BadSnapshotError:
+        return
+    numbers = (snapshot.partition, snapshot.next_offset, snapshot.last_event_crc)
+    assert {type(each) for each in numbers} == {int}, what
+    for partition, image in snapshot.logs:
+        restored = RemoteLog(partition)
+        restored.restore(image)
+        for each in restored.segments():
+            assert each.topic_id_partition == partition, what
+            assert restored.segment_for(0, each.start_offset) in (None, each)
+            restored.segment_for(0, each.end_offset)
+        encode_snapshot(snapshot)
