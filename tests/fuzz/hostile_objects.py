@@ -384,7 +384,7 @@ _KINDS: Mapping[str, _Kind] = {
 
 
 def hostile_snapshot(seed: int, content: bytes) -> tuple[bytes, str]:
-    """A snapshot of the metadata with one of its values replaced, under a checksum that is right."""
+    """A snapshot of the metadata with one value replaced, under a checksum that is right."""
     chance = random.Random(seed)
     tree = cast("list[Any]", unpacked(content[8:]))
     places: list[tuple[list[Any], int]] = []
@@ -393,7 +393,7 @@ def hostile_snapshot(seed: int, content: bytes) -> tuple[bytes, str]:
         for number, each in enumerate(node):
             places.append((node, number))
             if isinstance(each, list):
-                walk(cast("list[Any]", each))
+                walk(cast("Any", each))
 
     walk(tree)
     node, number = chance.choice(places)

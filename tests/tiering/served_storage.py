@@ -21,7 +21,13 @@ from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.file_system import TierFileSystem
 from tierlog.tiering.fsspec_storage import FsspecStorage
 from tierlog.tiering.object_keys import partition_prefix
-from tierlog.tiering.remote_storage import Failure, IndexType, RemoteStorageError
+from tierlog.tiering.remote_storage import (
+    Failure,
+    IndexType,
+    OversizedObjectError,
+    RemoteResourceNotFound,
+    RemoteStorageError,
+)
 from tierlog.tiering.remote_url import RemoteUrl
 
 DEADLINE_S = 20.0
@@ -142,6 +148,25 @@ class ServedStorageConformance(StorageConformance):
             with pytest.raises(RemoteStorageError):
                 await tier.read("over", 0, 1000)
             await tier.remove("over")
+            await tier.close()
+
+        asyncio.run(story())
+
+    def test_c21_a_small_object_is_read_whole_and_a_large_one_is_not(
+        self, tier: TierFileSystem
+    ) -> None:
+        """An index may have no entry, and of nothing there is no range."""
+
+        async def story() -> None:
+            for content in (b"", b"x", b"x" * 99, b"x" * 100):
+                await tier.write_bytes("small", content)
+                assert await tier.read_small("small", 100) == content
+            await tier.write_bytes("small", b"x" * 101)
+            with pytest.raises(OversizedObjectError, match="more than 100 bytes under small"):
+                await tier.read_small("small", 100)
+            await tier.remove("small")
+            with pytest.raises(RemoteResourceNotFound):
+                await tier.read_small("small", 100)
             await tier.close()
 
         asyncio.run(story())
