@@ -26,6 +26,9 @@ PARTITION_METADATA_FILE = "partition.metadata"
 
 _EPOCH_MAX = 2**31 - 1
 _OFFSET_MAX = 2**63 - 1
+_SHOWN = 40
+"""Characters of what stands where it should not."""
+
 _VERSION = 0
 
 
@@ -54,7 +57,7 @@ def _entries(content: bytes, name: str) -> list[list[str]]:
         raise MalformedCheckpointError(f"{name} is not text.") from error
     if not lines or lines[0] != str(_VERSION):
         version = lines[0] if lines else ""
-        raise MalformedCheckpointError(f"{name} has the unknown version {version!r}.")
+        raise MalformedCheckpointError(f"{name} has the unknown version {version[:_SHOWN]!r}.")
     entries = [line.split() for line in lines[2:]]
     if len(lines) < 2 or lines[1] != str(len(entries)):
         raise MalformedCheckpointError(f"{name} does not hold as many entries as it announces.")
