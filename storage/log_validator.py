@@ -5,12 +5,12 @@ its records rightly and is no control batch; it is no larger than the topic allo
 the leader stamps base offset and leader epoch in place: both lie outside the CRC, and the bytes are
 never copied.
 
-Every length in an uncompressed batch is looked at (`RecordWalk`): what is in the log must be
-readable by consumers, the cleaner and the tier. A compressed batch is decompressed only where a
-rule needs its records: a compacted topic demands keys, a limit on the past needs every timestamp,
-and a topic with its own compression.type stores another codec. Of others the codec's own
-first bytes are looked at, and whether so many records can come of so few bytes. docs/differences.md
-tells what Kafka looks at beyond that.
+Every length in an uncompressed batch is looked at (`RecordWalk`, or `KnownShapes` where the batch
+is like earlier ones): what is in the log must be readable by consumers, the cleaner and the tier. A
+compressed batch is decompressed only where a rule needs its records: a compacted topic demands
+keys, a limit on the past needs every timestamp, and a topic with its own compression.type stores
+another codec. Of others the codec's own first bytes are looked at, and whether so many records can
+come of so few bytes. docs/differences.md tells what Kafka looks at beyond that.
 
 A batch of many records, and one that decompresses to much, takes longer than others may be kept
 waiting: `client_batch_steps` is the same work with pauses.
@@ -41,6 +41,7 @@ from ..clients.record.compression import (
     check_outside,
     decompress_steps,
 )
+from ..clients.record.record_shapes import KnownShapes
 from ..clients.record.record_walk import SMALLEST_RECORD_BYTES, RecordWalk
 from ..clients.steps import finished
 from .append_info import RecordError, RecordValidationError
@@ -60,6 +61,7 @@ _MANY_RECORDS = 8_192
 """A batch of more is looked at in turns with whatever else there is to do."""
 _WORK_OF_A_BATCH = 64
 _BYTES_A_RECORDS_WORK = 512
+_KNOWN_SHAPES = KnownShapes()
 _RECORD_ERRORS_MAX = 1_000
 """So many bad records of a batch are named; the others are as bad."""
 
@@ -109,9 +111,14 @@ def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
         return batch
     if not batch.attributes & COMPRESSION_CODEC_MASK:
         # Nearly every batch ends here.
-        walk = RecordWalk(batch, batch.view[BATCH_OVERHEAD:])
-        walk.finish()
-        if not _needs_more(batch, walk, context):
+        first_keyless = _KNOWN_SHAPES.first_keyless(batch)
+        agrees_on_time = first_keyless is not None
+        if first_keyless is None:
+            walk = RecordWalk(batch, batch.view[BATCH_OVERHEAD:])
+            walk.finish()
+            first_keyless, agrees_on_time = walk.first_keyless, walk.agrees_on_time
+            _KNOWN_SHAPES.learn(batch, first_keyless)
+        if not _needs_more(batch, agrees_on_time, first_keyless, context):
             return batch
     return finished(_record_steps(batch, context))
 
@@ -249,12 +256,14 @@ def _opens(batch: RecordBatch, context: AppendContext) -> bool:
     )
 
 
-def _needs_more(batch: RecordBatch, walk: RecordWalk, context: AppendContext) -> bool:
+def _needs_more(
+    batch: RecordBatch, agrees_on_time: bool, first_keyless: int, context: AppendContext
+) -> bool:
     """Whether a batch that was walked breaks a rule, tells a wrong time or changes its codec."""
     config = context.config
     return (
-        (not walk.agrees_on_time and config.message_timestamp_type == TimestampTypeName.CREATE_TIME)
-        or (walk.first_keyless >= 0 and "compact" in config.cleanup_policy)
+        (not agrees_on_time and config.message_timestamp_type == TimestampTypeName.CREATE_TIME)
+        or (first_keyless >= 0 and "compact" in config.cleanup_policy)
         or batch.max_timestamp > context.now_ms + config.message_timestamp_after_max_ms
         or config.message_timestamp_before_max_ms < INT64_MAX
         or config.compression_type != _NO_CODEC_OF_ITS_OWN

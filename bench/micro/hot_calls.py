@@ -33,6 +33,7 @@ HotCall = Callable[[], object]
 
 _PARTITIONS = 100
 _INDEX_ENTRIES = 100_000
+_LIKE_IT = 10
 _AT_ZERO = bytes(8)
 
 
@@ -105,12 +106,19 @@ def _appends(replica: OneReplica) -> dict[str, HotCall]:
         entry = AppendEntry(TopicPartition(partition.topic, partition.partition), batch)
         return replica.replicas.append_records(AppendRequest([entry], acks))
 
-    first, second, third, *_ = replica.partitions
-    return {
+    first, second, third, fourth, *_ = replica.partitions
+    many = memoryview(build_batch([Record(0, 0, None, bytes(1 << 10))] * 15))
+    calls: dict[str, HotCall] = {
         "append 1 KiB, acks=all": partial(append, first, _batch(1 << 10), -1),
         "append 16 KiB, acks=all": partial(append, second, _batch(16 << 10), -1),
         "append 16 KiB, acks=1": partial(append, third, _batch(16 << 10), 1),
+        "append 15 records of 1 KiB, acks=all": partial(append, fourth, many, -1),
     }
+    for call in calls.values():
+        # So do producers: the shape of such batches is known after some.
+        for _ in range(_LIKE_IT):
+            call()
+    return calls
 
 
 def _local_reads(replica: OneReplica) -> dict[str, HotCall]:

@@ -58,10 +58,10 @@ _LENGTH_SECOND = tuple(_BEYOND if byte & 0x80 else byte << 6 for byte in range(0
 _EVEN = bytes(range(0, 0x100, 2))
 _ENDING = bytes(range(0x80))
 _CONTINUED = bytes(range(0x80, 0x100))
-_LATEST_OF_ONE_BYTE = 63
-_AT_MOST = tuple(
+LATEST_OF_ONE_BYTE = 63
+AT_MOST = tuple(
     bytes(byte for byte in range(0x80) if ZIGZAG[byte] <= delta)
-    for delta in range(_LATEST_OF_ONE_BYTE + 1)
+    for delta in range(LATEST_OF_ONE_BYTE + 1)
 )
 """By a delta, the varints of one byte that tell it or a smaller one."""
 
@@ -230,10 +230,10 @@ class RecordWalk:
             self._run_size,
             self._count - index,
             (self._size - at) // stride,
-            _until_longer_delta(index, key_at - delta_at),
+            until_longer_delta(index, key_at - delta_at),
         )
-        lengths = (*_varint(data, key_at), *_varint(data, value_at))
-        headers = _header_lengths(data, headers_at) if data[headers_at] else (headers_at,)
+        lengths = (*varint_places(data, key_at), *varint_places(data, value_at))
+        headers = header_lengths(data, headers_at) if data[headers_at] else (headers_at,)
         for place in (*range(start, time_at - 1), *lengths, *headers):
             expected = bytes(data[place : place + 1])
             column = self._column(place, stride, alike)
@@ -241,7 +241,7 @@ class RecordWalk:
                 alike -= len(column.lstrip(expected))
         times = [self._column(place, stride, alike) for place in range(time_at, delta_at)]
         alike = self._pass_times(times, alike)
-        for offset, deltas in enumerate(_deltas(index, alike, key_at - delta_at)):
+        for offset, deltas in enumerate(delta_columns(index, alike, key_at - delta_at)):
             if self._column(delta_at + offset, stride, alike) != deltas:
                 alike = 0
         is_over = alike < looked_at
@@ -257,7 +257,7 @@ class RecordWalk:
         data = self._data
         _, time_at, delta_at, key_at, _, headers_at = places
         looked_at = min(
-            self._similar_size, self._count - index, _until_longer_delta(index, key_at - delta_at)
+            self._similar_size, self._count - index, until_longer_delta(index, key_at - delta_at)
         )
         # From the attributes to the length of the key, if that takes one byte.
         head, tail = key_at + 2 - time_at, at - headers_at
@@ -265,14 +265,14 @@ class RecordWalk:
         _, *columns, keys = [heads[offset::head] for offset in range(head)]
         alike = len(ends)
         if tail > 1:
-            for place in _header_lengths(data, headers_at):
+            for place in header_lengths(data, headers_at):
                 expected = bytes(data[place : place + 1])
                 column = tails[place - headers_at :: tail]
                 if column != expected * len(column):
                     alike = min(alike, len(column) - len(column.lstrip(expected)))
         times, deltas = columns[: delta_at - time_at], columns[delta_at - time_at :]
         alike = self._pass_times(times, alike)
-        for column, expected in zip(deltas, _deltas(index, alike, len(deltas)), strict=True):
+        for column, expected in zip(deltas, delta_columns(index, alike, len(deltas)), strict=True):
             if column[:alike] != expected:
                 alike = 0
         keyless = keys[:alike].translate(None, _EVEN)
@@ -333,8 +333,8 @@ class RecordWalk:
             alike = min(alike, len(last) - len(last.lstrip(_ENDING)))
         columns = [column[:alike] for column in columns]
         times, claimed = columns[-1], self._claimed
-        if size == 1 and 0 <= claimed <= _LATEST_OF_ONE_BYTE:
-            if times.translate(None, _AT_MOST[claimed]):
+        if size == 1 and 0 <= claimed <= LATEST_OF_ONE_BYTE:
+            if times.translate(None, AT_MOST[claimed]):
                 self.has_later = True
             elif not self.has_claimed and claimed * 2 in times:
                 self.has_claimed = True
@@ -348,7 +348,7 @@ class RecordWalk:
         return alike
 
 
-def _until_longer_delta(index: int, size: int) -> int:
+def until_longer_delta(index: int, size: int) -> int:
     """How many offset deltas from `index` on are varints of this size and stand in the tables."""
     if size == 1:
         return max(_ONE_BYTE_DELTAS - index, 0)
@@ -358,7 +358,7 @@ def _until_longer_delta(index: int, size: int) -> int:
     return _BLOCK - index % _BLOCK if is_known else 0
 
 
-def _deltas(index: int, count: int, size: int) -> tuple[bytes, ...]:
+def delta_columns(index: int, count: int, size: int) -> tuple[bytes, ...]:
     """The columns that `count` offset deltas from `index` on make as varints of this size."""
     if size == 1:
         return (_DELTA[index : index + count],)
@@ -370,7 +370,7 @@ def _deltas(index: int, count: int, size: int) -> tuple[bytes, ...]:
     return _DELTA_FIRST[begin:end], _DELTA_MIDDLE[begin:end], third
 
 
-def _varint(data: bytes | bytearray | memoryview, at: int) -> range:
+def varint_places(data: bytes | bytearray | memoryview, at: int) -> range:
     """Where the bytes of the varint at `at` lie."""
     end = at
     while data[end] > 0x7F:
@@ -378,16 +378,16 @@ def _varint(data: bytes | bytearray | memoryview, at: int) -> range:
     return range(at, end + 1)
 
 
-def _header_lengths(data: bytes | bytearray | memoryview, at: int) -> list[int]:
+def header_lengths(data: bytes | bytearray | memoryview, at: int) -> list[int]:
     """Where the bytes of all lengths in a record's headers lie, and of their number."""
-    places = [*_varint(data, at)]
+    places = [*varint_places(data, at)]
     count, at = read_varint(data, at)
     for _ in range(2 * count):
         if (b := data[at]) < 0x80:
             places.append(at)
             length, at = ZIGZAG[b], at + 1
         else:
-            places += _varint(data, at)
+            places += varint_places(data, at)
             length, at = read_varint(data, at)
         if length > 0:
             at += length

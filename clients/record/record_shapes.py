@@ -1,0 +1,162 @@
+"""Shapes of batches that were walked: the next batch of a known shape need not be.
+
+What a walk decides (`record_walk.py`) depends on few bytes: lengths, offset deltas and numbers of
+headers, and how many bytes each timestamp takes. A producer of records of one size sends batch
+after batch that has the same ones at the same places. Where that is so the walk would look at the
+same places again and decide the same; the times, of one byte each, are looked at in any case.
+
+A shape is kept as columns: a length of all records of a run lies one stride apart, and one slice
+compares it. It is learned from a sound batch only, and only after several of its number of records
+and size: that takes as long as a few walks.
+"""
+
+from typing import NamedTuple
+
+from .batch import BATCH_OVERHEAD, RecordBatch
+from .record_walk import (
+    AT_MOST,
+    LATEST_OF_ONE_BYTE,
+    delta_columns,
+    header_lengths,
+    until_longer_delta,
+    varint_places,
+)
+from .varint import read_varint, read_varlong
+
+_RECORDS_MAX = 256
+"""A shape takes about ten bytes a record; a walk over more records is worth its time."""
+_KNOWN_MAX = 256
+_COUNTED_MAX = 1_024
+_LEARNED_AFTER = 8
+
+
+class _Shape(NamedTuple):
+    """What a batch must have at which places to be sound, and where its times are."""
+
+    parts: tuple[tuple[slice, memoryview], ...]
+    times: tuple[slice, ...]
+
+
+class _Layout(NamedTuple):
+    """Where the parts of a record lie."""
+
+    begin: int
+    end: int
+    time: int
+    deltas: range
+    lengths: list[int]
+
+
+class KnownShapes:
+    """The shapes that were met often, by number of records and size of the batch."""
+
+    __slots__ = ("_known", "_walks")
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[_Shape, int]] = {}
+        self._walks: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def first_keyless(self, batch: RecordBatch) -> int | None:
+        """The first record without a key, -1 if all have one; None: nothing is known.
+
+        An answer says that the batch is sound and that its header tells the largest timestamp.
+        """
+        known = self._known.get((batch.record_count, batch.size_in_bytes))
+        if known is None:
+            return None
+        (parts, times), first_keyless = known
+        claimed = batch.max_timestamp - batch.base_timestamp
+        if not 0 <= claimed <= LATEST_OF_ONE_BYTE:
+            return None
+        view, at_most, has_claimed = batch.view, AT_MOST[claimed], False
+        for place, expected in parts:
+            if view[place] != expected:
+                return None
+        for place in times:
+            column = view[place].tobytes()
+            if column.translate(None, at_most):
+                return None
+            if claimed * 2 in column:
+                has_claimed = True
+        return first_keyless if has_claimed else None
+
+    def learn(self, batch: RecordBatch, first_keyless: int) -> None:
+        """A walk has found this batch sound."""
+        key = batch.record_count, batch.size_in_bytes
+        walks = self._walks.get(key, 0) + 1
+        if walks >= _LEARNED_AFTER and batch.record_count <= _RECORDS_MAX:
+            walks = 0
+            shape = _shape_of(batch)
+            if shape is not None:
+                if len(self._known) >= _KNOWN_MAX:
+                    self._known.clear()
+                self._known[key] = shape, first_keyless
+        if len(self._walks) >= _COUNTED_MAX:
+            self._walks.clear()
+        self._walks[key] = walks
+
+
+def _shape_of(batch: RecordBatch) -> _Shape | None:
+    """The shape of a sound batch; None where its records have no lengths in common."""
+    view, count = batch.view, batch.record_count
+    at, index = BATCH_OVERHEAD, 0
+    parts: list[tuple[slice, memoryview]] = []
+    times: list[slice] = []
+    while index < count:
+        layout = _layout(view, at)
+        alike = min(count - index, until_longer_delta(index, len(layout.deltas)))
+        stride = layout.end - at
+        end = at + stride * alike
+        if not (alike and _has_one_layout(view, layout, index, alike)):
+            return None
+        times.append(slice(layout.time, end, stride))
+        for run in _runs(sorted((*layout.lengths, *layout.deltas)), alike):
+            part = slice(run.start, run.stop) if alike == 1 else slice(run.start, end, stride)
+            parts.append((part, memoryview(view[part].tobytes())))
+        at, index = end, index + alike
+    return _Shape(tuple(parts), tuple(times))
+
+
+def _has_one_layout(view: memoryview, layout: _Layout, index: int, alike: int) -> bool:
+    """Whether so many records from this one on have the same lengths, and varints of the same size:
+    each says where the next one lies.
+    """
+    stride = layout.end - layout.begin
+    end = layout.begin + stride * alike
+    columns = [view[place:end:stride].tobytes() for place in layout.lengths]
+    deltas = tuple(view[place:end:stride].tobytes() for place in layout.deltas)
+    return (
+        all(column == column[:1] * alike for column in columns)
+        and deltas == delta_columns(index, alike, len(deltas))
+        and view[layout.time : end : stride].tobytes().isascii()
+    )
+
+
+def _layout(view: memoryview, begin: int) -> _Layout:
+    """Of the record at `begin`, which is sound."""
+    lengths = [*varint_places(view, begin)]
+    size, at = read_varint(view, begin)
+    end, time = at + size, at + 1
+    _, at = read_varlong(view, time)
+    deltas = varint_places(view, at)
+    at = deltas.stop
+    for _ in ("key", "value"):
+        lengths += varint_places(view, at)
+        size, at = read_varint(view, at)
+        at += max(size, 0)
+    lengths += header_lengths(view, at)
+    return _Layout(begin, end, time, deltas, lengths)
+
+
+def _runs(places: list[int], alike: int) -> list[range]:
+    """The places one by one; those of a single record with their neighbours."""
+    runs: list[range] = []
+    for place in places:
+        if alike == 1 and runs and runs[-1].stop == place:
+            runs[-1] = range(runs[-1].start, place + 1)
+        else:
+            runs.append(range(place, place + 1))
+    return runs
