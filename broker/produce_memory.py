@@ -21,6 +21,7 @@ from ..clients.protocol.primitives import read_unsigned_varint, unsigned_varint
 from ..clients.protocol.schema import Chunk, Message
 from ..clients.topic_partition import TopicPartition
 from ..replication.append_data import AppendEntry, AppendRequest
+from ..storage.log_validator import plain_work
 from .context import BrokerContext, Later, RequestContext
 from .handlers.produce import answered, objection, topic_name
 from .request_memory import KNOWN_MAX, NUMBERS, PLACEHOLDERS
@@ -71,10 +72,11 @@ class ProduceMemory:
         version = self._context.api_version
         if topic_name(self._broker, version, request.topic_data[0]) != partition.topic:
             return None
-        if objection(version, partition.topic, records) is not None:
-            return None
         entry = AppendEntry(partition, records)
-        if self._broker.replica_manager.needs_long_check(entry):
+        if not plain_work(records) and (
+            objection(version, partition.topic, records) is not None
+            or self._broker.replica_manager.needs_long_check(entry)
+        ):
             return None
         self._broker.bytes_in.value += len(records)
         appending = AppendRequest(
@@ -147,7 +149,12 @@ class ProduceMemory:
 def _records(frame: memoryview, at: int) -> memoryview | None:
     """The records whose length stands at `at`, if a request with one partition ends with them."""
     try:
-        size, start = read_unsigned_varint(frame, at)
+        # Two bytes, as most have, stand inline.
+        size, start = (
+            (b & 0x7F | c << 7, at + 2)
+            if (b := frame[at]) >= 0x80 and (c := frame[at + 1]) < 0x80
+            else read_unsigned_varint(frame, at)
+        )
     except (IndexError, ProtocolError):
         return None
     end = start + size - 1

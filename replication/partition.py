@@ -221,7 +221,6 @@ class Partition:
         acks: int,
         origin: AppendOrigin,
         now_ms: int,
-        *,
         checked_for: LogConfig | None = None,
     ) -> LogAppendInfo:
         """Append to the log and move the high watermark if that is all it takes.
@@ -238,9 +237,7 @@ class Partition:
                 f"the min.isr requirement of {self.min_isr} for partition {self.topic_partition}",
             )
         log = self.log
-        info = log.append_as_leader(
-            records, self.leader_epoch, now_ms, origin, checked_for=checked_for
-        )
+        info = log.append_as_leader(records, self.leader_epoch, now_ms, origin, checked_for)
         if self._followers:
             self.maybe_increment_high_watermark(now_ms)
         else:

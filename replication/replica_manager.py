@@ -287,7 +287,7 @@ class ReplicaManager:
             if partition.is_guarded:
                 self._check_may_write(partition, request)
             info = partition.append_as_leader(
-                entry.records, acks, request.origin, now_ms, checked_for=entry.checked_for
+                entry.records, acks, request.origin, now_ms, entry.checked_for
             )
         except KafkaError as error:
             self._refuse(entry, error)

@@ -174,7 +174,6 @@ class UnifiedLog:
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-        *,
         checked_for: LogConfig | None = None,
     ) -> LogAppendInfo:
         """Check, number and append; base offset and epoch are written into `records` in place.

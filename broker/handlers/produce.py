@@ -15,7 +15,7 @@ look at, is appended in parts, between which others have their turn.
 """
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -36,7 +36,7 @@ from ...clients.steps import finished
 from ...clients.topic_partition import TopicPartition
 from ...clients.turns import in_turns
 from ...replication.append_data import AppendEntry, AppendRequest
-from ...storage.log_validator import work_of
+from ...storage.log_validator import plain_work, work_of
 from ..context import BrokerContext, Later, NoAnswer, RequestContext
 from ..lazy_list import made_in_turn
 
@@ -83,6 +83,10 @@ class _Sorted(NamedTuple):
     entries: _Entries
     allowed: _Entries
     nbytes: int
+    work: int = 0
+    """What it takes to append the plain batches among them."""
+    others: Sequence[AppendEntry] = ()
+    """Those whose batches are not plain (`plain_work`)."""
     refused_as_a_whole: bool = False
 
 
@@ -94,11 +98,10 @@ def handle(
         _keep_records(request)
         return _in_parts(broker, context, request, None)
     parts = finished(_sorted_out(broker, context, request))
-    entries, allowed, _, _ = parts
+    entries, allowed = parts.entries, parts.allowed
     if _is_decided(broker, request, parts):
         return _answer(broker, context, request, entries)
-    needs_long_check = broker.replica_manager.needs_long_check
-    if any(needs_long_check(each) for each in allowed) or _is_much(allowed):
+    if _takes_long(broker, parts):
         for entry in allowed:
             # The request's buffer is gone by then.
             entry.records = lasting(entry.records)
@@ -121,8 +124,12 @@ def _keep_records(request: ProduceRequest) -> None:
                 data.records = lasting(data.records)
 
 
-def _is_much(entries: _Entries) -> bool:
-    return len(entries) > 1 and sum(work_of(each.records) for each in entries) > _WORK_AT_ONCE
+def _takes_long(broker: BrokerContext, parts: _Sorted) -> bool:
+    needs_long_check = broker.replica_manager.needs_long_check
+    if parts.others and any(needs_long_check(each) for each in parts.others):
+        return True
+    work = parts.work + sum(work_of(each.records) for each in parts.others)
+    return work > _WORK_AT_ONCE and len(parts.allowed) > 1
 
 
 def _sorted_out(
@@ -131,7 +138,8 @@ def _sorted_out(
     """What is wrong before the logs are asked, with pauses."""
     version = context.api_version
     entries: _Entries = []
-    nbytes = 0
+    others: _Entries = []
+    nbytes = work = 0
     is_refused = False
     for topic in request.topic_data:
         name = topic_name(broker, version, topic)
@@ -142,11 +150,17 @@ def _sorted_out(
             entries.append(entry)
             if not len(entries) % _PARTITIONS_A_STEP:
                 yield
+            plain = plain_work(records) if name else 0
+            if plain:
+                nbytes += len(records)
+                work += plain
+                continue
             found = objection(version, name, data.records)
             if found is _TRANSACTIONAL_BATCH and request.transactional_id is not None:
                 found = None
             if found is None:
                 nbytes += len(records)
+                others.append(entry)
                 continue
             if found is _NO_BATCHES or found is _TRANSACTIONAL_BATCH:
                 # Kafka looks through all of them for transactions before it does anything.
@@ -154,7 +168,7 @@ def _sorted_out(
             _refuse(broker, entry, found)
             is_refused = True
     allowed = [each for each in entries if not each.error] if is_refused else entries
-    return _Sorted(entries, allowed, nbytes)
+    return _Sorted(entries, allowed, nbytes, work, others)
 
 
 def _is_decided(broker: BrokerContext, request: ProduceRequest, parts: _Sorted) -> bool:

@@ -10,6 +10,8 @@ compares it. It is learned from a sound batch only, and only after several of it
 and size: that takes as long as a few walks.
 """
 
+from collections.abc import Callable
+from operator import itemgetter
 from typing import NamedTuple
 
 from .batch import BATCH_OVERHEAD, RecordBatch
@@ -33,7 +35,8 @@ _LEARNED_AFTER = 8
 class _Shape(NamedTuple):
     """What a batch must have at which places to be sound, and where its times are."""
 
-    parts: tuple[tuple[slice, memoryview], ...]
+    parts_of: Callable[[memoryview], tuple[memoryview, ...]]
+    parts: tuple[memoryview, ...]
     times: tuple[slice, ...]
 
 
@@ -67,14 +70,13 @@ class KnownShapes:
         known = self._known.get((batch.record_count, batch.size_in_bytes))
         if known is None:
             return None
-        (parts, times), first_keyless = known
+        (parts_of, parts, times), first_keyless = known
         claimed = batch.max_timestamp - batch.base_timestamp
         if not 0 <= claimed <= LATEST_OF_ONE_BYTE:
             return None
         view, at_most, has_claimed = batch.view, AT_MOST[claimed], False
-        for place, expected in parts:
-            if view[place] != expected:
-                return None
+        if parts_of(view) != parts:
+            return None
         for place in times:
             column = view[place].tobytes()
             if column.translate(None, at_most):
@@ -103,7 +105,7 @@ def _shape_of(batch: RecordBatch) -> _Shape | None:
     """The shape of a sound batch; None where its records have no lengths in common."""
     view, count = batch.view, batch.record_count
     at, index = BATCH_OVERHEAD, 0
-    parts: list[tuple[slice, memoryview]] = []
+    places: list[slice] = []
     times: list[slice] = []
     while index < count:
         layout = _layout(view, at)
@@ -114,10 +116,13 @@ def _shape_of(batch: RecordBatch) -> _Shape | None:
             return None
         times.append(slice(layout.time, end, stride))
         for run in _runs(sorted((*layout.lengths, *layout.deltas)), alike):
-            part = slice(run.start, run.stop) if alike == 1 else slice(run.start, end, stride)
-            parts.append((part, memoryview(view[part].tobytes())))
+            is_alone = alike == 1
+            places.append(slice(run.start, run.stop) if is_alone else slice(run.start, end, stride))
         at, index = end, index + alike
-    return _Shape(tuple(parts), tuple(times))
+    # A record has two of them at least, before its time and behind it, so that this is a tuple.
+    parts_of: Callable[[memoryview], tuple[memoryview, ...]] = itemgetter(*places)
+    parts = tuple(memoryview(part.tobytes()) for part in parts_of(view))
+    return _Shape(parts_of, parts, tuple(times))
 
 
 def _has_one_layout(view: memoryview, layout: _Layout, index: int, alike: int) -> bool:

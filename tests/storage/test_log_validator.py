@@ -28,7 +28,9 @@ from tierlog.storage.log_validator import (
     assign_offsets,
     client_batch_steps,
     may_take_long,
+    plain_work,
     validate,
+    work_of,
 )
 from tierlog.storage.producer_entry import AppendOrigin
 from tierlog.tests.storage.log_home import NOW_MS, idempotent, marker, plain, records
@@ -345,3 +347,29 @@ def test_a_producer_does_not_claim_the_leader_s_clock_where_it_counts() -> None:
         accept(memoryview(claimed), given)
     assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
     assert [error.batch_index for error in caught.value.record_errors] == [0, 1]
+
+
+def test_one_look_tells_a_plain_batch_from_others() -> None:
+    for batch in (plain(1), plain(40), idempotent(3)):
+        assert plain_work(batch) == work_of(batch) > 0
+        assert not may_take_long(batch)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        memoryview(build_batch(many(3), compression=CompressionType.GZIP)),
+        memoryview(build_batch(many(8_193))),
+        marker(ControlRecordType.COMMIT),
+        idempotent(3, txn=True),
+        plain(3)[:-1],
+        plain(3)[: BATCH_OVERHEAD - 1],
+        memoryview(bytes(plain(3)) + b"x"),
+        memoryview(bytes(plain(3)) * 2),
+        memoryview(bytes(plain(3)[:16]) + b"\1" + bytes(plain(3)[17:])),
+        memoryview(bytes(plain(3)[:57]) + bytes(4) + bytes(plain(3)[61:])),
+        memoryview(b""),
+    ],
+)
+def test_what_is_not_plain_is_looked_at_closer(other: memoryview) -> None:
+    assert plain_work(other) == 0
