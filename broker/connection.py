@@ -235,7 +235,14 @@ class Connection:
             if self.state is not _READY:
                 self._keep(view)
             elif (frame := self._frames.only_frame(view)) is not None:
-                self._handle(frame)
+                answer = self._owner.answer(self.client, frame)
+                if not isinstance(answer, Deferred):
+                    # Nearly every request ends here: nothing is begun, kept or queued behind it.
+                    if answer:
+                        self._transport.send(answer)
+                        self._flush()
+                    return
+                self._defer(answer)
             else:
                 rest = self._handle_all(view, self._turns.deadline(now))
                 if rest is not None:
@@ -262,13 +269,15 @@ class Connection:
         """
         frames, time = self._frames, self._loop.time
         left = REQUESTS_A_TURN
-        for frame in frames.feed(view):
-            self._handle(frame)
-            frames.release()
-            left -= 1
-            if self.state is not _READY or not left or time() >= deadline:
-                rest = view[frames.position :]
-                return rest or None
+        try:
+            for frame in frames.feed(view):
+                self._handle(frame)
+                left -= 1
+                if self.state is not _READY or not left or time() >= deadline:
+                    rest = view[frames.position :]
+                    return rest or None
+        finally:
+            self._turns.over(time())
         return None
 
     def space(self) -> memoryview | None:
@@ -338,7 +347,7 @@ class Connection:
                 # Nobody reads that answer, but what came behind it may need none.
                 self._has_given_up = True
                 self._move(ConnectionEvent.ANSWER)
-                self._continue(self._turns.deadline(now))
+                self._continue()
             else:
                 self.close()
             return
@@ -363,7 +372,7 @@ class Connection:
         if self._rest is not None:
             # Those behind it must not add to what the peer has not taken.
             self._flush()
-        self._continue(self._turns.deadline(now))
+        self._continue()
 
     def progressed(self) -> None:
         """The peer took some of what had to wait."""
@@ -375,7 +384,7 @@ class Connection:
         self._owner.unsent_answers.owe(self, 0)
         if self.state is ConnectionState.BLOCKED:
             self._move(ConnectionEvent.DRAIN)
-            self._continue(self._turns.deadline(self._loop.time()))
+            self._continue()
 
     def take_turn(self, deadline: float) -> None:
         """Go on with the requests of the last read."""
@@ -415,11 +424,13 @@ class Connection:
             # something, and ends by itself.
             pending.cancel()
 
-    def _continue(self, deadline: float) -> None:
+    def _continue(self, deadline: float | None = None) -> None:
         """Take up what was kept, then read on."""
         rest, self._rest = self._rest, None
         try:
             if rest is not None and self.state is _READY:
+                if deadline is None:
+                    deadline = self._turns.deadline(self._loop.time())
                 self._rest, rest = self._handle_all(rest, deadline), None
         except (ProtocolError, Refused) as error:
             self._refuse(error)

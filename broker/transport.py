@@ -296,11 +296,16 @@ class SocketTransport:
         queue = self._queue
         budget = _FLUSH_BYTES
         try:
+            if len(queue) == 1 and type(alone := queue[0]) is bytes:
+                # So it is with nearly every answer that has no records.
+                sent = self._socket.send(alone)
+                self._forget(sent) if sent < len(alone) else queue.clear()
+                return not queue
             while queue and budget > 0:
                 head = queue[0]
                 pieces = 1
                 if type(head) is bytes and (len(queue) == 1 or _is_large(queue[1])):
-                    # So it is with nearly every answer: without records, or before and behind them.
+                    # Before records, or behind them.
                     size = len(head)
                     sent = self._socket.send(head, _MORE_FOLLOWS if len(queue) > 1 else 0)
                 elif _is_large(head):

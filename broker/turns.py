@@ -37,21 +37,36 @@ class Turns:
     def __init__(self) -> None:
         self._line: deque[TurnTaker] = deque()
         self._is_due = False
-        # When those who have been read in this round have had theirs; 0 between two rounds.
-        self._round_end = 0.0
+        # What those had who have been read since a round was last seen to end.
+        self._spent = 0.0
+        self._ends_round = False
+        # Since when the one has its turn who has been read last; 0 when that is over.
+        self._began = 0.0
 
     def __len__(self) -> int:
         return len(self._line)
 
     def deadline(self, now: float) -> float:
-        """Until when a connection that has just been read may answer requests."""
-        if not self._round_end:
-            self._round_end = now + _ROUND_S
+        """Until when a connection that has just been read may answer requests; then `over`."""
+        self.over(now)
+        self._began = now
+        left = _ROUND_S - self._spent
+        return now + (min(_SHORT_TURN_S, left) if self._line else left)
+
+    def over(self, now: float) -> None:
+        """It has answered them, or as many as it may."""
+        if not self._began:
+            return
+        self._spent += now - self._began
+        self._began = 0.0
+        if self._spent > _SHORT_TURN_S and not self._ends_round:
+            # Only now: a callback costs a look at all sockets, and most reads are short.
+            self._ends_round = True
             asyncio.get_running_loop().call_soon(self._end_round)
-        return min(now + _SHORT_TURN_S, self._round_end) if self._line else self._round_end
 
     def _end_round(self) -> None:
-        self._round_end = 0.0
+        self._spent = self._began = 0.0
+        self._ends_round = False
 
     def join(self, connection: TurnTaker) -> None:
         """Have `take_turn` called when it is this connection's turn."""

@@ -116,7 +116,10 @@ class FrameReader:
         return self._buffer is None and not self._size_bytes
 
     def feed(self, view: memoryview) -> Iterator[memoryview]:
-        """All frames that `view` completes. Whoever stops between two goes on at `position`."""
+        """All frames that `view` completes, each released when the next is asked for.
+
+        Whoever stops between two goes on at `position`.
+        """
         position, end = 0, len(view)
         while position < end:
             if self._buffer is None and not self._size_bytes and end - position >= _SIZE_BYTES:
@@ -131,7 +134,10 @@ class FrameReader:
             if frame is None:
                 return
             self.position = position
-            yield frame
+            try:
+                yield frame
+            finally:
+                self.release()
 
     def only_frame(self, view: memoryview) -> memoryview | None:
         """The frame that begins and ends with `view`, as most requests do; None: ask `feed`."""

@@ -151,6 +151,46 @@ def test_those_who_are_read_in_one_round_share_its_time() -> None:
     asyncio.run(story())
 
 
+def test_only_the_time_of_answering_counts() -> None:
+    """Those who are read later have less by it, and by none in which nobody had his turn."""
+
+    async def story() -> None:
+        line = Turns()
+        now = asyncio.get_running_loop().time()
+        whole = line.deadline(now) - now
+        line.over(now + whole * 0.75)
+        assert now < line.deadline(now) < now + whole * 0.5
+        line.over(now)
+        await asyncio.sleep(0)
+        assert line.deadline(now) == pytest.approx(now + whole)
+        line.over(now + whole / 100)
+        later = now + 1_000.0
+        assert line.deadline(later) > later + whole * 0.9
+
+    asyncio.run(story())
+
+
+def test_a_short_read_asks_nothing_of_the_loop() -> None:
+    async def story() -> None:
+        asked: list[object] = []
+        loop = asyncio.get_running_loop()
+        line = Turns()
+        now = loop.time()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "call_soon", asked.append)
+            whole = line.deadline(now) - now
+            line.over(now + whole / 20)
+            assert not asked
+            for _ in range(20):
+                line.deadline(now)
+                line.over(now + whole / 20)
+            # However many there are: their time adds up.
+            assert len(asked) == 1
+            assert line.deadline(now) <= now
+
+    asyncio.run(story())
+
+
 def test_what_was_answered_in_a_turn_leaves_with_it() -> None:
     async def story() -> None:
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
