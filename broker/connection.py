@@ -230,7 +230,7 @@ class Connection:
 
     def received(self, view: memoryview) -> None:
         """Bytes arrived, valid during this call only."""
-        now = self.last_active = self._loop.time()
+        self.last_active = self._loop.time()
         try:
             if self.state is not _READY:
                 self._keep(view)
@@ -244,7 +244,7 @@ class Connection:
                     return
                 self._defer(answer)
             else:
-                rest = self._handle_all(view, self._turns.deadline(now))
+                rest = self._handle_all(view)
                 if rest is not None:
                     self._keep(rest)
         except (ProtocolError, Refused) as error:
@@ -262,8 +262,9 @@ class Connection:
         kept += rest
         self._rest = memoryview(kept)
 
-    def _handle_all(self, view: memoryview, deadline: float) -> memoryview | None:
-        """Every request that these bytes complete, until one must wait or the turn is over.
+    def _handle_all(self, view: memoryview, deadline: float | None = None) -> memoryview | None:
+        """Every request that these bytes complete, until one must wait or the turn is over: at the
+        deadline where it stood in line, else at one of its own.
 
         What is left of the bytes then; None where they are used up.
         """
@@ -271,13 +272,16 @@ class Connection:
         left = REQUESTS_A_TURN
         try:
             for frame in frames.feed(view):
+                if deadline is None:
+                    deadline = self._turns.deadline(time())
                 self._handle(frame)
                 left -= 1
                 if self.state is not _READY or not left or time() >= deadline:
                     rest = view[frames.position :]
                     return rest or None
         finally:
-            self._turns.over(time())
+            if left < REQUESTS_A_TURN:
+                self._turns.over(time())
         return None
 
     def space(self) -> memoryview | None:
@@ -429,8 +433,6 @@ class Connection:
         rest, self._rest = self._rest, None
         try:
             if rest is not None and self.state is _READY:
-                if deadline is None:
-                    deadline = self._turns.deadline(self._loop.time())
                 self._rest, rest = self._handle_all(rest, deadline), None
         except (ProtocolError, Refused) as error:
             self._refuse(error)
@@ -466,6 +468,8 @@ class Connection:
             return
         frames, budget = self._frames, self._budget
         size = frames.unfinished_bytes
+        if self._rest is None and (not size or self.state is _READY) and self._account_frame(size):
+            return
         if self._admitted and not (size and self._admitted == frames.begun):
             self._admitted = 0
             budget.forget(self)
@@ -486,6 +490,25 @@ class Connection:
                 self._move(ConnectionEvent.STARVE)
         if more < 0:
             budget.admit_waiting()
+
+    def _account_frame(self, size: int) -> bool:
+        """`_account` where nothing is kept but what has arrived of a request, if anything; False:
+        there may be no room for all of it, so that it must be looked at closer.
+        """
+        frames, budget = self._frames, self._budget
+        if size and self._admitted == frames.begun:
+            return self._charged_bytes == size
+        if self._charged_bytes:
+            if size and not self._admitted:
+                # What has arrived of it is charged: it has waited.
+                return False
+            charged, self._charged_bytes, self._admitted = self._charged_bytes, 0, 0
+            budget.finish(self, charged)
+        if size:
+            if not budget.admit_at_once(self, size):
+                return False
+            self._charged_bytes, self._admitted = size, frames.begun
+        return True
 
     def admitted(self) -> None:
         """There is room for the rest of the request."""

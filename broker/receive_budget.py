@@ -87,6 +87,7 @@ class ReceiveBudget:
         """What a connection may read at a time."""
         self._buffers = buffers
         self._max_bytes = max_bytes
+        self._is_short: bool = False
         self._waiting: dict[Arrival, None] = {}
         # Of requests that have arrived and are worked on.
         self._held = 0
@@ -99,7 +100,7 @@ class ReceiveBudget:
     def limit(self, max_bytes: int) -> None:
         """Let this be the bound from now on."""
         self._max_bytes = max_bytes
-        self._used_changed()
+        self.charge(0)
 
     @property
     def is_exhausted(self) -> bool:
@@ -118,12 +119,10 @@ class ReceiveBudget:
     def charge(self, nbytes: int) -> None:
         """Count so many bytes more, or fewer; those who wait may be admitted then."""
         self.used += nbytes
-        self._used_changed()
-
-    def _used_changed(self) -> None:
         is_short = self.used > self._max_bytes // 2
-        self.read_bytes = _SHORT_READ_BYTES if is_short else SCRATCH_BYTES
-        self._buffers.is_short = is_short
+        if is_short is not self._is_short:
+            self._is_short = self._buffers.is_short = is_short
+            self.read_bytes = _SHORT_READ_BYTES if is_short else SCRATCH_BYTES
 
     def hold(self, nbytes: int, until: "asyncio.Future[object]") -> None:
         """Count a request that has arrived while it is worked on."""
@@ -137,6 +136,14 @@ class ReceiveBudget:
             asyncio.get_running_loop().call_soon(self.admit_waiting)
 
         until.add_done_callback(release)
+
+    def admit_at_once(self, arrival: Arrival, size: int) -> bool:
+        """Admit a request of which nothing is charged, if there is room for all of it."""
+        if self.used + size > self._max_bytes:
+            return False
+        self._admitted[arrival] = -1
+        self.charge(size)
+        return True
 
     def admit(self, arrival: Arrival, has_bytes: int) -> bool:
         """Whether its request may be read to the end; if not now, `admitted` is called later.
@@ -158,6 +165,13 @@ class ReceiveBudget:
         is_small = size <= max(_SMALL_BYTES, self._max_bytes // _SMALL_PART)
         bound = self._hard_max if is_small else self._max_bytes
         return self.used + more <= bound or not (self._admitted or self._held)
+
+    def finish(self, arrival: Arrival, nbytes: int) -> None:
+        """Its request is finished, and nothing is kept: so much is free again."""
+        self._admitted.pop(arrival, None)
+        self.charge(-nbytes)
+        if self._waiting:
+            self.admit_waiting()
 
     def forget(self, arrival: Arrival) -> None:
         """Its request is finished, or will not be."""
