@@ -144,7 +144,8 @@ class LocalLog:
             age_ms += self._jitter_ms(segment)
         return (
             segment.size > config.segment_bytes - size
-            or age_ms > config.max_segment_ms
+            or age_ms > config.segment_ms
+            or (age_ms > config.max_compaction_lag_ms and config.is_compacted)
             or (segment.index_room <= 0 and segment.has_full_index())
             or last_offset - segment.base_offset > INT32_MAX
         )

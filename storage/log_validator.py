@@ -119,8 +119,16 @@ def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
             walk.finish()
             first_keyless, agrees_on_time = walk.first_keyless, walk.agrees_on_time
             _KNOWN_SHAPES.learn(batch, first_keyless)
-        if not _needs_more(batch, agrees_on_time, first_keyless, context):
+        config = context.config
+        if (
+            (agrees_on_time or config.message_timestamp_type != TimestampTypeName.CREATE_TIME)
+            and (first_keyless < 0 or "compact" not in config.cleanup_policy)
+            and batch.max_timestamp <= context.now_ms + config.message_timestamp_after_max_ms
+            and config.message_timestamp_before_max_ms >= INT64_MAX
+            and config.compression_type == _NO_CODEC_OF_ITS_OWN
+        ):
             return batch
+    # It is compressed, breaks a rule, tells a wrong time or changes its codec.
     return finished(_record_steps(batch, context))
 
 
@@ -272,20 +280,6 @@ def _opens(batch: RecordBatch, context: AppendContext) -> bool:
     return config.message_timestamp_type == TimestampTypeName.CREATE_TIME and (
         batch.max_timestamp > context.now_ms + config.message_timestamp_after_max_ms
         or config.message_timestamp_before_max_ms < INT64_MAX
-    )
-
-
-def _needs_more(
-    batch: RecordBatch, agrees_on_time: bool, first_keyless: int, context: AppendContext
-) -> bool:
-    """Whether a batch that was walked breaks a rule, tells a wrong time or changes its codec."""
-    config = context.config
-    return (
-        (not agrees_on_time and config.message_timestamp_type == TimestampTypeName.CREATE_TIME)
-        or (first_keyless >= 0 and "compact" in config.cleanup_policy)
-        or batch.max_timestamp > context.now_ms + config.message_timestamp_after_max_ms
-        or config.message_timestamp_before_max_ms < INT64_MAX
-        or config.compression_type != _NO_CODEC_OF_ITS_OWN
     )
 
 

@@ -12,6 +12,7 @@ and size: that takes as long as a few walks.
 
 from collections.abc import Callable
 from operator import itemgetter
+from struct import Struct
 from typing import NamedTuple
 
 from .batch import BATCH_OVERHEAD, RecordBatch
@@ -35,9 +36,10 @@ _LEARNED_AFTER = 8
 class _Shape(NamedTuple):
     """What a batch must have at which places to be sound, and where its times are."""
 
-    parts_of: Callable[[memoryview], tuple[memoryview, ...]]
-    parts: tuple[memoryview, ...]
+    parts_of: Callable[[memoryview], tuple[object, ...]]
+    parts: tuple[object, ...]
     times: tuple[slice, ...]
+    """None where the only time is one of the parts, and is the header's own."""
 
 
 class _Layout(NamedTuple):
@@ -72,11 +74,14 @@ class KnownShapes:
             return None
         (parts_of, parts, times), first_keyless = known
         claimed = batch.max_timestamp - batch.base_timestamp
-        if not 0 <= claimed <= LATEST_OF_ONE_BYTE:
-            return None
-        view, at_most, has_claimed = batch.view, AT_MOST[claimed], False
+        view = batch.view
         if parts_of(view) != parts:
             return None
+        if not times:
+            return None if claimed else first_keyless
+        if not 0 <= claimed <= LATEST_OF_ONE_BYTE:
+            return None
+        at_most, has_claimed = AT_MOST[claimed], False
         for place in times:
             column = view[place].tobytes()
             if column.translate(None, at_most):
@@ -89,7 +94,7 @@ class KnownShapes:
         """A walk has found this batch sound."""
         key = batch.record_count, batch.size_in_bytes
         walks = self._walks.get(key, 0) + 1
-        if walks >= _LEARNED_AFTER and batch.record_count <= _RECORDS_MAX:
+        if walks >= _LEARNED_AFTER and 0 < batch.record_count <= _RECORDS_MAX:
             walks = 0
             shape = _shape_of(batch)
             if shape is not None:
@@ -105,6 +110,8 @@ def _shape_of(batch: RecordBatch) -> _Shape | None:
     """The shape of a sound batch; None where its records have no lengths in common."""
     view, count = batch.view, batch.record_count
     at, index = BATCH_OVERHEAD, 0
+    if count == 1:
+        return _shape_of_one(batch)
     places: list[slice] = []
     times: list[slice] = []
     while index < count:
@@ -115,14 +122,28 @@ def _shape_of(batch: RecordBatch) -> _Shape | None:
         if not (alike and _has_one_layout(view, layout, index, alike)):
             return None
         times.append(slice(layout.time, end, stride))
-        for run in _runs(sorted((*layout.lengths, *layout.deltas)), alike):
-            is_alone = alike == 1
-            places.append(slice(run.start, run.stop) if is_alone else slice(run.start, end, stride))
+        places += [slice(each, end, stride) for each in (*layout.lengths, *layout.deltas)]
         at, index = end, index + alike
-    # A record has two of them at least, before its time and behind it, so that this is a tuple.
+    # Of several places, so that this is a tuple.
     parts_of: Callable[[memoryview], tuple[memoryview, ...]] = itemgetter(*places)
     parts = tuple(memoryview(part.tobytes()) for part in parts_of(view))
     return _Shape(parts_of, parts, tuple(times))
+
+
+def _shape_of_one(batch: RecordBatch) -> _Shape | None:
+    """Of a batch of one record: its bytes but key, value and what is in its headers. The time is
+    always the header's own, and one of them.
+    """
+    view = batch.view
+    layout = _layout(view, BATCH_OVERHEAD)
+    if batch.max_timestamp != batch.base_timestamp or view[layout.time]:
+        return None
+    form, at = "", 0
+    for run in _runs(sorted((*layout.lengths, layout.time, *layout.deltas))):
+        form += f"{run.start - at}x{len(run)}s"
+        at = run.stop
+    parts_of = Struct(form).unpack_from
+    return _Shape(parts_of, parts_of(view), ())
 
 
 def _has_one_layout(view: memoryview, layout: _Layout, index: int, alike: int) -> bool:
@@ -156,12 +177,10 @@ def _layout(view: memoryview, begin: int) -> _Layout:
     return _Layout(begin, end, time, deltas, lengths)
 
 
-def _runs(places: list[int], alike: int) -> list[range]:
-    """The places one by one; those of a single record with their neighbours."""
+def _runs(places: list[int]) -> list[range]:
+    """The places, each with its neighbours."""
     runs: list[range] = []
     for place in places:
-        if alike == 1 and runs and runs[-1].stop == place:
-            runs[-1] = range(runs[-1].start, place + 1)
-        else:
-            runs.append(range(place, place + 1))
+        begin = runs.pop().start if runs and runs[-1].stop == place else place
+        runs.append(range(begin, place + 1))
     return runs
