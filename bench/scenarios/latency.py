@@ -23,7 +23,8 @@ from ..target import MeasurementError, RunningTarget, Target
 _LOW = "low rate, end to end"
 _STEADY = "steady 5 MB/s, acks=all"
 _SEGMENT_BYTES = 4 << 20
-_SECONDS = {Scale.SMOKE: 1.0, Scale.SMALL: 1.5, Scale.FULL: 8.0}
+# A smoke test runs on a busy machine: copying is to have begun within these seconds.
+_SECONDS = {Scale.SMOKE: 3.0, Scale.SMALL: 1.5, Scale.FULL: 8.0}
 _TAIL_PATIENCE_S = 60.0
 
 
@@ -46,7 +47,7 @@ class Latency:
 
     def plan(self, scale: Scale) -> Plan:
         if scale is Scale.SMOKE:
-            return Plan(0, 1, "scenario", 3)
+            return Plan(0, 1, "scenario", 12)
         return Plan(1, 2, "scenario", 10) if scale is Scale.SMALL else Plan(1, 3, "scenario", 44)
 
     def refuses(self, case: Case, target: Target) -> str | None:

@@ -45,6 +45,7 @@ from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.remote_segment import RemoteLogSegmentState
+from tierlog.tests.broker.coordinator.group_driver import committed
 from tierlog.tests.broker.coordinator.memory_offsets_log import MemoryOffsetsLog
 from tierlog.tests.broker.coordinator.test_group_coordinator import (
     GROUP,
@@ -178,7 +179,7 @@ class Groups:
         await loaded(lambda: self.coordinator.list_groups([], [])[0])
 
     async def commit(self, offset: int) -> None:
-        assert await later(self.coordinator.commit_offsets(commit_request(offset))) == [0]
+        assert await later(committed(self.coordinator, commit_request(offset))) == [0]
 
     async def committed(self) -> int:
         wanted = [FetchTopic("topic", ZERO_UUID, [0])]
