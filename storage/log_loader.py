@@ -200,6 +200,15 @@ class _Loading:
             # A clean stop leaves no history that begins above the log start: one of the two is
             # lost. Both are kept until the leader has asked the tier where the log begins.
             self._log_start_offset = request.log_start_offset
+        elif self._log_start_offset > request.log_start_offset:
+            # Deleted shortly before the crash, or a number of one of the files has changed.
+            _log.warning(
+                "The log of %s starts at offset %d, as in its leader-epoch-checkpoint, and not at "
+                "%d, as in log-start-offset-checkpoint: what lies between them counts as deleted.",
+                request.topic_partition,
+                self._log_start_offset,
+                request.log_start_offset,
+            )
         if not request.had_clean_shutdown:
             self._recover_from(request.recovery_point)
         elif len(self._segments) and request.recovery_point not in (0, self._end_offset()):
