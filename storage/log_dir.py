@@ -196,17 +196,15 @@ class LogDir:
         if not self.files.exists(path):
             return None
         try:
-            fields = _parse_properties(self.files.read(path).decode("utf-8"))
+            fields = _parse_properties(self.files.read(path))
             version = int(fields["version"])
             if version != 1:
                 raise LogDirError(f"{path} has version {version}, and only 1 is understood.")
-            if not fields["cluster.id"] or not fields["cluster.id"].isprintable():
+            cluster_id = fields["cluster.id"]
+            if not (cluster_id and cluster_id.isascii() and cluster_id.isprintable()):
                 raise ValueError("a cluster id is text")
-            return MetaProperties(
-                fields["cluster.id"],
-                int(fields["node.id"]),
-                uuid_from_string(fields["directory.id"]),
-            )
+            directory_id = uuid_from_string(fields["directory.id"])
+            return MetaProperties(cluster_id, int(fields["node.id"]), directory_id)
         except (KeyError, ValueError) as error:
             raise LogDirError(
                 f"{path} is damaged: it does not say which cluster and node the directory belongs "
@@ -333,11 +331,11 @@ def on_disk(
     return guarded
 
 
-def _parse_properties(text: str) -> dict[str, str]:
-    """The simple part of Java's properties format that Kafka writes here."""
+def _parse_properties(content: bytes) -> dict[str, str]:
+    """The simple part of Java's properties format that Kafka writes here: a letter is a byte."""
     fields: dict[str, str] = {}
-    for line in text.splitlines():
-        stripped = line.strip()
+    for line in content.splitlines():
+        stripped = line.decode("latin-1").strip()
         if stripped and stripped[0] not in "#!":
             name, _, value = stripped.partition("=")
             fields[name.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")

@@ -342,6 +342,15 @@ def test_kafka_s_own_file_is_read(tmp_path: Path) -> None:
     assert (meta.cluster_id, meta.node_id) == ("hwedaIyvQmiNOu6Kj7CaDQ", 1)
 
 
+@pytest.mark.parametrize("more", [b"\0" * 12, b"\xf4\x80=\x85\xff\nnothing", b"\x0cnode.id=7"])
+def test_lines_that_say_nothing_of_ours_are_passed_over(tmp_path: Path, more: bytes) -> None:
+    """As Kafka does, whose file has one letter a byte (ISO 8859-1)."""
+    (tmp_path / "meta.properties").write_bytes(b"# Gr\xfc\xdfe\n" + _WHOLE + b"x=" + more)
+    meta = LogDir(OsFiles(), str(tmp_path)).read_meta_properties()
+    assert meta is not None
+    assert (meta.cluster_id, meta.node_id) == ("abc", 1)
+
+
 _WHOLE = b"node.id=1\ndirectory.id=Jpt5Wxe8mcRtGg6xfipm9g\nversion=1\ncluster.id=abc\n"
 
 
@@ -356,6 +365,7 @@ _WHOLE = b"node.id=1\ndirectory.id=Jpt5Wxe8mcRtGg6xfipm9g\nversion=1\ncluster.id
         _WHOLE.replace(b"version=1", b"version=\xce"),
         _WHOLE.replace(b"abc", b"a\x9dc"),
         _WHOLE.replace(b"abc", b"a\x02c"),
+        _WHOLE.replace(b"abc", b"a\xe2c"),
         _WHOLE.replace(b"node.id=1", b"node.id=\xce"),
         _WHOLE.replace(b"Jpt5", b"J\x8ft5"),
     ],
