@@ -191,7 +191,11 @@ class LedShards(Generic[S]):
             size = self._source.load_buffer_size
             next_position = position
             for batch in batches(self._source.log.read(shard.partition, position, size)):
-                yield from shard.replay_steps(batch, skip)
+                # A disk that damages one batch takes no other group or transaction along.
+                if batch.crc_is_valid():
+                    yield from shard.replay_steps(batch, skip)
+                else:
+                    self._tell_damage(shard, batch)
                 next_position = batch.next_offset
             # No whole batch: compaction has taken what was left.
             position = next_position if next_position > position else end
@@ -204,6 +208,16 @@ class LedShards(Generic[S]):
         else:
             reason = f"{type(error).__name__}: {error}."
             self.skipped.skip(partition, offset, reason, error)
+
+    def _tell_damage(self, shard: S, batch: RecordBatch) -> None:
+        _log.error(
+            "The log of the %s in %s-%d is damaged at offset %d: what the batch there said of them "
+            "is lost.",
+            self._source.content,
+            self._source.topic,
+            shard.partition,
+            batch.base_offset,
+        )
 
     def _load_failed(self, shard: S, error: KafkaError) -> None:
         shard.happened(ShardEvent.LOAD_FAILED)

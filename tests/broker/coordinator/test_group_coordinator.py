@@ -326,6 +326,28 @@ def test_a_log_that_cannot_be_read_is_not_served(caplog: pytest.LogCaptureFixtur
     assert "could not be loaded" in caplog.text
 
 
+def test_a_damaged_batch_costs_what_it_says_and_nothing_that_follows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = Broker(loop)
+        await broker.elect()
+        ends: list[int] = []
+        for offset in (1, 2, 3):
+            assert await broker.commit(offset) == [ErrorCode.NONE]
+            ends.append(len(broker.log.partitions[PARTITION]))
+        log = broker.log.partitions[PARTITION]
+        log[ends[1] - 1] ^= 1
+        await broker.elect(1)
+        assert await broker.committed() == 3
+        del log[ends[1] :]
+        await broker.elect(2)
+        assert await broker.committed() == 1
+
+    simulate(story)
+    assert caplog.text.count(f"in {OFFSETS_TOPIC}-{PARTITION} is damaged at offset") == 2
+
+
 def test_a_client_that_has_gone_away_does_not_disturb_the_others() -> None:
     async def story(loop: SimulatedLoop) -> None:
         broker = Broker(loop)

@@ -5,6 +5,8 @@ from collections.abc import Collection
 from itertools import count
 from typing import TypeVar, cast
 
+import pytest
+
 from tierlog.broker.coordinator.offsets_topic import partition_for
 from tierlog.broker.coordinator.transaction import ProducerIdentity, TransactionCoordinator
 from tierlog.broker.coordinator.transaction_config import TransactionConfig
@@ -25,6 +27,8 @@ from .memory_offsets_log import MemoryOffsetsLog
 ID = "an-id"
 PARTITION = partition_for(ID, 50)
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+COUNT_POSITION = 57
+"""Of the number of records, in a batch."""
 MINUTE_MS = 60_000
 HOUR_S = 3_600
 E = ErrorCode
@@ -250,6 +254,29 @@ def test_what_was_decided_is_carried_out_by_whoever_leads_next() -> None:
         following.coordinator.stop()
 
     simulate(story)
+
+
+def test_a_damaged_batch_does_not_keep_the_transactions_from_being_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Found beside Apache Kafka, which passes over a batch whose count of records became zero."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = Broker(loop)
+        await broker.elect()
+        who = await broker.initialize()
+        log = broker.log.partitions[PARTITION]
+        begin = len(log)
+        await broker.add(who, P0)
+        log[begin + COUNT_POSITION : begin + COUNT_POSITION + 4] = bytes(4)
+        await broker.end(who, commit=True)
+        broker.coordinator.on_resigned(PARTITION)
+        await broker.elect(1)
+        assert broker.state() is TransactionState.COMPLETE_COMMIT
+        broker.coordinator.stop()
+
+    simulate(story)
+    assert "__transaction_state-" in caplog.text
 
 
 def test_a_transaction_that_is_left_open_is_aborted_also_after_a_restart() -> None:
