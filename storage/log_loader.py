@@ -39,7 +39,7 @@ from .log_file import (
     has_offset_name,
     offset_of,
 )
-from .log_loss import LogLoss
+from .log_loss import LogLoss, tell_gaps
 from .log_segment import LogSegment
 from .log_segments import LogSegments
 from .producer_recovery import fold_batches, reload_producers
@@ -75,6 +75,11 @@ class LoadRequest:
     def may_have_holes(self) -> bool:
         """Whether compaction may have taken the offsets before a segment."""
         return self.config.is_compacted or self.was_compacted
+
+    @property
+    def synced_end(self) -> int:
+        """Below this all was on the disk once."""
+        return self.recovery_point if self.durable_end is None else self.durable_end
 
     def carefully(self) -> "LoadRequest":
         """The same, every batch looked at whatever the last stop promised."""
@@ -196,19 +201,7 @@ class _Loading:
         if contradiction:
             self._epochs = self._forget_epochs(contradiction)
             request = self._request
-        if contradiction or (request.had_clean_shutdown and len(self._segments)):
-            # A clean stop leaves no history that begins above the log start: one of the two is
-            # lost. Both are kept until the leader has asked the tier where the log begins.
-            self._log_start_offset = request.log_start_offset
-        elif self._log_start_offset > request.log_start_offset:
-            # Deleted shortly before the crash, or a number of one of the files has changed.
-            _log.warning(
-                "The log of %s starts at offset %d, as in its leader-epoch-checkpoint, and not at "
-                "%d, as in log-start-offset-checkpoint: what lies between them counts as deleted.",
-                request.topic_partition,
-                self._log_start_offset,
-                request.log_start_offset,
-            )
+        self._settle_log_start(was_clean=bool(contradiction) or request.had_clean_shutdown)
         if not request.had_clean_shutdown:
             self._recover_from(request.recovery_point)
         elif len(self._segments) and request.recovery_point not in (0, self._end_offset()):
@@ -221,7 +214,8 @@ class _Loading:
                 self._lose(segment, start, "it ended below its start offset")
         if not len(self._segments):
             self._segments.add(self._segment(start))
-        self._tell_gaps()
+        if not request.may_have_holes:
+            tell_gaps(request.topic_partition, self._segments, self._loss)
         if request.recovery_point > self._end_offset():
             _log.error(
                 "The log of %s in %s ends at offset %d, and it was on the disk up to %d: the "
@@ -237,6 +231,23 @@ class _Loading:
             self._segments.last.flush_log()
             self._files.sync_dir(directory)
         return self._assemble()
+
+    def _settle_log_start(self, *, was_clean: bool) -> None:
+        """Which of the two to believe where epoch history and checkpoint begin differently."""
+        request = self._request
+        if was_clean and len(self._segments):
+            # A clean stop leaves no history that begins above the log start: one of the two is
+            # lost. Both are kept until the leader has asked the tier where the log begins.
+            self._log_start_offset = request.log_start_offset
+        elif self._log_start_offset > request.log_start_offset:
+            # Deleted shortly before the crash, or a number of one of the files has changed.
+            _log.warning(
+                "The log of %s starts at offset %d, as in its leader-epoch-checkpoint, and not at "
+                "%d, as in log-start-offset-checkpoint: what lies between them counts as deleted.",
+                request.topic_partition,
+                self._log_start_offset,
+                request.log_start_offset,
+            )
 
     def _assemble(self) -> UnifiedLog:
         request = self._request
@@ -378,25 +389,6 @@ class _Loading:
         following = self._segments.higher(segment.base_offset)
         return 2**63 if following is None else following.base_offset
 
-    def _tell_gaps(self) -> None:
-        """Say which offsets are missing between segments, where only a loss explains it."""
-        if self._request.may_have_holes:
-            return
-        for segment, following in pairwise(self._segments):
-            end = segment.next_offset()
-            if self._loss is not None and end == self._loss.offset < following.base_offset:
-                # Told with the reason, by whoever tells of the loss.
-                self._loss.resumes_at = following.base_offset
-            elif end != following.base_offset:
-                _log.error(
-                    "The log of %s lacks the offsets from %d to %d, before %s: a file of it was "
-                    "removed or cut.",
-                    self._request.topic_partition,
-                    end,
-                    following.base_offset - 1,
-                    following.path,
-                )
-
     def _end_offset(self) -> int:
         last = self._segments.last
         try:
@@ -440,14 +432,11 @@ class _Loading:
         for segment in self._segments:
             if segment not in suspects:
                 self._check_or_rebuild(segment)
-        durable_end = self._request.durable_end
-        if durable_end is None:
-            durable_end = recovery_point
         was_cut = is_cut = False
         expected: int | None = None
         for segment in suspects:
             # No power cut makes a hole below what was synced: what follows it is as good as before.
-            if segment.base_offset > durable_end:
+            if segment.base_offset > self._request.synced_end:
                 # A lost tail may end between two batches: then the next segment does not follow.
                 has_gap = expected is not None and segment.base_offset != expected
                 is_cut = is_cut or was_cut or (has_gap and not self._request.may_have_holes)
@@ -462,13 +451,13 @@ class _Loading:
         """Keep the segment's valid batches and index them anew; answers how many bytes went."""
         producers = self._producers_at(segment.base_offset)
         segment.begin_rebuild()
-        valid_bytes = 0
         following = self._segments.higher(segment.base_offset)
         request = self._request
         valid = ValidBatches(
             segment,
             None if following is None else following.base_offset,
             request.recovery_point,
+            request.synced_end,
             is_compacted=request.may_have_holes,
         )
         for position, batch in valid:
@@ -481,10 +470,9 @@ class _Loading:
                 stable = producers.last_stable_offset_after(completed)
                 first, last = completed.first_offset, completed.last_offset
                 segment.txn_index.append(AbortedTxn(completed.producer_id, first, last, stable))
-            valid_bytes = position + batch.size_in_bytes
         self._rebuilt.append(segment)
         is_active = segment is self._segments.last
-        cut_bytes = segment.end_rebuild(valid_bytes, is_active=is_active)
+        cut_bytes = segment.end_rebuild(valid.size, is_active=is_active)
         if cut_bytes:
             self._note_loss(segment.next_offset(), valid.damage).cut_bytes += cut_bytes
         return cut_bytes

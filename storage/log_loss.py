@@ -5,9 +5,14 @@ goes with it. A bad disk, or a file that somebody changed, may cost more, up to 
 damage. Either way the loss is told, in one sentence a log, by whoever has a log file to tell it in.
 """
 
+import logging
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..clients.topic_partition import TopicPartition
+from .log_segments import LogSegments
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -43,3 +48,21 @@ class LogLoss:
             f"The log of {self.topic_partition} in {self.directory} was cut at offset "
             f"{self.offset}, because {self.reason}; {' and '.join(lost)} are lost."
         )
+
+
+def tell_gaps(topic_partition: TopicPartition, segments: LogSegments, loss: LogLoss | None) -> None:
+    """Say which offsets are missing between segments, where only a loss explains it."""
+    for segment, following in pairwise(segments):
+        end = segment.next_offset()
+        if loss is not None and end == loss.offset < following.base_offset:
+            # Told with the reason, by whoever tells of the loss.
+            loss.resumes_at = following.base_offset
+        elif end != following.base_offset:
+            _log.error(
+                "The log of %s lacks the offsets from %d to %d, before %s: a file of it was "
+                "removed or cut.",
+                topic_partition,
+                end,
+                following.base_offset - 1,
+                following.path,
+            )

@@ -3,6 +3,9 @@
 A batch's checksum does not cover its base offset. One flipped bit there would cost all that follows
 it, so a batch that tells other offsets than it can have is put right where its neighbours prove
 which ones are its own. Where they do not the log ends before it.
+
+Nor do damaged records of a batch cost what follows it, if all of them were on the disk once: no
+crash explains that, and the batch stays for its readers to refuse, as it does in older segments.
 """
 
 import logging
@@ -26,13 +29,17 @@ class ValidBatches:
         segment: LogSegment,
         following: int | None,
         recovery_point: int,
+        durable_end: int,
         *,
         is_compacted: bool,
     ) -> None:
         self._segment = segment
         self._following = following
         self._recovery_point = recovery_point
+        self._durable_end = durable_end
         self._is_compacted = is_compacted
+        self.size = 0
+        """How many bytes of the file are to be kept, as far as it was looked at."""
         self.damage = "what stands there is not a whole record batch"
         """Why the batches end where they do, if that is before the end of the file."""
 
@@ -45,9 +52,21 @@ class ValidBatches:
         expected = segment.base_offset
         for position, found, after in _with_next(_readable(segment)):
             batch = found
+            size = position + batch.size_in_bytes
             if not batch.crc_is_valid():
-                self.damage = "the CRC of the record batch there is wrong"
-                return
+                if not self._stays_damaged(batch, expected, after, size):
+                    self.damage = "the CRC of the record batch there is wrong"
+                    return
+                _log.error(
+                    "The record batch at position %d of %s, offsets %d to %d, is damaged: its CRC "
+                    "is wrong. It was on the disk once, and is kept for what follows it.",
+                    position,
+                    segment.path,
+                    batch.base_offset,
+                    batch.last_offset,
+                )
+                self.size, expected = size, batch.next_offset
+                continue
             if self._is_misplaced(batch, expected, after):
                 if not self._is_proven(batch, expected, after):
                     self.damage = (
@@ -64,8 +83,20 @@ class ValidBatches:
                     expected,
                 )
                 batch = segment.put_base_offset_right(batch, position, expected)
-            expected = batch.next_offset
+            self.size, expected = size, batch.next_offset
             yield position, batch
+
+    def _stays_damaged(
+        self, batch: RecordBatch, expected: int, after: RecordBatch | None, size: int
+    ) -> bool:
+        """Whether a batch was on the disk once, and its header leads to what follows it."""
+        end = batch.next_offset
+        if end > self._durable_end or self._is_misplaced(batch, expected, after):
+            return False
+        following = self._following if after is None else after.base_offset
+        if after is None and size != self._segment.size:
+            return False
+        return following is None or following == end or (self._is_compacted and following > end)
 
     def _is_misplaced(self, batch: RecordBatch, expected: int, after: RecordBatch | None) -> bool:
         """Whether the batch tells offsets that it cannot have.

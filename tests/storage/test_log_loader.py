@@ -582,7 +582,8 @@ def test_damage_below_what_was_synced_ends_its_segment_and_no_other(
     damage_epochs(home)
     path = home.path / home.names(".log")[1]
     content = bytearray(path.read_bytes())
-    content[80] ^= 1
+    # Behind a batch of no length nothing can be told from it.
+    content[8:12] = bytes(4)
     path.write_bytes(content)
     again = home.open(clean=clean_stop, recovery_point=end)
     assert (again.local.segments.base_offsets, again.log_end_offset) == (bases, end)
