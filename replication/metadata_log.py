@@ -80,9 +80,8 @@ def open_metadata_log(
     log_dir.check()
     try:
         _make_directory(log_dir.files, log_dir.path, directory)
-        if not had_clean_shutdown:
-            state = read_quorum_state(log_dir.files, f"{directory}/{QUORUM_STATE_FILE}")
-            refuse_to_cut(log_dir.files, directory, state.leader_epoch)
+        state = read_quorum_state(log_dir.files, f"{directory}/{QUORUM_STATE_FILE}")
+        refuse_to_cut(log_dir.files, directory, state.leader_epoch)
     except OSError as error:
         raise log_dir.fail(error) from error
     request = LoadRequest(

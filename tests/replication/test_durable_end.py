@@ -5,15 +5,15 @@ import pytest
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.checksum import crc32c
 from tierlog.replication.durable_end import DURABLE_END_FILE
-from tierlog.replication.metadata_log import METADATA_PARTITION
+from tierlog.replication.metadata_log import METADATA_PARTITION, open_metadata_log
 from tierlog.replication.quorum import (
     QUORUM_STATE_FILE,
     QuorumState,
     read_quorum_state,
     write_quorum_state,
 )
-from tierlog.storage.log_dir import LogDirError
-from tierlog.tests.replication.node import DATA, create, open_controller, registration
+from tierlog.storage.log_dir import LogDir, LogDirError
+from tierlog.tests.replication.node import DATA, NODE_ID, create, open_controller, registration
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
@@ -93,6 +93,16 @@ def test_a_log_that_is_gone_or_shorter_than_it_was_refuses_the_start() -> None:
     files.remove(LOG)
     with pytest.raises(LogDirError, match="is damaged at offset 0"):
         topics_after_start(files)
+
+
+def test_a_log_that_was_closed_is_not_cut_either() -> None:
+    files = killed()
+    content = files.read(LOG)
+    files.atomic_replace(LOG, content[: end_of_batch(files, -2) + 9])
+    before = all_files(files)
+    with pytest.raises(LogDirError, match="would be lost: restore"):
+        open_metadata_log(LogDir(files, DATA), NODE_ID, 0, had_clean_shutdown=True)
+    assert all_files(files) == before
 
 
 def test_a_torn_end_behind_what_was_flushed_is_cut() -> None:
