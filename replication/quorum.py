@@ -81,7 +81,9 @@ def read_quorum_state(files: Files, path: str) -> QuorumState:
     if not files.exists(path):
         return QuorumState()
     try:
-        content = cast("Mapping[str, object]", json.loads(files.read(path)))
+        # What stands behind the state is passed over, as Kafka's parser does.
+        text = files.read(path).decode(errors="replace").lstrip()
+        content = cast("Mapping[str, object]", json.JSONDecoder().raw_decode(text)[0])
         voters = cast("Sequence[Mapping[str, int]]", content.get("currentVoters") or ())
         return QuorumState(
             leader_epoch=int(cast("int", content["leaderEpoch"])),

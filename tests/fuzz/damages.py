@@ -52,6 +52,15 @@ _CHANGES: dict[str, Change] = {
 }
 
 
+KINDS = tuple(_CHANGES)
+"""Those that leave a file."""
+
+
+def changed(content: bytes, kind: str, chance: random.Random) -> bytes:
+    """The content after a damage of this kind."""
+    return bytes(_CHANGES[kind](chance, bytearray(content)))
+
+
 class Damage(NamedTuple):
     """What was done, and to which file."""
 
@@ -89,7 +98,7 @@ def damaged(template: SimulatedDisk, chance: random.Random) -> tuple[SimulatedDi
     kind = chance.choice(kinds)
     path = chance.choice([each for each in paths if _kind(each) == kind])
     return damage_to(
-        template, path, chance.choice((*_CHANGES, "removed", "directory", "copy")), chance
+        template, path, chance.choice((*KINDS, "removed", "directory", "copy")), chance
     )
 
 

@@ -21,6 +21,14 @@ def test_the_file_is_the_one_that_kafka_writes() -> None:
     assert read_quorum_state(files, "/quorum-state") == state
 
 
+@pytest.mark.parametrize("more", [b"\n", bytes(12), b"\xff{", KAFKAS])
+def test_what_stands_behind_the_state_says_nothing(more: bytes) -> None:
+    """Kafka's parser does not look at it either."""
+    files = SimulatedFiles(SimulatedDisk())
+    files.atomic_replace("/quorum-state", KAFKAS + more)
+    assert read_quorum_state(files, "/quorum-state") == QuorumState().elected(1)
+
+
 def test_every_election_is_of_the_next_epoch() -> None:
     state = QuorumState().elected(1).elected(1)
     assert (state.leader_epoch, state.leader_id, state.voters) == (2, 1, (1,))
