@@ -139,6 +139,7 @@ def fetched(client: RawClient, topic: str, offset: int) -> list[RecordBatch]:
     topics = [FetchTopic(topic=topic, partitions=[partition])]
     request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 22, topics=topics)
     records = client.ask(request, 11, FetchResponse).responses[0].partitions[0].records
+    assert records is None or isinstance(records, bytes | bytearray | memoryview)
     found: list[RecordBatch] = []
     try:
         found.extend(batches(records or b""))
