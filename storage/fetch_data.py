@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ..clients.topic_partition import TopicIdPartition
 from .files import FileRegion
+from .time_index import TimestampAndOffset
 from .transaction_index import AbortedTxn
 
 EMPTY_RECORDS = b""
@@ -64,18 +65,6 @@ class RemoteRead(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     local_log_start_offset: int
-
-
-class TimestampAndOffset(NamedTuple):
-    """The answer to a ListOffsets query; -1 where a field has no value."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-    def is_better_maximum(self, other: "TimestampAndOffset") -> bool:
-        """Whether this answers MAX_TIMESTAMP and the other does not: younger, or the first."""
-        return (self.timestamp, -self.offset) > (other.timestamp, -other.offset)
 
 
 class RemoteTimestampLookup(NamedTuple):

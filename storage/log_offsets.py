@@ -18,9 +18,10 @@ from ..clients.offset_names import (
     MAX_TIMESTAMP,
 )
 from ..clients.topic_partition import TopicIdPartition
-from .fetch_data import RemoteTimestampLookup, TimestampAndOffset
+from .fetch_data import RemoteTimestampLookup
 from .leader_epoch import LeaderEpochCache
 from .local_log import LocalLog
+from .time_index import TimestampAndOffset
 
 _UNKNOWN = -1
 _OF_THE_TIER = (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP)

@@ -20,7 +20,6 @@ from typing import NamedTuple
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch
 from .config import LogConfig
-from .fetch_data import TimestampAndOffset
 from .files import FileRegion, Files, ReadableBuffer
 from .index import CorruptIndexError, MissingIndexError
 from .log_file import (
@@ -32,7 +31,7 @@ from .log_file import (
     file_path,
 )
 from .offset_index import OffsetIndex, OffsetPosition
-from .time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
+from .time_index import NO_TIMESTAMP, TimeIndex, TimestampAndOffset, TimestampOffset
 from .transaction_index import AbortedTxn, TransactionIndex
 
 _log = logging.getLogger(__name__)

@@ -12,6 +12,19 @@ from typing import ClassVar, NamedTuple
 
 from .index import CorruptIndexError, Index
 
+
+class TimestampAndOffset(NamedTuple):
+    """The answer to a ListOffsets query; -1 where a field has no value."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+    def is_better_maximum(self, other: "TimestampAndOffset") -> bool:
+        """Whether this answers MAX_TIMESTAMP and the other does not: younger, or the first."""
+        return (self.timestamp, -self.offset) > (other.timestamp, -other.offset)
+
+
 NO_TIMESTAMP = -1
 _TIMESTAMP = Struct(">q4x")
 _RELATIVE_OFFSET = Struct(">8xi")

@@ -28,8 +28,9 @@ from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.copied_offset import CopiedOffset
-from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup, TimestampAndOffset
+from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup
 from ..storage.remote_segment import RemotePartitionDeleteMetadata, RemotePartitionDeleteState
+from ..storage.time_index import TimestampAndOffset
 from ..storage.unified_log import UnifiedLog
 from .config import RemoteLogManagerConfig
 from .copy_task import CopyCancelledError, CopyTask, CopyTools

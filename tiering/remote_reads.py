@@ -15,10 +15,11 @@ from dataclasses import replace
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
-from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup, TimestampAndOffset
+from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup
 from ..storage.index import CorruptIndexError
 from ..storage.remote_log import RemoteLog
 from ..storage.remote_segment import RemoteLogSegmentMetadata
+from ..storage.time_index import TimestampAndOffset
 from ..storage.unified_log import UnifiedLog
 from .answer_memory import AnswerMemory
 from .cache_counts import CacheCounts

@@ -37,7 +37,7 @@ from tierlog.replication.log_reader import LogReader
 from tierlog.replication.offset_lookup import OffsetQuery, look_up_offset
 from tierlog.replication.partition import Partition
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import FetchIsolation, TimestampAndOffset
+from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.files import FileRegion
 from tierlog.storage.log_manager import LogManager
 from tierlog.storage.producer_entry import AppendOrigin
@@ -49,6 +49,7 @@ from tierlog.storage.remote_segment import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
+from tierlog.storage.time_index import TimestampAndOffset
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.simulation.disk import SimulatedDisk, Survival
 from tierlog.tests.simulation.files import SimulatedFiles

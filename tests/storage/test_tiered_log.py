@@ -7,12 +7,8 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.control import ControlRecordType
-from tierlog.storage.fetch_data import (
-    FetchIsolation,
-    RemoteRead,
-    RemoteTimestampLookup,
-    TimestampAndOffset,
-)
+from tierlog.storage.fetch_data import FetchIsolation, RemoteRead, RemoteTimestampLookup
+from tierlog.storage.time_index import TimestampAndOffset
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.storage.log_home import (
     NOW_MS,

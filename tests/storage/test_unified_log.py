@@ -8,11 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import (
-    FetchIsolation,
-    RemoteRead,
-    TimestampAndOffset,
-)
+from tierlog.storage.fetch_data import FetchIsolation, RemoteRead
+from tierlog.storage.time_index import TimestampAndOffset
 from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.storage.log_home import (
     NOW_MS,

@@ -12,11 +12,7 @@ from tierlog.clients.offset_names import (
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
 )
-from tierlog.storage.fetch_data import (
-    FetchIsolation,
-    RemoteTimestampLookup,
-    TimestampAndOffset,
-)
+from tierlog.storage.fetch_data import FetchIsolation, RemoteTimestampLookup
 from tierlog.storage.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
@@ -24,6 +20,7 @@ from tierlog.storage.remote_segment import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from tierlog.storage.time_index import TimestampAndOffset
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.memory_tier import (
