@@ -20,26 +20,14 @@ it, so any broker can take it up wherever another has left it (KIP-405's RemoteP
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from ..clients.kafka_uuid import Uuid
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.remote_log import RemoteLog
 from ..storage.remote_segment import RemotePartitionDeleteState
+from .tier_access import ClusterTopics
 
 _STATE = RemotePartitionDeleteState
-
-
-class ClusterTopics(Protocol):
-    """What the cluster knows of its topics."""
-
-    def has_metadata_topic(self) -> bool:
-        """Whether the metadata topic is one of them: what is read there is then of this cluster."""
-        ...
-
-    def was_deleted(self, topic_id: Uuid) -> bool:
-        """Whether it is on record that the topic of this id was deleted."""
-        ...
 
 
 class Step(Enum):

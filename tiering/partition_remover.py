@@ -34,9 +34,15 @@ from ..storage.remote_segment import (
 from .config import RemoteLogManagerConfig
 from .metadata_events import METADATA_TOPIC
 from .metadata_manager import RemoteLogMetadataManager
-from .partition_removal import ClusterTopics, PartitionRemovals, Patience, Removal, Step
+from .partition_removal import (
+    PartitionRemovals,
+    Patience,
+    Removal,
+    Step,
+)
 from .permits import Permits
 from .remote_storage import PartitionStorage, RemoteStorageError, RemoteStorageManager
+from .tier_access import ClusterTopics
 from .tier_statistics import TierStatistics
 
 _log = logging.getLogger(__name__)
