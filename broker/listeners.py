@@ -9,25 +9,9 @@ from typing import NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
 from .config_values import ConfigValues
+from .socket_listener import Endpoint
 
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
-
-
-class Endpoint(NamedTuple):
-    """One listener's name and address."""
-
-    name: str
-    host: str
-    port: int
-
-    @property
-    def address(self) -> str:
-        """``host:port`` as a client's bootstrap list wants it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    def __str__(self) -> str:
-        return f"{self.name}://{self.address}"
 
 
 class Listeners(NamedTuple):

@@ -12,7 +12,8 @@ import os
 from ..clients.errors import ErrorCode, KafkaError
 from ..tiering.config import PluginClass
 from .config_values import ConfigValues
-from .listeners import Endpoint, Listeners
+from .listeners import Listeners
+from .socket_listener import Endpoint
 
 STORAGE_CLASS = "remote.log.storage.manager.class.name"
 METADATA_CLASS = "remote.log.metadata.manager.class.name"

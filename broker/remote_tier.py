@@ -26,8 +26,9 @@ from ..tiering.snapshot_keeper import SnapshotKeeper
 from ..tiering.tier_access import TierAccess
 from ..tiering.tier_owner import OwnerFile, OwnerTools, Writer
 from .config import BrokerConfig
-from .listeners import EVERY_INTERFACE, Endpoint, Listeners
+from .listeners import EVERY_INTERFACE, Listeners
 from .remote_plugins import COMMON_CLIENT, metadata_listener, stated_bootstrap
+from .socket_listener import Endpoint
 
 
 def own_address(endpoint: Endpoint) -> str:

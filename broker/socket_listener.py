@@ -21,6 +21,24 @@ from typing import NamedTuple
 
 from .transport import Listener, OnConnected, SharedScratch, SocketTransport
 
+
+class Endpoint(NamedTuple):
+    """One listener's name and address."""
+
+    name: str
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """``host:port`` as a client's bootstrap list wants it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.name}://{self.address}"
+
+
 _LOG = logging.getLogger(__name__)
 
 _ACCEPTS_PER_TURN = 64

@@ -21,9 +21,9 @@ from ..clients.protocol.connection import FrameBuffers
 from ..clients.task_owner import TaskOwner
 from .connection import Answer, Client, Connection, Work
 from .connection_rates import UNLIMITED, ConnectionRates
-from .listeners import Endpoint
 from .metrics import Metrics
 from .receive_budget import ReceiveBudget, UnsentAnswers
+from .socket_listener import Endpoint
 from .transport import AttachableTransport, Listener, Network
 from .turns import Turns
 

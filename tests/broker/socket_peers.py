@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from tierlog.broker.connection import Answer, Client
-from tierlog.broker.listeners import Endpoint
 from tierlog.broker.metrics import Metrics
-from tierlog.broker.socket_listener import SocketNetwork, SocketOptions
+from tierlog.broker.socket_listener import Endpoint, SocketNetwork, SocketOptions
 from tierlog.broker.socket_server import ConnectionLimits, SocketServer
 from tierlog.broker.transport import Network
 from tierlog.clients.protocol.connection import frame as framed

@@ -4,7 +4,8 @@ import pytest
 
 from tierlog.broker.config import BrokerConfig, config_warnings, dev_properties, read_config
 from tierlog.broker.config_values import TABLES
-from tierlog.broker.listeners import Endpoint, with_bound_ports
+from tierlog.broker.listeners import with_bound_ports
+from tierlog.broker.socket_listener import Endpoint
 from tierlog.broker.topic_defaults import TopicDefaults
 from tierlog.clients.config_def import ConfigType, parse_value
 from tierlog.clients.errors import ErrorCode, KafkaError
