@@ -22,6 +22,7 @@ from .consumer_group_update import GroupChange, GroupUpdate, RegexUpdate, World
 from .consumer_heartbeat import checked_static_member, refuse_if_full, unknown_member
 from .consumer_records import ClassicMemberValue, MemberValue
 from .group_actions import (
+    CONSUMER_PROTOCOL_TYPE,
     NO_MEMBER_ID,
     CancelTimer,
     JoinRequest,
@@ -34,7 +35,6 @@ from .group_actions import (
     TimerKind,
 )
 from .group_conversion import fence, may_downgrade_for, replace_and_downgrade
-from .offset_expiry import CONSUMER_PROTOCOL_TYPE
 from .reconciliation import MemberState
 
 

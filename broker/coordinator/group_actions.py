@@ -18,6 +18,9 @@ NO_LEADER = ""
 NO_GENERATION = -1
 
 
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
 class GroupProtocol(NamedTuple):
     """One way of assigning that a member supports, with what it wants the leader to know."""
 

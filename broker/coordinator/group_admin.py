@@ -12,11 +12,12 @@ from typing import NamedTuple
 from ...clients.errors import ErrorCode
 from .classic_group import ClassicGroup
 from .consumer_records import consumer_record
+from .group_actions import CONSUMER_PROTOCOL_TYPE
 from .group_members import Member
 from .group_records import OffsetKey
 from .group_shard import Forgotten, GroupShard, with_tombstones
 from .group_state import GroupState
-from .offset_expiry import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from .offset_expiry import subscribed_topics
 
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"

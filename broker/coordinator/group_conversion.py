@@ -35,10 +35,9 @@ from .consumer_records import (
     TargetMemberEntry,
     TargetMetadataEntry,
 )
-from .group_actions import GroupSnapshot, MemberSnapshot
+from .group_actions import CONSUMER_PROTOCOL_TYPE, GroupSnapshot, MemberSnapshot
 from .group_members import GroupMembers, Member
 from .group_records import GroupEntry
-from .offset_expiry import CONSUMER_PROTOCOL_TYPE
 from .reconciliation import Held, MemberState
 from .topic_partitions import NOTHING, Partitions
 

@@ -12,10 +12,9 @@ from collections.abc import Callable
 
 from .classic_group import ClassicGroup
 from .consumer_group import ConsumerGroup
+from .group_actions import CONSUMER_PROTOCOL_TYPE
 from .group_records import CommittedOffset
 from .group_state import GroupState
-
-CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 def expiry_rule(
