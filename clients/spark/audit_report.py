@@ -11,14 +11,14 @@ For people these are tables and sentences, for machines one JSON object a line, 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from ...tiering.object_keys import partition_prefix
 from ...tiering.tools.terminal import finding_fields, human_bytes, table
 from ...tiering.tools.tier_survey import Finding
 from ..kafka_uuid import uuid_to_string
 from ..topic_partition import TopicIdPartition
-from .segment_verdict import NO_TIME, SegmentVerdict, Totals
+from .report_page import time_text
+from .segment_verdict import SegmentVerdict, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +213,3 @@ def topic_rows(report: AuditReport) -> list[list[str]]:
 def table_lines(report: AuditReport) -> list[str]:
     """The topics as a table for a terminal."""
     return table(HEAD, topic_rows(report))
-
-
-def time_text(timestamp_ms: int) -> str:
-    """A record's time in UTC; records may claim times that no calendar has."""
-    if timestamp_ms == NO_TIME:
-        return "–"
-    try:
-        time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return f"{timestamp_ms} ms"
-    return f"{time:%Y-%m-%d %H:%M:%S}"

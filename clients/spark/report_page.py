@@ -7,10 +7,11 @@ its alternative text. Whatever comes from the tier (names of topics, keys of obj
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from html import escape
 
 from ...tiering.tools.tier_survey import Finding
-from .audit_report import time_text
+from ..record.batch import NO_TIMESTAMP
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -136,3 +137,14 @@ def _kind(cells: Sequence[str]) -> str:
         return "key"
     is_number = all(cell[:1].isdigit() or cell in ("–", "") for cell in cells)
     return "number" if is_number else "text"
+
+
+def time_text(timestamp_ms: int) -> str:
+    """A record's time in UTC; records may claim times that no calendar has."""
+    if timestamp_ms == NO_TIMESTAMP:
+        return "–"
+    try:
+        time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return f"{time:%Y-%m-%d %H:%M:%S}"
