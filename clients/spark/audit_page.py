@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...tiering.object_keys import partition_prefix
 from ...tiering.tools.terminal import human_bytes
+from ..plots.canvas import BLUE, GREY, ORANGE, Axes, Canvas
 from .audit_report import HEAD, AuditReport, folder_of, topic_rows
-from .canvas import BLUE, GREY, ORANGE, Axes, Canvas
 from .report_page import Page, Section, findings_section
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from .canvas import BLUE, DASHES, GREEN, PALETTE, Axes, Canvas
+from ..plots.canvas import BLUE, DASHES, GREEN, PALETTE, Axes, Canvas
 from .profile_report import (
     ProfileReport,
     codec_table,
