@@ -38,9 +38,9 @@ from ..replication.metadata_log import MetadataLog, open_metadata_log
 from ..replication.replica_directories import MoveTools, ReplicaDirectories
 from ..replication.replica_manager import ReplicaManager
 from ..storage.config import LogConfig
+from ..storage.directory.log_dir import LogDir, LogDirError, MetaProperties
 from ..storage.files import Files, OsFiles
-from ..storage.log_dir import LogDir, LogDirError, MetaProperties
-from ..storage.log_manager import LogManager
+from ..storage.manager.log_manager import LogManager
 from ..tiering.blocking_pool import BlockingPool, ThreadedPool
 from .apis import Apis
 from .config import BrokerConfig

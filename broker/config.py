@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..storage.cleaner_config import LARGEST_DEDUPE_BUFFER
+from ..storage.cleaner.cleaner_config import LARGEST_DEDUPE_BUFFER
 from ..tiering.config import (
     METADATA_PREFIX_NAME,
     METADATA_SETTINGS,

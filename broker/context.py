@@ -10,7 +10,7 @@ from ..clients.protocol.schema import Message
 from ..replication.controller import Controller
 from ..replication.controller_config import PartitionCharge, no_charge
 from ..replication.replica_manager import ReplicaManager
-from ..storage.log_manager import LogManager
+from ..storage.manager.log_manager import LogManager
 from .config import BrokerConfig
 from .coordinator.producer_ids import ProducerIds
 from .described_topics import DescribedTopics

@@ -32,14 +32,14 @@ from ..replication.cluster_image import ClusterImage
 from ..replication.controller import Controller
 from ..replication.controller_config import Decision
 from ..replication.remote_tier import RemoteTier
-from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup
 from ..storage.files import Files
-from ..storage.leader_epoch import EpochEntry
-from ..storage.log_manager import LogManager
-from ..storage.remote_log import RemoteLog
-from ..storage.remote_segment import RemoteLogMetadata
-from ..storage.time_index import TimestampAndOffset
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.fetch_data import RemoteRead, RemoteTimestampLookup
+from ..storage.log.leader_epoch import EpochEntry
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.manager.log_manager import LogManager
+from ..storage.remote.remote_log import RemoteLog
+from ..storage.remote.remote_segment import RemoteLogMetadata
+from ..storage.segment.time_index import TimestampAndOffset
 from ..tiering.blocking_pool import BlockingPool
 from ..tiering.config import RemoteLogManagerConfig
 from ..tiering.file_system import TierFileSystem

@@ -8,7 +8,7 @@ from ..clients.supervisor import Supervisor
 from ..clients.topic_partition import TopicIdPartition
 from ..replication.cluster_image import ClusterImage
 from ..storage.files import Files
-from ..storage.log_manager import LogManager
+from ..storage.manager.log_manager import LogManager
 from ..tiering.blocking_pool import BlockingPool, ThreadedPool
 from ..tiering.fsspec_storage import FsspecStorage
 from ..tiering.log_durability import LogDurability

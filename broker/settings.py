@@ -8,7 +8,7 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..replication.controller_config import ControllerConfig
 from ..replication.housekeeping import HousekeepingConfig
 from ..replication.replica_manager import ReplicaManagerConfig
-from ..storage.cleaner_config import LARGEST_DEDUPE_BUFFER, CleanerConfig
+from ..storage.cleaner.cleaner_config import LARGEST_DEDUPE_BUFFER, CleanerConfig
 from ..storage.config import LogConfig
 from ..tiering.config import RemoteLogManagerConfig
 from ..tiering.quota import UNLIMITED

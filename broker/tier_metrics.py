@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ..clients.topic_partition import TopicPartition
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.unified_log import UnifiedLog
 from .metrics import COUNT, VALUE, Metrics, Sample
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
-from ..storage.remote_log import RemoteLog
+from ..storage.remote.remote_log import RemoteLog
 from ..tiering.blocking_pool import BlockingPool
 from ..tiering.file_system import TierFileSystem
 from ..tiering.remote_storage import RemoteStorageError

@@ -12,7 +12,7 @@ from ..clients.supervisor import Supervisor
 from ..replication.controller import Controller
 from ..replication.replica_manager import ReplicaManager
 from ..replication.topic_names import TRANSACTION_STATE_TOPIC
-from ..storage.log_manager import LogManager
+from ..storage.manager.log_manager import LogManager
 from .config import BrokerConfig
 from .groups import Groups
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ..clients.kafka_uuid import uuid_to_string
 from ..clients.topic_partition import TopicPartition
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.unified_log import UnifiedLog
 from .cluster_image import ClusterDelta, ClusterImage, PartitionImage
 
 _log = logging.getLogger(__name__)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from ..clients.errors import ErrorCode
 from ..clients.topic_partition import TopicPartition
-from ..storage.append_info import RecordError
 from ..storage.config import LogConfig
-from ..storage.producer_entry import AppendOrigin
+from ..storage.log.append_info import RecordError
+from ..storage.producer.producer_entry import AppendOrigin
 from .fetch_data import CurrentLeader
 
 ACKS_ALL = -1

@@ -7,7 +7,7 @@ hundred logs take hardly longer than ten (Kafka has num.recovery.threads.per.dat
 import asyncio
 from concurrent.futures import Executor
 
-from ..storage.log_manager import LogManager
+from ..storage.manager.log_manager import LogManager
 
 FLUSH_THREADS = 8
 """How many the executor should have; more only wait in another place."""

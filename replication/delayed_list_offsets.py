@@ -17,8 +17,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicPartition
-from ..storage.fetch_data import FetchIsolation
-from ..storage.time_index import TimestampAndOffset
+from ..storage.log.fetch_data import FetchIsolation
+from ..storage.segment.time_index import TimestampAndOffset
 from .fetch_data import CurrentLeader
 from .offset_lookup import OffsetQuery, OffsetResult, look_up_offset
 from .partition import Partition

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..clients.errors import ErrorCode
-from ..storage.fetch_data import FetchIsolation
+from ..storage.log.fetch_data import FetchIsolation
 from .fetch_data import FetchResults, aborted_transactions
 from .log_reader import PendingRemoteRead, tell_leader
 from .purgatory import DelayedOperation

@@ -22,10 +22,10 @@ from typing import NamedTuple
 from ..clients.errors import KafkaError
 from ..clients.record.batch import RecordBatch
 from ..clients.record.checksum import crc32c
+from ..storage.directory.log_dir import LogDirError
 from ..storage.files import Files
-from ..storage.log_dir import LogDirError
 from ..storage.log_file import LOG_SUFFIX, has_offset_name, offset_of
-from ..storage.log_segment import PinnedSegment
+from ..storage.segment.log_segment import PinnedSegment
 
 DURABLE_END_FILE = "durable-end"
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ..clients.protocol.messages.fetch import AbortedTransaction, PartitionData
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.fetch_data import FetchIsolation
-from ..storage.transaction_index import AbortedTxn
+from ..storage.log.fetch_data import FetchIsolation
+from ..storage.segment.transaction_index import AbortedTxn
 
 CONSUMER_REPLICA_ID = -1
 """The replica id of whoever isn't a replica."""

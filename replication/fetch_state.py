@@ -40,9 +40,9 @@ from ..clients.offset_names import (
 )
 from ..clients.record.batch import batches
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.aux_state import AuxRequest, AuxState, target_epoch
-from ..storage.remote_lineage import OffsetAndEpoch
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.aux_state import AuxRequest, AuxState, target_epoch
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.remote.remote_lineage import OffsetAndEpoch
 from .fetch_data import NO_EPOCH, EpochEndOffset
 from .follower_asks import Ask, AuxAsk, EpochEndAsk, FetchAsk, Fetched, FollowerOptions, OffsetAsk
 

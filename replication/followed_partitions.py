@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.unified_log import UnifiedLog
 from .fetch_state import FetchState, FollowedPartition
 from .follower_asks import Ask, FetchAsk, Fetched, FollowerOptions
 

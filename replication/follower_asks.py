@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..clients.errors import ErrorCode
-from ..storage.aux_state import AuxRequest
+from ..storage.log.aux_state import AuxRequest
 from .fetch_data import EpochEndOffset
 
 # -- What is asked -------------------------------------------------------------------------------

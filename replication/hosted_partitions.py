@@ -27,10 +27,10 @@ from ..clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.checkpoint import PARTITION_METADATA_FILE
 from ..storage.config import LogConfig
-from ..storage.log_dir import ResourcesExhaustedError
-from ..storage.log_manager import LogManager
-from ..storage.partition_directory import is_misread, write_topic_id
-from ..storage.unified_log import UnifiedLog
+from ..storage.directory.log_dir import ResourcesExhaustedError
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.manager.log_manager import LogManager
+from ..storage.manager.partition_directory import is_misread, write_topic_id
 from .cluster_image import (
     ClusterDelta,
     ClusterImage,

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 from ..clients.environment import Environment
 from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
-from ..storage.cleaner_config import CleanerConfig
-from ..storage.log_dir import LogDir
-from ..storage.log_manager import LogManager
-from ..storage.unified_log import UnifiedLog
+from ..storage.cleaner.cleaner_config import CleanerConfig
+from ..storage.directory.log_dir import LogDir
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.manager.log_manager import LogManager
 from .log_compaction import COMPACTION, LogCompaction
 
 if TYPE_CHECKING:
-    from ..storage.due_deletions import Deletion
+    from ..storage.manager.due_deletions import Deletion
 
 _RETENTION = "Log retention"
 _PRODUCERS = "Expiration of producer ids"

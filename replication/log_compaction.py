@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
 from ..clients.supervisor import Supervisor
-from ..storage.cleanable_log import CleanableLog, dirtiest, measure
-from ..storage.cleaner_checkpoint import CleanerCheckpoint
-from ..storage.cleaner_config import CleanerConfig
-from ..storage.index import CorruptIndexError
-from ..storage.log_dir import LogDir, ResourcesExhaustedError
-from ..storage.log_manager import LogManager
-from ..storage.unified_log import UnifiedLog
+from ..storage.cleaner.cleanable_log import CleanableLog, dirtiest, measure
+from ..storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
+from ..storage.cleaner.cleaner_config import CleanerConfig
+from ..storage.directory.log_dir import LogDir, ResourcesExhaustedError
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.manager.log_manager import LogManager
+from ..storage.segment.index import CorruptIndexError
 
 if TYPE_CHECKING:
     from ..clients.topic_partition import TopicPartition
-    from ..storage.log_cleaner import CleaningStats, LogCleaning
+    from ..storage.cleaner.log_cleaner import CleaningStats, LogCleaning
 
 _LOG = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ class LogCompaction:
 
     async def _clean(self, chosen: CleanableLog) -> None:
         # Only here: most starts have nothing to clean, and should not wait for this.
-        from ..storage.log_cleaner import LogCleaning
+        from ..storage.cleaner.log_cleaner import LogCleaning
 
         log = chosen.log
         cleaning: LogCleaning | None = None

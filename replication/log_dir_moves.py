@@ -25,9 +25,9 @@ from ..clients.environment import Environment
 from ..clients.errors import KafkaError
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicPartition
-from ..storage.future_copy import FutureCopy
-from ..storage.log_dir import LogDir
-from ..storage.log_manager import LogManager
+from ..storage.directory.log_dir import LogDir
+from ..storage.manager.future_copy import FutureCopy
+from ..storage.manager.log_manager import LogManager
 from ..tiering.quota import UNLIMITED, ByteRateQuota
 from .partition import Partition
 from .replica_directories import MoveTools

@@ -19,8 +19,8 @@ from ..clients.protocol.messages.fetch import (
     PartitionData,
 )
 from ..clients.topic_partition import TopicPartition
-from ..storage.fetch_data import EMPTY_RECORDS, FetchIsolation, RemoteRead
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.fetch_data import EMPTY_RECORDS, FetchIsolation, RemoteRead
+from ..storage.log.unified_log import UnifiedLog
 from .fetch_data import (
     CurrentLeader,
     EpochEndOffset,

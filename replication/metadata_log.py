@@ -26,13 +26,13 @@ from ..clients.record.control import ControlRecordType
 from ..clients.topic_partition import TopicPartition
 from ..storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ..storage.config import LogConfig
-from ..storage.fetch_data import FetchIsolation, RemoteRead
+from ..storage.directory.log_dir import LogDir, ResourcesExhaustedError
 from ..storage.files import FileRegion, Files
-from ..storage.log_dir import LogDir, ResourcesExhaustedError
-from ..storage.log_dirs import CLUSTER_METADATA_TOPIC
-from ..storage.log_loader import LoadRequest, load_log
-from ..storage.producer_entry import AppendOrigin
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.fetch_data import FetchIsolation, RemoteRead
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.manager.log_dirs import CLUSTER_METADATA_TOPIC
+from ..storage.manager.log_loader import LoadRequest, load_log
+from ..storage.producer.producer_entry import AppendOrigin
 from .durable_end import refuse_to_cut, write_durable_end
 from .metadata_records import (
     AbortTransactionRecord,
@@ -52,7 +52,7 @@ from .quorum import (
 )
 
 if TYPE_CHECKING:
-    from ..storage.local_log import FlushTask
+    from ..storage.log.local_log import FlushTask
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")

@@ -26,9 +26,9 @@ from ..clients.offset_names import (
 )
 from ..clients.topic_partition import TopicPartition
 from ..clients.turns import in_turns
-from ..storage.fetch_data import FetchIsolation, RemoteTimestampLookup
-from ..storage.log_offsets import Found
-from ..storage.time_index import TimestampAndOffset
+from ..storage.log.fetch_data import FetchIsolation, RemoteTimestampLookup
+from ..storage.log.log_offsets import Found
+from ..storage.segment.time_index import TimestampAndOffset
 from .fetch_data import NO_EPOCH, CurrentLeader
 from .partition import Partition
 from .remote_tier import RemoteTier

@@ -24,10 +24,10 @@ from types import MappingProxyType
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
-from ..storage.append_info import LogAppendInfo
 from ..storage.config import LogConfig
-from ..storage.producer_entry import AppendOrigin
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.append_info import LogAppendInfo
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.producer.producer_entry import AppendOrigin
 from .append_data import ACKS_ALL
 from .cluster_image import PartitionImage
 from .fetch_data import NO_EPOCH, CurrentLeader, EpochEndOffset

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup
-from ..storage.time_index import TimestampAndOffset
+from ..storage.log.fetch_data import RemoteRead, RemoteTimestampLookup
+from ..storage.segment.time_index import TimestampAndOffset
 
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import LeaderPartition

@@ -24,12 +24,12 @@ from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicPartition
 from ..clients.turns import in_turns
-from ..storage.append_info import RecordValidationError
-from ..storage.fetch_data import FetchIsolation
-from ..storage.log_dir import LogDir
-from ..storage.log_manager import LogManager
-from ..storage.log_validator import may_take_long
-from ..storage.producer_entry import AppendOrigin
+from ..storage.directory.log_dir import LogDir
+from ..storage.log.append_info import RecordValidationError
+from ..storage.log.fetch_data import FetchIsolation
+from ..storage.log.log_validator import may_take_long
+from ..storage.manager.log_manager import LogManager
+from ..storage.producer.producer_entry import AppendOrigin
 from .append_data import ACKS_ALL, AppendEntry, AppendRequest
 from .cluster_image import ClusterDelta, ClusterImage
 from .delayed_list_offsets import OffsetListing, OffsetResults

@@ -13,9 +13,9 @@ from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import ZERO_UUID
 from ..clients.topic_partition import TopicPartition
-from ..storage.log_dir import LogDir
+from ..storage.directory.log_dir import LogDir
 from ..storage.log_file import MAX_NAME_LENGTH, future_directory_name
-from ..storage.log_manager import LogManager
+from ..storage.manager.log_manager import LogManager
 from .hosted_partitions import HostedPartitions
 from .partition import Partition
 from .replica_directories import MoveTools

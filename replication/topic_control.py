@@ -32,7 +32,7 @@ from ..clients.protocol.messages.delete_topics import (
 )
 from ..clients.protocol.schema import Message
 from ..storage.config import LogConfig
-from ..storage.log_dirs import CLUSTER_METADATA_TOPIC
+from ..storage.manager.log_dirs import CLUSTER_METADATA_TOPIC
 from .cluster_image import ClusterImage, TopicImage
 from .config_control import config_record, new_topic_config, topic_config_in_force
 from .controller_config import (

@@ -26,7 +26,7 @@ from tierlog.broker.coordinator.transaction_state import (
 from tierlog.replication.controller import TRANSITIONS as CONTROLLER, ControllerState
 from tierlog.replication.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
 from tierlog.replication.partition import TRANSITIONS as PARTITION, PartitionRole
-from tierlog.storage.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
+from tierlog.storage.remote.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "state-machines.md"
@@ -119,13 +119,13 @@ MACHINES = [
     ),
     Machine(
         "A segment in the remote tier",
-        "storage/remote_segment.py",
+        "storage/remote/remote_segment.py",
         "SEGMENT_TRANSITIONS",
         moves_by_state(SEGMENT_TRANSITIONS.items()),
     ),
     Machine(
         "A deleted partition's data in the remote tier",
-        "storage/remote_segment.py",
+        "storage/remote/remote_segment.py",
         "PARTITION_DELETE_TRANSITIONS",
         moves_by_state(PARTITION_DELETE_TRANSITIONS.items()),
     ),

@@ -20,7 +20,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from ..clients.kafka_uuid import Uuid
-from ..storage.remote_segment import RemoteLogSegmentMetadata
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
 from .cache_counts import CacheCounts
 from .remote_storage import RemoteStorageManager
 from .single_flight import SingleFlight

@@ -32,16 +32,16 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..storage.files import Files
-from ..storage.log_segment import LogSegment
-from ..storage.remote_log import RemoteLog
-from ..storage.remote_retention import is_last_copy
-from ..storage.remote_segment import (
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.remote.remote_log import RemoteLog
+from ..storage.remote.remote_retention import is_last_copy
+from ..storage.remote.remote_segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from ..storage.unified_log import UnifiedLog
+from ..storage.segment.log_segment import LogSegment
 from .blocking_pool import BlockingPool
 from .expiration_task import facts_of
 from .gap_repair import GapRepair

@@ -2,7 +2,7 @@
 
     not ready -> how far is the tier? -> what may go? -> log start offset up -> segments away
 
-What may go is decided in `storage/remote_retention.py`. The rules kept here (Kafka's
+What may go is decided in `storage/remote/remote_retention.py`. The rules kept here (Kafka's
 `RLMExpirationTask`):
 
 - Nothing expires before the metadata is complete (KAFKA-17980) and before this term of leadership
@@ -20,8 +20,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ..storage.remote_log import RemoteLog
-from ..storage.remote_retention import (
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.remote.remote_log import RemoteLog
+from ..storage.remote.remote_retention import (
     DeleteReason,
     Exempt,
     ExpiredSegment,
@@ -32,8 +33,7 @@ from ..storage.remote_retention import (
     decide_retention,
     local_only_bytes,
 )
-from ..storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
-from ..storage.unified_log import UnifiedLog
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from .gap_repair import GapRepair
 from .leader_term import LeaderTerm, ready_remote_log
 from .metadata_events import METADATA_TOPIC

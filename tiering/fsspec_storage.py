@@ -19,7 +19,7 @@ from ..clients.record.batch import BATCH_OVERHEAD
 from ..clients.record.checksum import crc32c
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
-from ..storage.remote_segment import RemoteLogSegmentMetadata
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
 from .blocking_pool import BlockingPool
 from .file_system import DEADLINE_SECONDS, TierFileSystem
 from .manifest import (

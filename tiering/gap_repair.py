@@ -7,19 +7,19 @@
     those that hold records of a gap: COPY_SEGMENT_STARTED if nobody announced them, then
     COPY_SEGMENT_FINISHED
 
-A gap comes of metadata that was lost (`storage/log_gaps.py`): a power cut that kept the beginning
-of a copy and lost its end, a metadata topic that was deleted. The objects are still there, and they
-are the only copy. So the leader looks once a term, before it cleans up, expires or moves the log
-start. What it cannot find whole it leaves alone.
+A gap comes of metadata that was lost (`storage/remote/log_gaps.py`): a power cut that kept the
+beginning of a copy and lost its end, a metadata topic that was deleted. The objects are still
+there, and they are the only copy. So the leader looks once a term, before it cleans up, expires or
+moves the log start. What it cannot find whole it leaves alone.
 """
 
 import logging
 from dataclasses import replace
 
-from ..storage.log_gaps import log_has_gap, segments_in_gaps
-from ..storage.remote_log import RemoteLog
-from ..storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.remote.log_gaps import log_has_gap, segments_in_gaps
+from ..storage.remote.remote_log import RemoteLog
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from .leader_term import LeaderTerm, bounds_of
 from .remote_storage import SegmentInventory
 from .segment_deletion import SegmentDeletion

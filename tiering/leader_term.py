@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
-from ..storage.log_gaps import begun_copies_in_gaps, log_has_gap
-from ..storage.remote_lineage import LogBounds, copied_up_to, remote_log_start_offset
-from ..storage.remote_log import RemoteLog
-from ..storage.tier_history import mended_history
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.tier_history import mended_history
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.remote.log_gaps import begun_copies_in_gaps, log_has_gap
+from ..storage.remote.remote_lineage import LogBounds, copied_up_to, remote_log_start_offset
+from ..storage.remote.remote_log import RemoteLog
 from .metadata_manager import RemoteLogMetadataManager
 
 if TYPE_CHECKING:

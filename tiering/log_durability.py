@@ -6,7 +6,7 @@ without which a copied segment cannot be found again, and the closed segment tha
 copied, without which the log would end before its own copy. `docs/decisions/014` has the reasons.
 """
 
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.unified_log import UnifiedLog
 from .blocking_pool import BlockingPool
 
 

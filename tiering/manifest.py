@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, cast
 
 from ..clients.kafka_uuid import Uuid
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.remote_segment import (
+from ..storage.remote.remote_segment import (
     MAX_SEGMENT_BYTES,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,

@@ -23,7 +23,7 @@ from ..clients.protocol.codec import decode, encode_bytes
 from ..clients.protocol.schema import Message, Struct, field, int8, int32, int64
 from ..clients.record.varint import encode_unsigned_varint, read_unsigned_varint
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.remote_segment import (
+from ..storage.remote.remote_segment import (
     RemoteLogMetadata,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,

@@ -23,8 +23,8 @@ from ..clients.kafka_uuid import Uuid
 from ..clients.record.checksum import crc32c
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
-from ..storage.remote_log import EpochImage, RemoteLogImage
-from ..storage.remote_segment import (
+from ..storage.remote.remote_log import EpochImage, RemoteLogImage
+from ..storage.remote.remote_segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicPartition
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.unified_log import UnifiedLog
 from .config import MetadataManagerConfig
 from .log_durability import LogDurability
 from .metadata_events import METADATA_TOPIC

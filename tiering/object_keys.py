@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ..clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.remote_segment import RemoteLogSegmentMetadata
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
 from .remote_storage import RemoteStorageError
 
 LOG_SUFFIX = "log"

@@ -17,7 +17,7 @@ from ..clients.environment import Environment
 from ..clients.errors import KafkaError
 from ..clients.supervisor import Supervisor
 from ..clients.topic_partition import TopicPartition
-from ..storage.index import CorruptIndexError
+from ..storage.segment.index import CorruptIndexError
 from .config import RemoteLogManagerConfig
 from .permits import Permits
 from .remote_storage import RemoteStorageError

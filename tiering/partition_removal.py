@@ -23,8 +23,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.remote_log import RemoteLog
-from ..storage.remote_segment import RemotePartitionDeleteState
+from ..storage.remote.remote_log import RemoteLog
+from ..storage.remote.remote_segment import RemotePartitionDeleteState
 from .tier_access import ClusterTopics
 
 _STATE = RemotePartitionDeleteState

@@ -23,8 +23,8 @@ from ..clients.errors import KafkaError
 from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.remote_log import RemoteLog
-from ..storage.remote_segment import (
+from ..storage.remote.remote_log import RemoteLog
+from ..storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,

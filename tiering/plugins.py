@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.remote_segment import RemoteLogSegmentMetadata
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
 from .config import PluginClass
 from .metadata_manager import RemoteLogMetadataManager
 from .remote_storage import (

@@ -15,8 +15,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from ..clients.record.checksum import crc32c
-from ..storage.remote_lineage import EpochHistory, epoch_of_offset
-from ..storage.remote_segment import RemoteLogSegmentMetadata
+from ..storage.remote.remote_lineage import EpochHistory, epoch_of_offset
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
 from .remote_index_rebuild import SuspectIndexError
 
 _HEADER = Struct(">qii7xi")

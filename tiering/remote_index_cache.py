@@ -27,13 +27,13 @@ from struct import Struct
 
 from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..clients.record.checksum import crc32c
+from ..storage.directory.log_dir import set_folders_aside
 from ..storage.files import Files
-from ..storage.index import CorruptIndexError
-from ..storage.log_dir import set_folders_aside
-from ..storage.offset_index import OffsetIndex
-from ..storage.remote_segment import RemoteLogSegmentMetadata
-from ..storage.time_index import TimeIndex
-from ..storage.transaction_index import TransactionIndex
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
+from ..storage.segment.index import CorruptIndexError
+from ..storage.segment.offset_index import OffsetIndex
+from ..storage.segment.time_index import TimeIndex
+from ..storage.segment.transaction_index import TransactionIndex
 from .blocking_pool import BlockingPool
 from .cache_counts import CacheCounts
 from .remote_index_rebuild import rebuild_indexes

@@ -9,7 +9,7 @@ appended the batches, one entry for each 4096 bytes.
 from struct import Struct
 from typing import NamedTuple
 
-from ..storage.remote_segment import RemoteLogSegmentMetadata
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
 from .remote_storage import RemoteStorageError, RemoteStorageManager
 
 _PIECE_BYTES = 4 << 20

@@ -2,7 +2,7 @@
 
 The follower knows which offset its leader's local log starts at; the metadata knows which segment
 holds the offset before, as the given leader epoch wrote it; its leader epochs and its producers
-stand beside it in the tier. `storage/aux_state.py` makes a log of them.
+stand beside it in the tier. `storage/log/aux_state.py` makes a log of them.
 
 Nothing is changed here: a failure at any step is a `RemoteStorageError`, and the follower tries
 again after a pause. The messages are those of Kafka's `TierStateMachine`.
@@ -11,8 +11,8 @@ again after a pause. The messages are those of Kafka's `TierStateMachine`.
 from typing import Protocol
 
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.aux_state import AuxRequest, AuxState, MalformedAuxStateError, aux_state
-from ..storage.remote_log import RemoteLog
+from ..storage.log.aux_state import AuxRequest, AuxState, MalformedAuxStateError, aux_state
+from ..storage.remote.remote_log import RemoteLog
 from .remote_storage import Failure, IndexType, RemoteStorageError, RemoteStorageManager
 from .tier_statistics import TierStatistics
 

@@ -27,11 +27,14 @@ from ..clients.errors import KafkaError
 from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
-from ..storage.copied_offset import CopiedOffset
-from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup
-from ..storage.remote_segment import RemotePartitionDeleteMetadata, RemotePartitionDeleteState
-from ..storage.time_index import TimestampAndOffset
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.fetch_data import RemoteRead, RemoteTimestampLookup
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.remote.copied_offset import CopiedOffset
+from ..storage.remote.remote_segment import (
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from ..storage.segment.time_index import TimestampAndOffset
 from .config import RemoteLogManagerConfig
 from .copy_task import CopyCancelledError, CopyTask, CopyTools
 from .disabled_partition import DisabledPartition

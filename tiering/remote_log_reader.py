@@ -24,13 +24,13 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..storage.fetch_data import FetchIsolation, RemoteRead
-from ..storage.index import CorruptIndexError
-from ..storage.leader_epoch import LeaderEpochCache
-from ..storage.remote_lineage import EpochHistory, epoch_of_offset
-from ..storage.remote_log import RemoteLog
-from ..storage.remote_segment import RemoteLogSegmentMetadata
-from ..storage.transaction_index import AbortedTxn
+from ..storage.log.fetch_data import FetchIsolation, RemoteRead
+from ..storage.log.leader_epoch import LeaderEpochCache
+from ..storage.remote.remote_lineage import EpochHistory, epoch_of_offset
+from ..storage.remote.remote_log import RemoteLog
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
+from ..storage.segment.index import CorruptIndexError
+from ..storage.segment.transaction_index import AbortedTxn
 from .chunk_cache import ChunkCache
 from .remote_batches import (
     Choice,

@@ -15,12 +15,12 @@ from dataclasses import replace
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
-from ..storage.fetch_data import RemoteRead, RemoteTimestampLookup
-from ..storage.index import CorruptIndexError
-from ..storage.remote_log import RemoteLog
-from ..storage.remote_segment import RemoteLogSegmentMetadata
-from ..storage.time_index import TimestampAndOffset
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.fetch_data import RemoteRead, RemoteTimestampLookup
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.remote.remote_log import RemoteLog
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
+from ..storage.segment.index import CorruptIndexError
+from ..storage.segment.time_index import TimestampAndOffset
 from .answer_memory import AnswerMemory
 from .cache_counts import CacheCounts
 from .chunk_cache import ChunkCache

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.remote_segment import RemoteLogSegmentMetadata
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
 
 
 class Failure(Enum):

@@ -19,11 +19,11 @@ from typing import NamedTuple
 from ..clients.errors import KafkaError
 from ..clients.offset_names import MAX_TIMESTAMP
 from ..clients.record.batch import Record, RecordBatch, batches
-from ..storage.fetch_data import RemoteTimestampLookup
-from ..storage.remote_lineage import EpochHistory, epoch_end_offsets, epoch_of_offset
-from ..storage.remote_log import RemoteLog
-from ..storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
-from ..storage.time_index import TimestampAndOffset, TimestampOffset
+from ..storage.log.fetch_data import RemoteTimestampLookup
+from ..storage.remote.remote_lineage import EpochHistory, epoch_end_offsets, epoch_of_offset
+from ..storage.remote.remote_log import RemoteLog
+from ..storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..storage.segment.time_index import TimestampAndOffset, TimestampOffset
 from .chunk_cache import ChunkCache
 from .remote_batches import check_begins
 from .remote_index_cache import RemoteIndexCache

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import uuid_to_string
-from ..storage.remote_segment import (
+from ..storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,

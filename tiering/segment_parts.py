@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..storage.files import FileRegion, Files
-from ..storage.index import CorruptIndexError
-from ..storage.log_segment import LogSegment
-from ..storage.producer_snapshot import encode_snapshot
-from ..storage.remote_segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from ..storage.unified_log import UnifiedLog
+from ..storage.log.unified_log import UnifiedLog
+from ..storage.producer.producer_snapshot import encode_snapshot
+from ..storage.remote.remote_segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from ..storage.segment.index import CorruptIndexError
+from ..storage.segment.log_segment import LogSegment
 from .remote_batches import CorruptSegmentError, are_intact
 from .remote_storage import LogSegmentData
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from ..clients.record.checksum import crc32c
 from ..clients.topic_partition import TopicIdPartition
-from ..storage.remote_log import RemoteLog
+from ..storage.remote.remote_log import RemoteLog
 from .blocking_pool import BlockingPool
 from .metadata_events import METADATA_TOPIC
 from .metadata_snapshot import BadSnapshotError, Snapshot, SnapshotFiles, TopicIdentity

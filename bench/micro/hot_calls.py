@@ -23,8 +23,8 @@ from ...replication.fetch_data import FetchParams, FetchPartition
 from ...replication.purgatory import DelayedOperation, Purgatory
 from ...replication.timer_wheel import TimerLoop
 from ...storage.files import OsFiles
-from ...storage.offset_index import OffsetIndex
-from ...storage.time_index import TimeIndex
+from ...storage.segment.offset_index import OffsetIndex
+from ...storage.segment.time_index import TimeIndex
 from .hot_messages import fetch_request, fetch_response, produce_request, produce_response
 from .one_replica import OneReplica, one_replica
 from .one_segment import BATCHES, OneSegment, one_segment

@@ -22,7 +22,7 @@ from ...replication.metadata_log import open_metadata_log
 from ...replication.replica_manager import ReplicaManager, ReplicaManagerConfig
 from ...storage.config import LogConfig
 from ...storage.files import OsFiles
-from ...storage.log_manager import LogManager
+from ...storage.manager.log_manager import LogManager
 
 TOPIC = "bench"
 

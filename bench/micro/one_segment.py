@@ -8,17 +8,17 @@ from ...clients.kafka_uuid import Uuid
 from ...clients.record.batch import Record
 from ...clients.record.builder import build_batch
 from ...clients.topic_partition import TopicIdPartition
-from ...storage.fetch_data import FetchIsolation, RemoteRead
 from ...storage.files import OsFiles
-from ...storage.leader_epoch import EpochEntry, LeaderEpochCache
-from ...storage.remote_log import RemoteLog
-from ...storage.remote_segment import (
+from ...storage.log.fetch_data import FetchIsolation, RemoteRead
+from ...storage.log.leader_epoch import EpochEntry, LeaderEpochCache
+from ...storage.remote.remote_log import RemoteLog
+from ...storage.remote.remote_segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from ...storage.transaction_index import AbortedTxn
+from ...storage.segment.transaction_index import AbortedTxn
 from ...tiering.blocking_pool import ThreadedPool
 from ...tiering.chunk_cache import ChunkCache
 from ...tiering.fsspec_storage import FsspecStorage

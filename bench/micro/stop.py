@@ -17,7 +17,7 @@ from ...clients.topic_partition import TopicPartition
 from ...replication.clean_stop import FLUSH_THREADS, close_logs
 from ...storage.config import LogConfig
 from ...storage.files import OsFiles
-from ...storage.log_manager import LogManager
+from ...storage.manager.log_manager import LogManager
 
 ROUNDS = 3
 RECORDS = 10

@@ -35,14 +35,14 @@ from ...replication.metadata_records import (
     TopicRecord,
 )
 from ...storage.config import LogConfig
+from ...storage.directory.log_dir import LOCK_FILE, REBUILD_MARKER, LogDirError
 from ...storage.files import Files
-from ...storage.leader_epoch import EpochEntry
-from ...storage.log_dir import LOCK_FILE, REBUILD_MARKER, LogDirError
-from ...storage.log_manager import LogManager
-from ...storage.producer_entry import AppendOrigin
-from ...storage.producer_snapshot import decode_snapshot
-from ...storage.remote_segment import RemoteLogMetadata
-from ...storage.unified_log import UnifiedLog
+from ...storage.log.leader_epoch import EpochEntry
+from ...storage.log.unified_log import UnifiedLog
+from ...storage.manager.log_manager import LogManager
+from ...storage.producer.producer_entry import AppendOrigin
+from ...storage.producer.producer_snapshot import decode_snapshot
+from ...storage.remote.remote_segment import RemoteLogMetadata
 from ...tiering.metadata_events import METADATA_TOPIC, encode_event, metadata_partition
 from ...tiering.metadata_topic import metadata_topic_config
 from ...tiering.tools.lineage_choice import finished

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition
+from ...storage.directory.log_dir import LogDir, LogDirError
 from ...storage.files import OsFiles
-from ...storage.log_dir import LogDir, LogDirError
 from ...storage.log_file import parse_partition_directory
-from ...storage.remote_log import RemoteLog
+from ...storage.remote.remote_log import RemoteLog
 from ...tiering.file_system import TierFileSystem
 from ...tiering.metadata_events import METADATA_TOPIC
 from ...tiering.skipped_events import SkippedEvents

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
+from ...storage.directory.log_dir import LogDir, MetaProperties
 from ...storage.files import OsFiles
-from ...storage.log_dir import LogDir, MetaProperties
 from ...tiering.blocking_pool import ThreadedPool
 from ...tiering.file_system import TierFileSystem
 from ...tiering.tier_owner import (

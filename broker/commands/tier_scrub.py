@@ -9,7 +9,7 @@ from ...clients.admin import Admin
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition
-from ...storage.remote_log import RemoteLog
+from ...storage.remote.remote_log import RemoteLog
 from ...tiering.skipped_events import SkippedEvents
 from ...tiering.tools.orphans import Orphan
 from ...tiering.tools.scrubber import Scrubber

@@ -6,11 +6,11 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicPartition
 from ...replication.append_data import AppendEntry, AppendRequest
 from ...replication.replica_manager import ReplicaManager
-from ...storage.fetch_data import FetchDataInfo, FetchIsolation
 from ...storage.files import FileRegion
-from ...storage.log_manager import LogManager
-from ...storage.producer_entry import AppendOrigin
-from ...storage.unified_log import UnifiedLog
+from ...storage.log.fetch_data import FetchDataInfo, FetchIsolation
+from ...storage.log.unified_log import UnifiedLog
+from ...storage.manager.log_manager import LogManager
+from ...storage.producer.producer_entry import AppendOrigin
 from .offsets_log import Appended
 
 

@@ -16,7 +16,7 @@ from ...clients.topic_partition import TopicPartition
 from ...replication.append_data import AppendEntry, AppendRequest
 from ...replication.replica_manager import ReplicaManager
 from ...replication.topic_names import GROUP_METADATA_TOPIC
-from ...storage.producer_entry import AppendOrigin
+from ...storage.producer.producer_entry import AppendOrigin
 from .transaction_metadata import EPOCH_BUMP_VERSION
 
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from ...clients.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ...clients.topic_partition import TopicPartition
-from ...storage.log_dir import LogDir
-from ...storage.unified_log import UnifiedLog
+from ...storage.directory.log_dir import LogDir
+from ...storage.log.unified_log import UnifiedLog
 from ..context import BrokerContext, RequestContext
 
 

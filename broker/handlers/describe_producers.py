@@ -17,7 +17,7 @@ from ...clients.protocol.messages.describe_producers import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.topic_names import validate_topic_name
-from ...storage.unified_log import UnifiedLog
+from ...storage.log.unified_log import UnifiedLog
 from ..context import BrokerContext, RequestContext
 from ..lazy_list import made_in_turn
 

@@ -27,7 +27,7 @@ from ...replication.fetch_data import (
     FetchPartition,
     FetchResults,
 )
-from ...storage.fetch_data import FetchIsolation
+from ...storage.log.fetch_data import FetchIsolation
 from ..context import BrokerContext, Later, RequestContext
 from ..fetch_session import NO_SESSION, FetchContext, SessionPartition
 

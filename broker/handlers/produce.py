@@ -36,7 +36,7 @@ from ...clients.steps import finished
 from ...clients.topic_partition import TopicPartition
 from ...clients.turns import in_turns
 from ...replication.append_data import AppendEntry, AppendRequest
-from ...storage.log_validator import plain_work, work_of
+from ...storage.log.log_validator import plain_work, work_of
 from ..context import BrokerContext, Later, NoAnswer, RequestContext
 from ..lazy_list import made_in_turn
 

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from struct import Struct
 
-from ...storage.transaction_index import AbortedTxn
+from ...storage.segment.transaction_index import AbortedTxn
 from ...tiering.remote_storage import IndexType
 from ...tiering.tools.lineage_choice import Lineage
 from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part

@@ -31,7 +31,7 @@ from .tier_arguments import stated_tier
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...storage.remote_log import RemoteLog
+    from ...storage.remote.remote_log import RemoteLog
     from ..topic_partition import TopicIdPartition
 
 _EXAMPLES = """\

@@ -1,6 +1,6 @@
 """What a shorter retention would free: the broker's own rules, applied to what the tier holds.
 
-`storage/remote_retention.py` decides for each partition which segments `retention.ms` or
+`storage/remote/remote_retention.py` decides for each partition which segments `retention.ms` or
 `retention.bytes` would let go now; here that is only added up. Whole segments go, oldest first, and
 the newest in the tier may go too: its records' time is what counts. What lies on the broker's disk
 alone is not known here and counts for nothing, so `retention.bytes` frees a little more in truth.
@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...storage.remote_retention import LogFacts, RetentionLimits, decide_retention
-from ...storage.remote_segment import RemoteLogSegmentMetadata
+from ...storage.remote.remote_retention import LogFacts, RetentionLimits, decide_retention
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ...tiering.manifest import Manifest
 from ...tiering.object_keys import object_stem
 from ...tiering.tools.lineage_choice import Lineage, remote_log_of

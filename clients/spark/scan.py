@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ...storage.transaction_index import AbortedTxn
+from ...storage.segment.transaction_index import AbortedTxn
 from ...tiering.blocking_pool import ThreadedPool
 from ...tiering.file_system import TierFileSystem
 from ...tiering.object_keys import LOG_SUFFIX, object_key

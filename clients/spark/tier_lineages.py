@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
-from ...storage.remote_segment import RemoteLogSegmentMetadata
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ...tiering.manifest import Manifest
 from ...tiering.object_keys import MANIFEST_SUFFIX, object_key, object_stem, parse_object_key
 from ...tiering.remote_storage import IndexType

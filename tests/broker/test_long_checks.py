@@ -25,7 +25,7 @@ from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.offset_lookup import OffsetQuery
-from tierlog.storage.fetch_data import FetchIsolation
+from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate

@@ -13,7 +13,7 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.replication.broker_control import BrokerRegistration, register_broker
 from tierlog.replication.cluster_image import ClusterDelta, ClusterImage, Endpoint
-from tierlog.storage.remote_log import RemoteLog
+from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.tiering.segments import segment_metadata

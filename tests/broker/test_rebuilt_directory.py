@@ -12,10 +12,10 @@ from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata_log import open_metadata_log
 from tierlog.storage.config import LogConfig
+from tierlog.storage.directory.log_dir import REBUILD_MARKER, LogDirError
 from tierlog.storage.files import OsFiles
-from tierlog.storage.log_dir import REBUILD_MARKER, LogDirError
-from tierlog.storage.log_manager import LogManager
-from tierlog.storage.producer_entry import BatchMetadata, ProducerEntry
+from tierlog.storage.manager.log_manager import LogManager
+from tierlog.storage.producer.producer_entry import BatchMetadata, ProducerEntry
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket

@@ -15,8 +15,8 @@ from tierlog.broker.commands.tier import add_tier_commands, run_tier_command
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record, batches, stamp_crc
 from tierlog.clients.record.builder import build_batch
+from tierlog.storage.directory.log_dir import LogDir, MetaProperties
 from tierlog.storage.files import OsFiles
-from tierlog.storage.log_dir import LogDir, MetaProperties
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.metadata_events import METADATA_TOPIC

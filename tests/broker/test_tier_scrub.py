@@ -12,7 +12,7 @@ from tierlog.broker.tier_scrub import TierScrub
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.storage.remote_log import RemoteLog
+from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import WRITTEN_MS, Bucket

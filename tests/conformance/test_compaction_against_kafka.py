@@ -19,13 +19,13 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import RecordBatch, batches
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.checkpoint import CLEANER_OFFSET_FILE, read_offset_checkpoint
-from tierlog.storage.cleanable_log import measure
-from tierlog.storage.cleaner_checkpoint import CleanerCheckpoint
-from tierlog.storage.cleaner_config import CleanerConfig
+from tierlog.storage.cleaner.cleanable_log import measure
+from tierlog.storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
+from tierlog.storage.cleaner.cleaner_config import CleanerConfig
+from tierlog.storage.cleaner.log_cleaner import LogCleaning
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import OsFiles
-from tierlog.storage.log_cleaner import LogCleaning
-from tierlog.storage.log_manager import LogManager
+from tierlog.storage.manager.log_manager import LogManager
 
 from ..waiting import wait_until
 from .dump_log import files_in

@@ -20,10 +20,10 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import batches
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.files import OsFiles
-from tierlog.storage.log_manager import LogManager
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.log.fetch_data import FetchIsolation
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_manager import LogManager
 
 from ..storage.log_home import content, everything, fetch
 from .dump_log import Dump, check_segments, dump, files_in

@@ -13,8 +13,8 @@ from tierlog.clients.record.control import ControlRecordType
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import OsFiles
-from tierlog.storage.log_manager import LogManager
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.storage.log_home import (
     NOW_MS,
     LogHome,

@@ -15,8 +15,8 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.storage.fetch_data import FetchDataInfo, FetchIsolation
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.log.fetch_data import FetchDataInfo, FetchIsolation
+from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, cast
 from tierlog.clients.record.batch import stamp_crc
 from tierlog.clients.record.checksum import crc32c
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.storage.producer_entry import ProducerEntry
-from tierlog.storage.producer_snapshot import encode_snapshot
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.producer.producer_entry import ProducerEntry
+from tierlog.storage.producer.producer_snapshot import encode_snapshot
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.manifest import TopicDescription

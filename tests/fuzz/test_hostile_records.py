@@ -44,7 +44,7 @@ from tierlog.clients.record.builder import RecordBatchBuilder
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.storage.remote_segment import RemoteLogSegmentState
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
 from tierlog.tests.broker.coordinator.group_driver import committed
 from tierlog.tests.broker.coordinator.memory_offsets_log import MemoryOffsetsLog
 from tierlog.tests.broker.coordinator.test_group_coordinator import (

@@ -21,8 +21,8 @@ from tierlog.clients.spark.scan import plan_scan, read_task
 from tierlog.clients.spark.scan_options import ScanError, scan_options
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.files import OsFiles
-from tierlog.storage.remote_log import RemoteLog
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_log import RemoteLog
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.fuzz.hostile_objects import (
     HostileBucket,
     hostile_bucket,

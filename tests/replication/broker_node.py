@@ -19,9 +19,9 @@ from tierlog.replication.remote_tier import RemoteTier
 from tierlog.replication.replica_directories import MoveTools, ReplicaDirectories
 from tierlog.replication.replica_manager import ReplicaManager, ReplicaManagerConfig
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.files import FileRegion
-from tierlog.storage.log_manager import LogManager
+from tierlog.storage.log.fetch_data import FetchIsolation
+from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.replication.node import (
     CLUSTER_ID,
     DATA,

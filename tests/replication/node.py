@@ -16,7 +16,7 @@ from tierlog.replication.cluster_image import Endpoint
 from tierlog.replication.controller import Controller
 from tierlog.replication.controller_config import ControllerConfig
 from tierlog.replication.metadata_log import open_metadata_log
-from tierlog.storage.log_dir import LogDir
+from tierlog.storage.directory.log_dir import LogDir
 from tierlog.tests.simulation.environment import EPOCH_MS, SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from tierlog.replication.fetch_state import FetchState
 from tierlog.replication.follower_asks import FollowerOptions
-from tierlog.storage.remote_lineage import remote_log_start_offset
-from tierlog.storage.remote_segment import RemoteLogSegmentState
+from tierlog.storage.remote.remote_lineage import remote_log_start_offset
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
 from tierlog.tests.replication.tiered_consumer import whole_log
 from tierlog.tests.replication.tiered_replicas import BACKOFF_MS, ReplicaGroup, ReplicaNode
 from tierlog.tests.simulation.disk import Survival

@@ -12,9 +12,9 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.messages.fetch import PartitionData
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.fetch_data import FetchParams
-from tierlog.storage.fetch_data import FetchIsolation, RemoteRead, RemoteTimestampLookup
-from tierlog.storage.time_index import TimestampAndOffset
-from tierlog.storage.transaction_index import AbortedTxn
+from tierlog.storage.log.fetch_data import FetchIsolation, RemoteRead, RemoteTimestampLookup
+from tierlog.storage.segment.time_index import TimestampAndOffset
+from tierlog.storage.segment.transaction_index import AbortedTxn
 from tierlog.tests.replication.broker_node import BrokerNode, batch_of, broker_node
 from tierlog.tests.replication.node import creation
 from tierlog.tests.simulation.disk import SimulatedDisk

@@ -12,7 +12,7 @@ from tierlog.replication.quorum import (
     read_quorum_state,
     write_quorum_state,
 )
-from tierlog.storage.log_dir import LogDir, LogDirError
+from tierlog.storage.directory.log_dir import LogDir, LogDirError
 from tierlog.tests.replication.node import DATA, NODE_ID, create, open_controller, registration
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles

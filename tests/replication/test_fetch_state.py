@@ -20,7 +20,7 @@ from tierlog.replication.follower_asks import (
     FollowerOptions,
     OffsetAsk,
 )
-from tierlog.storage.remote_lineage import OffsetAndEpoch
+from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 from tierlog.tests.replication.tiered_replicas import (
     BACKOFF_MS,
     NOW_MS,

@@ -5,9 +5,9 @@ import pytest
 from tierlog.clients.errors import ErrorCode
 from tierlog.replication.fetch_state import FetchState
 from tierlog.replication.follower_asks import AuxAsk, FollowerOptions, OffsetAsk
-from tierlog.storage.aux_state import target_epoch
-from tierlog.storage.producer_entry import AppendOrigin
-from tierlog.storage.remote_lineage import OffsetAndEpoch
+from tierlog.storage.log.aux_state import target_epoch
+from tierlog.storage.producer.producer_entry import AppendOrigin
+from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 from tierlog.tests.replication.tiered_replicas import (
     BACKOFF_MS,
     NOW_MS,

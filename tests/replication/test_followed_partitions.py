@@ -6,8 +6,8 @@ from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.fetch_state import FetchState
 from tierlog.replication.followed_partitions import Asked, FollowedPartitions
 from tierlog.replication.follower_asks import FetchAsk, Fetched, FollowerOptions, OffsetAsk
-from tierlog.storage.log_manager import LogManager
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.replication.tiered_replicas import NOW_MS, TIERED, record_batch
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tierlog.storage.future_copy import FutureCopy
-from tierlog.storage.log_manager import LogManager
+from tierlog.storage.manager.future_copy import FutureCopy
+from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.replication.tiered_consumer import whole_log
 from tierlog.tests.replication.tiered_replicas import (
     NAME,

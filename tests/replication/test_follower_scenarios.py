@@ -7,7 +7,7 @@ from tierlog.replication.fetch_data import EpochEndOffset
 from tierlog.replication.fetch_state import FetchState
 from tierlog.replication.follower_asks import EpochEndAsk
 from tierlog.storage.checkpoint import parse_epochs
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.replication.tiered_consumer import consume, fetch
 from tierlog.tests.replication.tiered_replicas import ReplicaGroup, ReplicaNode
 from tierlog.tests.simulation.disk import Survival

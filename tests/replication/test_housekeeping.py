@@ -9,7 +9,7 @@ from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
 from tierlog.storage.checkpoint import HIGH_WATERMARK_FILE, read_offset_checkpoint
-from tierlog.storage.log_segments import LogSegments
+from tierlog.storage.segment.log_segments import LogSegments
 from tierlog.tests.replication.broker_node import BrokerNode
 from tierlog.tests.replication.node import DATA, LoopExecutor, create, creation
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk

@@ -12,9 +12,9 @@ from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
 from tierlog.storage.checkpoint import CLEANER_OFFSET_FILE, read_offset_checkpoint
-from tierlog.storage.cleaner_config import CleanerConfig
-from tierlog.storage.fetch_data import FetchDataInfo, FetchIsolation
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.cleaner.cleaner_config import CleanerConfig
+from tierlog.storage.log.fetch_data import FetchDataInfo, FetchIsolation
+from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.tests.replication.broker_node import BrokerNode
 from tierlog.tests.replication.node import DATA, LoopExecutor, creation
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk

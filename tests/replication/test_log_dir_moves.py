@@ -14,9 +14,9 @@ from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.cluster_image import PartitionImage
 from tierlog.replication.housekeeping import Housekeeping, HousekeepingConfig
-from tierlog.storage.log_dir import LogDir
-from tierlog.storage.log_dirs import CLUSTER_METADATA_TOPIC
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.directory.log_dir import LogDir
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_dirs import CLUSTER_METADATA_TOPIC
 from tierlog.tests.replication.broker_node import BrokerNode, values_in
 from tierlog.tests.replication.node import NODE_ID, LoopExecutor, create, creation, delete
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk

@@ -8,7 +8,7 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.fetch_data import EpochEndOffset
 from tierlog.replication.offset_lookup import OffsetQuery
-from tierlog.storage.fetch_data import FetchIsolation
+from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.replication.broker_node import BrokerNode, codes, offsets, with_broker
 from tierlog.tests.replication.node import create, creation
 from tierlog.tests.simulation.disk import SimulatedDisk

@@ -9,8 +9,8 @@ from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.append_data import AppendEntry, AppendRequest
 from tierlog.replication.fetch_data import FetchParams
 from tierlog.replication.offset_lookup import OffsetQuery
-from tierlog.storage.fetch_data import FetchIsolation
-from tierlog.storage.producer_entry import AppendOrigin
+from tierlog.storage.log.fetch_data import FetchIsolation
+from tierlog.storage.producer.producer_entry import AppendOrigin
 from tierlog.tests.replication.broker_node import BrokerNode, broker_node
 from tierlog.tests.replication.node import create
 from tierlog.tests.simulation.disk import SimulatedDisk

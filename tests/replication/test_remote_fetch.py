@@ -7,7 +7,7 @@ import pytest
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.messages.fetch import AbortedTransaction
 from tierlog.replication.fetch_data import FetchParams
-from tierlog.storage.fetch_data import FetchIsolation
+from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.replication.broker_node import BrokerNode, codes, values_in
 from tierlog.tests.replication.node import creation, delete
 from tierlog.tests.replication.slow_tier import SlowTier, fetch, with_tier

@@ -7,7 +7,7 @@ import pytest
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.offset_lookup import OffsetQuery, OffsetResult
-from tierlog.storage.fetch_data import FetchIsolation
+from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.replication.broker_node import BrokerNode
 from tierlog.tests.replication.node import delete
 from tierlog.tests.replication.slow_tier import SlowTier, with_tier

@@ -17,7 +17,7 @@ from tierlog.replication.fetch_data import (
 from tierlog.replication.topic_names import REMOTE_LOG_METADATA_TOPIC
 from tierlog.storage.checkpoint import PARTITION_METADATA_FILE
 from tierlog.storage.config import LogConfig
-from tierlog.storage.producer_entry import AppendOrigin
+from tierlog.storage.producer.producer_entry import AppendOrigin
 from tierlog.tests.replication.broker_node import (
     BrokerNode,
     batch_of,

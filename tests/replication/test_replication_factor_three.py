@@ -23,8 +23,8 @@ from tierlog.replication.metadata_records import (
 from tierlog.replication.offset_lookup import OffsetQuery
 from tierlog.replication.replica_manager import ReplicaManager, ReplicaManagerConfig
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import FetchIsolation
-from tierlog.storage.log_manager import LogManager
+from tierlog.storage.log.fetch_data import FetchIsolation
+from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.replication.broker_node import batch_of
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment

@@ -37,20 +37,20 @@ from tierlog.replication.log_reader import LogReader
 from tierlog.replication.offset_lookup import OffsetQuery, look_up_offset
 from tierlog.replication.partition import Partition
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import FetchIsolation
 from tierlog.storage.files import FileRegion
-from tierlog.storage.log_manager import LogManager
-from tierlog.storage.producer_entry import AppendOrigin
-from tierlog.storage.remote_lineage import LogBounds, OffsetAndEpoch, copied_up_to
-from tierlog.storage.remote_log import Applied, RemoteLog
-from tierlog.storage.remote_segment import (
+from tierlog.storage.log.fetch_data import FetchIsolation
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_manager import LogManager
+from tierlog.storage.producer.producer_entry import AppendOrigin
+from tierlog.storage.remote.remote_lineage import LogBounds, OffsetAndEpoch, copied_up_to
+from tierlog.storage.remote.remote_log import Applied, RemoteLog
+from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierlog.storage.time_index import TimestampAndOffset
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.segment.time_index import TimestampAndOffset
 from tierlog.tests.simulation.disk import SimulatedDisk, Survival
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.tiering.memory_tier import MemoryTier, StoredSegment

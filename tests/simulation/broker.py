@@ -14,7 +14,7 @@ from tierlog.broker.transport import StreamNetwork
 from tierlog.replication.controller import Controller
 from tierlog.replication.log_compaction import LogCompaction
 from tierlog.storage.config import LogConfig
-from tierlog.storage.log_manager import LogManager
+from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.simulation.disk import SimulatedDisk, Survival
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 
 from tierlog.clients.kafka_uuid import uuid_to_string
-from tierlog.storage.remote_segment import RemotePartitionDeleteState
+from tierlog.storage.remote.remote_segment import RemotePartitionDeleteState
 from tierlog.tests.simulation.disk import SimulatedDirectory
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.network import on_host

@@ -12,8 +12,8 @@ import asyncio
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID
-from tierlog.storage.log_manager import LogManager
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.simulation.disk import Survival
 from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import on_host

@@ -10,15 +10,15 @@ from collections.abc import ItemsView, Iterator
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.checksum import crc32c
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.storage.log_manager import LogManager
-from tierlog.storage.remote_lineage import epoch_of_offset
-from tierlog.storage.remote_log import RemoteLog
-from tierlog.storage.remote_segment import (
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_manager import LogManager
+from tierlog.storage.remote.remote_lineage import epoch_of_offset
+from tierlog.storage.remote.remote_log import RemoteLog
+from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierlog.storage.unified_log import UnifiedLog
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.disk import Node, SimulatedDirectory, SimulatedFile
 from tierlog.tests.simulation.object_store import SimulatedStore

@@ -10,10 +10,10 @@ from dataclasses import replace
 from tierlog.clients.record.batch import Record, RecordBatch, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.compression import CompressionType
-from tierlog.storage.cleanable_log import measure
-from tierlog.storage.cleaner_config import CleanerConfig
-from tierlog.storage.log_cleaner import LogCleaning
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.cleaner.cleanable_log import measure
+from tierlog.storage.cleaner.cleaner_config import CleanerConfig
+from tierlog.storage.cleaner.log_cleaner import LogCleaning
+from tierlog.storage.log.unified_log import UnifiedLog
 
 from .log_home import NOW_MS, SMALL, append, everything
 

@@ -17,10 +17,10 @@ from tierlog.storage.checkpoint import (
     write_offset_checkpoint,
 )
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import FetchDataInfo, FetchIsolation
-from tierlog.storage.log_dir import LogDir
-from tierlog.storage.log_loader import LoadRequest, load_log
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.directory.log_dir import LogDir
+from tierlog.storage.log.fetch_data import FetchDataInfo, FetchIsolation
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_loader import LoadRequest, load_log
 from tierlog.tests.simulation.files import SimulatedFiles
 
 LOG_DIR = "/data"

@@ -9,14 +9,14 @@ from tierlog.clients.record.batch import Record, RecordBatch, batches
 from tierlog.clients.record.builder import build_batch, build_control_batch
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.storage.append_info import LogAppendInfo
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import FetchDataInfo, FetchIsolation
+from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import Files, OsFiles
-from tierlog.storage.log_dir import LogDir
-from tierlog.storage.log_loader import LoadRequest, load_log
-from tierlog.storage.producer_entry import AppendOrigin
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.log.append_info import LogAppendInfo
+from tierlog.storage.log.fetch_data import FetchDataInfo, FetchIsolation
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_loader import LoadRequest, load_log
+from tierlog.storage.producer.producer_entry import AppendOrigin
 
 NOW_MS = 1_750_000_000_000
 PARTITION = TopicPartition("orders", 0)

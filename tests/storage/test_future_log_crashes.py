@@ -11,10 +11,10 @@ from tierlog.clients.record.batch import Record, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import FetchDataInfo, FetchIsolation
-from tierlog.storage.future_copy import FutureCopy
-from tierlog.storage.log_manager import LogManager
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.log.fetch_data import FetchDataInfo, FetchIsolation
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.future_copy import FutureCopy
+from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.simulation.crash_points import cut_power_everywhere
 from tierlog.tests.simulation.files import SimulatedFiles
 

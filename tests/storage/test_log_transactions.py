@@ -6,10 +6,10 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.control import ControlRecordType
-from tierlog.storage.fetch_data import (
+from tierlog.storage.log.fetch_data import (
     FetchIsolation,
 )
-from tierlog.storage.transaction_index import AbortedTxn
+from tierlog.storage.segment.transaction_index import AbortedTxn
 from tierlog.tests.storage.log_home import (
     NOW_MS,
     LogHome,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.errors import ErrorCode
+from tierlog.storage.directory.log_dir import LogDir, ResourcesExhaustedError
 from tierlog.storage.files import FileHandle, OsFiles
-from tierlog.storage.log_dir import LogDir, ResourcesExhaustedError
 from tierlog.tests.storage.log_home import NOW_MS, LogHome, append, everything, plain
 
 

@@ -7,7 +7,7 @@ from tierlog.clients.completed_fetch import ConsumerRecord, UndecodableRecordsEr
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.storage.remote_segment import RemoteLogMetadata
+from tierlog.storage.remote.remote_segment import RemoteLogMetadata
 from tierlog.tiering.metadata_events import METADATA_TOPIC, decode_event, encode_event
 from tierlog.tiering.metadata_snapshot import TopicIdentity
 

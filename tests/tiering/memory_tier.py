@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tiering.remote_storage import (
     Failure,
     IndexType,

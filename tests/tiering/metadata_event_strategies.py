@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.storage.remote_segment import (
+from tierlog.storage.remote.remote_segment import (
     MAX_SEGMENT_BYTES,
     RemoteLogMetadata,
     RemoteLogSegmentId,

@@ -6,16 +6,16 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.storage.fetch_data import FetchIsolation, RemoteRead
-from tierlog.storage.leader_epoch import EpochEntry, LeaderEpochCache
-from tierlog.storage.remote_lineage import epoch_of_offset
-from tierlog.storage.remote_log import Applied, RemoteLog
-from tierlog.storage.remote_segment import (
+from tierlog.storage.log.fetch_data import FetchIsolation, RemoteRead
+from tierlog.storage.log.leader_epoch import EpochEntry, LeaderEpochCache
+from tierlog.storage.remote.remote_lineage import epoch_of_offset
+from tierlog.storage.remote.remote_log import Applied, RemoteLog
+from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierlog.storage.transaction_index import AbortedTxn
+from tierlog.storage.segment.transaction_index import AbortedTxn
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.tiering.memory_tier import MemoryTier, StoredSegment

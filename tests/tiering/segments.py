@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.storage.remote_segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierlog.tiering.remote_storage import LogSegmentData, SegmentBytes
 
 PARTITION = TopicIdPartition(Uuid(b"\xfbTopic-id-16-by\xff"), "orders.eu-1", 7)

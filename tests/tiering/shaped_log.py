@@ -20,9 +20,9 @@ from tierlog.clients.record.control import ControlRecordType, EndTransactionMark
 from tierlog.replication.cluster_image import PartitionImage
 from tierlog.replication.offset_lookup import OffsetQuery, look_up_offset
 from tierlog.replication.partition import Partition
-from tierlog.storage.fetch_data import FetchDataInfo, FetchIsolation
-from tierlog.storage.time_index import TimestampAndOffset
-from tierlog.storage.transaction_index import AbortedTxn
+from tierlog.storage.log.fetch_data import FetchDataInfo, FetchIsolation
+from tierlog.storage.segment.time_index import TimestampAndOffset
+from tierlog.storage.segment.transaction_index import AbortedTxn
 from tierlog.tests.tiering.tiered_broker import PARTITION, TieredBroker
 
 FIRST_MS = 1_000

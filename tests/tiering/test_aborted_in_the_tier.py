@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tierlog.storage.transaction_index import AbortedTxn
+from tierlog.storage.segment.transaction_index import AbortedTxn
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.tiering.remote_partition import TXN_ENTRY

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given, strategies as st
 
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_tier import FETCH, UNREACHABLE, MemoryTier, StoredSegment
 from tierlog.tests.tiering.segments import segment_metadata

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tierlog.clients.errors import KafkaError
-from tierlog.storage.remote_segment import RemoteLogSegmentState
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.memory_tier import (

@@ -8,7 +8,7 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.storage.config import LogConfig
-from tierlog.storage.remote_segment import RemoteLogSegmentState
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.memory_tier import (

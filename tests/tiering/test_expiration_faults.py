@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from tierlog.storage.remote_retention import RetentionLimits, decide_retention
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_retention import RetentionLimits, decide_retention
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.memory_tier import MemoryTier

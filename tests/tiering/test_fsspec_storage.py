@@ -12,7 +12,7 @@ from typing import Protocol, cast
 import pytest
 
 from tierlog.storage.files import OsFiles
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.tiering.segments import PARTITION, segment_data, segment_metadata
 from tierlog.tests.tiering.storage_conformance import StorageConformance, run
 from tierlog.tiering import s3_store

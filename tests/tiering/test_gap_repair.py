@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tierlog.storage.remote_segment import (
+from tierlog.storage.remote.remote_segment import (
     RemoteLogMetadata,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

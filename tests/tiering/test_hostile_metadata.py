@@ -15,7 +15,7 @@ from tierlog.clients.record.batch import Record, stamp_crc
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.varint import encode_unsigned_varint
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.storage.remote_segment import (
+from tierlog.storage.remote.remote_segment import (
     RemoteLogMetadata,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tierlog.clients.record.batch import batches
-from tierlog.storage.fetch_data import RemoteTimestampLookup
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
-from tierlog.storage.time_index import TimestampAndOffset
+from tierlog.storage.log.fetch_data import RemoteTimestampLookup
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.segment.time_index import TimestampAndOffset
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_tier import FETCH
 from tierlog.tests.tiering.remote_partition import PARTITION, RemotePartition

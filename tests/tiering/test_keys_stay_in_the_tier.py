@@ -8,7 +8,10 @@ import pytest
 
 from tierlog.clients.errors import KafkaError
 from tierlog.storage.files import OsFiles
-from tierlog.storage.remote_segment import RemotePartitionDeleteMetadata, RemotePartitionDeleteState
+from tierlog.storage.remote.remote_segment import (
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
 from tierlog.tests.tiering.segments import PARTITION, segment_data, segment_metadata
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.file_system import TierFileSystem

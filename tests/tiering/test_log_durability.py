@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.simulation.disk import Fault, Kind
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate

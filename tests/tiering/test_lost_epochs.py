@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from tierlog.storage.checkpoint import LEADER_EPOCH_FILE
-from tierlog.storage.remote_segment import (
+from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )

@@ -11,7 +11,7 @@ from tierlog.bench.kafka_peer import java_command, run_tool
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
-from tierlog.storage.remote_segment import RemoteLogMetadata
+from tierlog.storage.remote.remote_segment import RemoteLogMetadata
 from tierlog.tests.tiering.metadata_event_strategies import EVENTS
 from tierlog.tiering.metadata_events import decode_event, encode_event, metadata_partition
 

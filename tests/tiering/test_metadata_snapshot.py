@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.storage.remote_log import Applied, RemoteLog
-from tierlog.storage.remote_segment import (
+from tierlog.storage.remote.remote_log import Applied, RemoteLog
+from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,

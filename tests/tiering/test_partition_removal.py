@@ -4,8 +4,8 @@ import pytest
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.storage.remote_log import Applied, RemoteLog
-from tierlog.storage.remote_segment import RemotePartitionDeleteState
+from tierlog.storage.remote.remote_log import Applied, RemoteLog
+from tierlog.storage.remote.remote_segment import RemotePartitionDeleteState
 from tierlog.tests.tiering.segments import segment_metadata
 from tierlog.tiering.partition_removal import PartitionRemovals, Patience, Removal, Step
 

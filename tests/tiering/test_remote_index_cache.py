@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
-from tierlog.storage.transaction_index import AbortedTxn
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.segment.transaction_index import AbortedTxn
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_tier import INDEX
 from tierlog.tests.tiering.remote_partition import RemotePartition

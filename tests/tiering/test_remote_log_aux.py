@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from tierlog.storage.aux_state import AuxRequest, AuxState
-from tierlog.storage.leader_epoch import EpochEntry
-from tierlog.storage.producer_snapshot import encode_snapshot
-from tierlog.storage.remote_log import RemoteLog
-from tierlog.storage.remote_segment import (
+from tierlog.storage.log.aux_state import AuxRequest, AuxState
+from tierlog.storage.log.leader_epoch import EpochEntry
+from tierlog.storage.producer.producer_snapshot import encode_snapshot
+from tierlog.storage.remote.remote_log import RemoteLog
+from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )

@@ -12,15 +12,15 @@ from tierlog.clients.offset_names import (
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
 )
-from tierlog.storage.fetch_data import FetchIsolation, RemoteTimestampLookup
-from tierlog.storage.remote_segment import (
+from tierlog.storage.log.fetch_data import FetchIsolation, RemoteTimestampLookup
+from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
-from tierlog.storage.time_index import TimestampAndOffset
+from tierlog.storage.segment.time_index import TimestampAndOffset
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.memory_tier import (

@@ -8,9 +8,9 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import batches
-from tierlog.storage.fetch_data import FetchIsolation
-from tierlog.storage.remote_segment import RemoteLogSegmentState
-from tierlog.storage.transaction_index import AbortedTxn
+from tierlog.storage.log.fetch_data import FetchIsolation
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
+from tierlog.storage.segment.transaction_index import AbortedTxn
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_tier import BROKEN, FETCH, INDEX, UNREACHABLE
 from tierlog.tests.tiering.remote_partition import RemotePartition, batch_bytes

@@ -9,9 +9,9 @@ import pytest
 from tierlog.clients.offset_names import MAX_TIMESTAMP
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
-from tierlog.storage.fetch_data import RemoteTimestampLookup
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
-from tierlog.storage.time_index import TimestampAndOffset
+from tierlog.storage.log.fetch_data import RemoteTimestampLookup
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from tierlog.storage.segment.time_index import TimestampAndOffset
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_tier import FETCH, StoredSegment
 from tierlog.tests.tiering.remote_partition import OFFSET_ENTRY, PARTITION, RemotePartition

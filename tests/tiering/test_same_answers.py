@@ -14,7 +14,7 @@ from tierlog.clients.offset_names import (
 )
 from tierlog.clients.record.batch import Record, TimestampType
 from tierlog.clients.record.compression import CompressionType
-from tierlog.storage.fetch_data import FetchIsolation
+from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.tiering.shaped_log import (
     LOGS,
     Kind,

@@ -3,10 +3,10 @@
 import pytest
 
 from tierlog.clients.errors import KafkaError
-from tierlog.storage.index import CorruptIndexError
-from tierlog.storage.log_segment import LogSegment
-from tierlog.storage.producer_snapshot import decode_snapshot
-from tierlog.storage.remote_segment import RemoteLogSegmentId
+from tierlog.storage.producer.producer_snapshot import decode_snapshot
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentId
+from tierlog.storage.segment.index import CorruptIndexError
+from tierlog.storage.segment.log_segment import LogSegment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.memory_tier import MemoryTier

@@ -11,8 +11,8 @@ import random
 import pytest
 
 from tierlog.clients.record.batch import batches
-from tierlog.storage.remote_log import RemoteLog
-from tierlog.storage.remote_segment import (
+from tierlog.storage.remote.remote_log import RemoteLog
+from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,

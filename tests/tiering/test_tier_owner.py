@@ -8,7 +8,7 @@ import pytest
 
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.storage.files import OsFiles
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles

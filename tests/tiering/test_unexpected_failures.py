@@ -9,7 +9,7 @@ import pytest
 from tierlog.clients.completed_fetch import ConsumerRecord
 from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.storage.remote_segment import RemotePartitionDeleteState
+from tierlog.storage.remote.remote_segment import RemotePartitionDeleteState
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic

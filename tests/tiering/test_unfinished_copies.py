@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tierlog.storage.remote_segment import (
+from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,

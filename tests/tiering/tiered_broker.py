@@ -10,10 +10,10 @@ from tierlog.clients.record.batch import Record, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.storage.config import LogConfig
-from tierlog.storage.fetch_data import FetchDataInfo, FetchIsolation, RemoteRead
-from tierlog.storage.log_dir import LogDir
-from tierlog.storage.log_loader import LoadRequest, load_log
-from tierlog.storage.unified_log import UnifiedLog
+from tierlog.storage.directory.log_dir import LogDir
+from tierlog.storage.log.fetch_data import FetchDataInfo, FetchIsolation, RemoteRead
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_loader import LoadRequest, load_log
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles

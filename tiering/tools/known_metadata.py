@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 from ...clients.errors import KafkaError
 from ...clients.record.batch import RecordBatch
-from ...storage.remote_log import RemoteLog
-from ...storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate
+from ...storage.remote.remote_log import RemoteLog
+from ...storage.remote.remote_segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+)
 from ..metadata_events import decode_event
 from ..skipped_events import SkippedEvents
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ...clients.topic_partition import TopicIdPartition
-from ...storage.remote_lineage import EpochHistory, epoch_end_offsets, epoch_of_offset
-from ...storage.remote_log import RemoteLog
-from ...storage.remote_segment import (
+from ...storage.remote.remote_lineage import EpochHistory, epoch_end_offsets, epoch_of_offset
+from ...storage.remote.remote_log import RemoteLog
+from ...storage.remote.remote_segment import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...clients.kafka_uuid import Uuid
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
-from ...storage.remote_log import RemoteLog
+from ...storage.remote.remote_log import RemoteLog
 from ..manifest import Manifest
 from ..object_keys import object_stem
 from ..remote_storage import IndexType

@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from ...clients.kafka_uuid import Uuid
 from ...clients.topic_partition import TopicIdPartition
-from ...storage.remote_log import RemoteLog
-from ...storage.remote_segment import RemoteLogSegmentState
+from ...storage.remote.remote_log import RemoteLog
+from ...storage.remote.remote_segment import RemoteLogSegmentState
 from ..object_keys import LOG_SUFFIX, MANIFEST_SUFFIX
 from ..tier_store import TierObject
 from .stored_segments import Listing, StoredSegment

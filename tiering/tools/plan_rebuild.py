@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ...clients.kafka_uuid import Uuid, uuid_to_string
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
-from ...storage.producer_snapshot import CorruptSnapshotError, decode_snapshot
+from ...storage.producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
 from ..manifest import Manifest
 from ..object_keys import MANIFEST_SUFFIX, object_key
 from ..remote_storage import IndexType

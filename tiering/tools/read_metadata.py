@@ -11,7 +11,7 @@ from ...clients.completed_fetch import UndecodableRecordsError
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
-from ...storage.remote_log import RemoteLog
+from ...storage.remote.remote_log import RemoteLog
 from ..metadata_events import METADATA_TOPIC
 from ..skipped_events import SkippedEvents
 from .known_metadata import KnownMetadata

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from ...clients.topic_partition import TopicIdPartition
-from ...storage.remote_log import RemoteLog
+from ...storage.remote.remote_log import RemoteLog
 from ..tier_store import TierObject
 from .in_parallel import in_parallel
 from .orphans import Looks, Orphan, find_orphans

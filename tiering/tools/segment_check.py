@@ -22,9 +22,9 @@ from ...clients.errors import KafkaError
 from ...clients.record.batch import BATCH_OVERHEAD, RecordBatch, batches
 from ...clients.record.checksum import crc32c
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
-from ...storage.producer_snapshot import CorruptSnapshotError, decode_snapshot
-from ...storage.remote_lineage import epoch_of_offset
-from ...storage.remote_segment import RemoteLogSegmentMetadata
+from ...storage.producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
+from ...storage.remote.remote_lineage import epoch_of_offset
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ..manifest import Manifest
 from ..object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key
 from ..remote_storage import IndexType, RemoteResourceNotFound

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Set as AbstractSet
 from ...clients.kafka_uuid import uuid_to_string
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
-from ...storage.remote_log import RemoteLog
-from ...storage.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ...storage.remote.remote_log import RemoteLog
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..manifest import Manifest
 from ..object_keys import MANIFEST_SUFFIX, object_key, object_stem, partition_prefix
 from ..remote_storage import IndexType

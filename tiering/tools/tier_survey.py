@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from ...clients.record.checksum import crc32c
 from ...clients.topic_partition import TopicIdPartition
-from ...storage.remote_segment import RemoteLogSegmentMetadata
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ..manifest import MANIFEST_BYTES_MAX, PART_BYTES_MAX, Manifest, decode_manifest
 from ..object_keys import MANIFEST_SUFFIX, object_key
 from ..remote_storage import Failure, RemoteStorageError

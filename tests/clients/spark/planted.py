@@ -14,7 +14,7 @@ import pytest
 
 from tierlog.broker.command_line import run as run_tierlog
 from tierlog.clients.spark.__main__ import main as run_tierlog_spark
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.clients.spark.tiers import TierPlace
 from tierlog.tests.tiering.servers.server import located
 from tierlog.tests.tiering.tools.bucket import Bucket

@@ -9,10 +9,10 @@ from tierlog.clients.record.batch import batches
 from tierlog.clients.record.checksum import crc32c
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.checkpoint import format_epochs
-from tierlog.storage.producer_entry import ProducerEntry
-from tierlog.storage.producer_snapshot import encode_snapshot
-from tierlog.storage.remote_lineage import epoch_of_offset
-from tierlog.storage.remote_segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
+from tierlog.storage.producer.producer_entry import ProducerEntry
+from tierlog.storage.producer.producer_snapshot import encode_snapshot
+from tierlog.storage.remote.remote_lineage import epoch_of_offset
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
 from tierlog.tiering.manifest import Manifest, Part, TopicDescription, encode_manifest
 from tierlog.tiering.object_keys import object_key

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from hypothesis import given, settings, strategies as st
 
-from tierlog.storage.remote_lineage import epoch_of_offset
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.remote.remote_lineage import epoch_of_offset
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.tiering.segments import PARTITION, segment_metadata
 from tierlog.tiering.tools.lineage_choice import (
     Hole,

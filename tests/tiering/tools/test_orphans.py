@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from tierlog.storage.remote_log import RemoteLog
-from tierlog.storage.remote_segment import (
+from tierlog.storage.remote.remote_log import RemoteLog
+from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
-from tierlog.storage.producer_entry import ProducerEntry
+from tierlog.storage.producer.producer_entry import ProducerEntry
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.manifest import TopicDescription

@@ -7,7 +7,7 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.storage.remote_log import RemoteLog
+from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import WRITTEN_MS, Bucket
 from tierlog.tiering.object_keys import object_key

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tierlog.storage.remote_log import RemoteLog
-from tierlog.storage.remote_segment import RemoteLogSegmentMetadata, RemotePartitionDeleteState
+from tierlog.storage.remote.remote_log import RemoteLog
+from tierlog.storage.remote.remote_segment import (
+    RemoteLogSegmentMetadata,
+    RemotePartitionDeleteState,
+)
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
 from tierlog.tests.tiering.tools.bucket import OFFSET_ENTRY, TIME_ENTRY, Bucket, forge
 from tierlog.tiering.manifest import decode_manifest, encode_manifest

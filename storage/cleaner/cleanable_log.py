@@ -1,0 +1,124 @@
+"""Which part of which log is to be compacted next.
+
+A log is cleaned from its start to the first offset that must not be touched: the last stable
+offset, the active segment, or the first segment with a record younger than
+`min.compaction.lag.ms`. Nor does a record supersede another before it is durable itself (a rule of
+our own): a power loss could take both.
+
+What was cleaned before counts as clean, the rest as dirty; the dirtiest log comes first, if the
+dirty part of it is larger than `min.cleanable.dirty.ratio`. A log with a dirty record older than
+`max.compaction.lag.ms` is cleaned however little of it is dirty (CL1;
+`LogCleanerManager.grabFilthiestCompactedLog` in Kafka).
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..log.unified_log import UnifiedLog
+from ..segment.log_segment import LogSegment
+
+
+class CleanableLog(NamedTuple):
+    """One compacted log, measured."""
+
+    log: UnifiedLog
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    overdue_ms: int
+    """For how long a record has been waiting beyond max.compaction.lag.ms; 0 if none has."""
+
+    @property
+    def dirty_ratio(self) -> float:
+        """The dirty part of what could be cleaned, from 0 to 1."""
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it should be cleaned now."""
+        if self.dirty_bytes == 0:
+            return False
+        return self.overdue_ms > 0 or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
+
+
+def measure(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> CleanableLog:
+    """How clean a log is, and how far it may be cleaned."""
+    closed = list(log.local.segments)[:-1]
+    dirty = [each for each in closed if log.end_offset_of(each) > first_dirty_offset]
+    end_offset = log.local.active_segment.base_offset
+    settled = min(log.last_stable_offset, log.recovery_point)
+    waiting = log.local.segments.floor(settled)
+    if waiting is not None:
+        # Whole segments only: the one in which the bound lies waits.
+        end_offset = min(end_offset, waiting.base_offset)
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        young = [each.base_offset for each in dirty if each.largest_timestamp > now_ms - lag_ms]
+        end_offset = min([end_offset, *young])
+    # A segment that is dirty in part counts as dirty as a whole.
+    below = [each.size for each in closed if each.base_offset < end_offset]
+    dirty_bytes = sum(each.size for each in dirty if each.base_offset < end_offset)
+    clean_bytes = sum(below) - dirty_bytes
+    return CleanableLog(
+        log,
+        first_dirty_offset,
+        end_offset,
+        clean_bytes,
+        dirty_bytes,
+        _overdue_ms(dirty, log.config.max_compaction_lag_ms, now_ms),
+    )
+
+
+def _overdue_ms(dirty: list[LogSegment], lag_ms: int, now_ms: int) -> int:
+    known = [first for each in dirty if (first := each.first_batch_timestamp()) is not None]
+    if not known:
+        return 0
+    return max(0, now_ms - lag_ms - min(known))
+
+
+def dirtiest(measured: Iterable[CleanableLog]) -> CleanableLog | None:
+    """The log to be cleaned next, if any is due."""
+    return max((each for each in measured if each.is_due), key=_dirty_ratio, default=None)
+
+
+def _dirty_ratio(cleanable: CleanableLog) -> float:
+    return cleanable.dirty_ratio
+
+
+def group_segments(
+    segments: list[LogSegment], max_size: int, max_index_size: int, end_offset: int
+) -> list[list[LogSegment]]:
+    """Neighbours that fit into one segment together, so that cleaned logs do not fray.
+
+    `end_offset` is where the cleanable part ends. No group outgrows a segment's size, an index's,
+    or what a relative offset can say.
+    """
+    groups: list[list[LogSegment]] = []
+    if not segments:
+        # Retention may have taken all of them while their keys were read.
+        return groups
+    bounds = [*(each.base_offset for each in segments[1:]), end_offset]
+    size = offset_index_size = time_index_size = 0
+    for segment, bound in zip(segments, bounds, strict=True):
+        size += segment.size
+        offset_index_size += segment.offset_index.size_in_bytes
+        time_index_size += segment.time_index.size_in_bytes
+        if (
+            groups
+            and size <= max_size
+            and offset_index_size <= max_index_size
+            and time_index_size <= max_index_size
+            and (segment.size == 0 or bound - 1 - groups[-1][0].base_offset <= _INT32_MAX)
+        ):
+            groups[-1].append(segment)
+            continue
+        groups.append([segment])
+        size = segment.size
+        offset_index_size = segment.offset_index.size_in_bytes
+        time_index_size = segment.time_index.size_in_bytes
+    return groups
+
+
+_INT32_MAX = 0x7FFFFFFF

@@ -1,0 +1,89 @@
+"""How far each compacted log has been cleaned: `cleaner-offset-checkpoint` of a log directory.
+
+Offsets below the one written were in an offset map once; the next cleaning reads keys from there
+on. The file is Kafka's. Losing it, or believing an offset that is too low, costs a longer cleaning
+and nothing else, so an offset outside the log, one of another topic of the same name, and one from
+before a truncation are all answered with the log's start (`LogCleanerManager` in Kafka).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from ...clients.kafka_uuid import Uuid
+from ...clients.topic_partition import TopicPartition
+from ..checkpoint import (
+    CLEANER_OFFSET_FILE,
+    MalformedCheckpointError,
+    read_offset_checkpoint,
+    write_offset_checkpoint,
+)
+from ..directory.log_dir import LogDir
+from ..log.unified_log import UnifiedLog
+
+
+class _Cleaned(NamedTuple):
+    offset: int
+    topic_id: Uuid | None
+    truncations: int
+
+
+class CleanerCheckpoint:
+    """The file of one log directory and what it says."""
+
+    def __init__(self, log_dir: LogDir) -> None:
+        self._files = log_dir.files
+        self._path = f"{log_dir.path}/{CLEANER_OFFSET_FILE}"
+        try:
+            found = read_offset_checkpoint(self._files, self._path)
+        except MalformedCheckpointError:
+            found = {}
+        self._cleaned = {partition: _Cleaned(at, None, 0) for partition, at in found.items()}
+
+    def first_dirty_offset(self, log: UnifiedLog) -> int:
+        """From where on the log's keys are to be read."""
+        known = self._cleaned.get(log.topic_partition)
+        if (
+            known is None
+            or known.topic_id not in (None, log.topic_id)
+            or known.truncations != log.local.truncations
+            or not log.log_start_offset <= known.offset <= log.log_end_offset
+        ):
+            return log.log_start_offset
+        return known.offset
+
+    def knows(self, log: UnifiedLog) -> bool:
+        """Whether the log has an entry: where it has none, a start takes holes for losses."""
+        return log.topic_partition in self._cleaned
+
+    def cleaned_up_to(self, log: UnifiedLog, offset: int) -> None:
+        """Note that everything below `offset` has been cleaned; `prepare_write` makes it last."""
+        self._cleaned[log.topic_partition] = _Cleaned(offset, log.topic_id, log.local.truncations)
+
+    def hand_over(self, log: UnifiedLog, other: "CleanerCheckpoint", moved: UnifiedLog) -> bool:
+        """Let another directory's checkpoint know of a log that has moved; False: nothing known."""
+        if log.topic_partition not in self._cleaned:
+            return False
+        other.cleaned_up_to(moved, self.first_dirty_offset(log))
+        del self._cleaned[log.topic_partition]
+        return True
+
+    def keep_only(self, partitions: set[TopicPartition]) -> None:
+        """Forget the logs that are no longer here."""
+        self._cleaned = {
+            partition: known
+            for partition, known in self._cleaned.items()
+            if partition in partitions
+        }
+
+    def prepare_write(self) -> Callable[[], None]:
+        """What replaces the file by what is known now, durably, in any thread; it raises OSError.
+
+        What is noted meanwhile waits for the next one.
+        """
+        offsets = {partition: known.offset for partition, known in self._cleaned.items()}
+        return partial(write_offset_checkpoint, self._files, self._path, offsets)
+
+    def write(self) -> None:
+        """Replace the file here and now, durably; OSError."""
+        self.prepare_write()()

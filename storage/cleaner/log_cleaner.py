@@ -1,0 +1,277 @@
+"""Compaction of one log: of each key the last record stays, tombstones for a while (section CL).
+
+    1. the keys of the dirty part go into an offset map, up to its bound or the part's end
+    2. neighbouring segments are grouped so that each group fits into one segment
+    3. a group's batches are written anew under `.cleaned`, without what the map supersedes
+    4. the cleaned segment takes the group's place, and the next group follows
+
+Steps 1 and 3 read files that no longer change and write one that nobody else knows. They are
+generators that stop after every few hundred kilobytes, so that the caller may run them in a thread,
+slow them down or give up. What they read stays open for them, whoever deletes it meanwhile. Steps 2
+and 4 belong to whoever owns the log, and ask first what is still as it was: retention or a
+truncation may have come in between, and then the work is thrown away. A reader that holds a region
+of a replaced file goes on reading it.
+
+After a crash at any point the log is found before or after step 4 of a group, never in between:
+see `LocalLog.replace_segments` (Kafka's `Cleaner`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.record.batch import RecordBatch
+from ..directory.log_dir import LogDir, on_disk
+from ..log_file import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    file_path,
+)
+from ..segment.log_segment import LogSegment, PinnedSegment
+from .batch_cleaning import CleaningRules, clean_batch, last_of_producers
+from .cleanable_log import CleanableLog, group_segments
+from .cleaned_transactions import CleanedTransactions
+from .cleaner_config import CleanerConfig
+from .offset_map import OffsetMap, capacity_of
+
+
+@dataclass(slots=True)
+class CleaningStats:
+    """What one cleaning did."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    map_utilization: float = 0.0
+
+
+class LogCleaning:
+    """One round over one log. Made, asked for groups and told to swap by the log's owner.
+
+    A batch whose CRC is wrong, or that cannot be decoded, raises KafkaError out of the generators:
+    the log stays as it is, and is not to be cleaned until somebody has looked at it.
+    """
+
+    def __init__(self, cleanable: CleanableLog, config: CleanerConfig, now_ms: int) -> None:
+        log = self.log = cleanable.log
+        # A start takes a `.swap` beside files `.cleaned` for work that was thrown away.
+        log.local.finish_swap()
+        self._config = config
+        self._log_config = log.config
+        self._now_ms = now_ms
+        self._first_dirty_offset = cleanable.first_dirty_offset
+        self._end_offset = cleanable.first_uncleanable_offset
+        self._truncations = log.local.truncations
+        self._segments = [
+            each for each in log.local.segments if each.base_offset < self._end_offset
+        ]
+        self._aborted = log.aborted_transactions(self._segments[0].base_offset, self._end_offset)
+        keys = OffsetMap(capacity_of(config.dedupe_buffer_size, config.io_buffer_load_factor))
+        self._rules = CleaningRules(
+            keys,
+            CleanedTransactions(self._aborted),
+            last_of_producers(log.producers.entries),
+            self._end_offset,
+            now_ms,
+            log.config.delete_retention_ms,
+        )
+        self._dirty = [
+            (each, each.position_of(max(self._first_dirty_offset, each.base_offset)))
+            for each in self._segments
+            if log.end_offset_of(each) > self._first_dirty_offset
+        ]
+        self._cleaned: LogSegment | None = None
+        self.stats = CleaningStats()
+
+    @property
+    def log_dir(self) -> LogDir:
+        return self.log.log_dir
+
+    # -- 1. The keys --------------------------------------------------------------------------
+
+    def read_keys(self) -> Iterator[int]:
+        """Fill the offset map; yields how many bytes were read since the last time."""
+        keys = self._rules.keys
+        keys.saw_up_to(self._first_dirty_offset - 1)
+        transactions = CleanedTransactions(
+            txn for txn in self._aborted if txn.last_offset >= self._first_dirty_offset
+        )
+        for number, (segment, position) in enumerate(self._dirty):
+            pending = 0
+            pinned = self._pin(segment)
+            if pinned is None:
+                # Whatever its keys could replace lay below it, and is gone as well.
+                continue
+            for batch in _checked(pinned, position):
+                if not self._put_keys(batch, transactions):
+                    self.stats.map_utilization = keys.utilization
+                    return
+                keys.saw_up_to(batch.last_offset)
+                pending += batch.size_in_bytes
+                if pending >= self._config.io_buffer_size:
+                    yield pending
+                    pending = 0
+            following = self._dirty[number + 1 : number + 2]
+            end_offset = following[0][0].base_offset if following else self._end_offset
+            # Earlier cleanings may have left nothing at the end of a segment.
+            keys.saw_up_to(end_offset - 1)
+            self.stats.map_utilization = keys.utilization
+            yield pending
+
+    def _put_keys(self, batch: RecordBatch, transactions: CleanedTransactions) -> bool:
+        """Whether every key of the batch found a slot."""
+        is_aborted = transactions.may_discard(batch)
+        if batch.is_control or is_aborted:
+            return True
+        put, first = self._rules.keys.put, self._first_dirty_offset
+        return all(
+            put(record.key, record.offset)
+            for record in batch.records()
+            if record.key is not None and record.offset >= first
+        )
+
+    # -- 2. The groups ------------------------------------------------------------------------
+
+    def groups(self) -> list[list[LogSegment]]:
+        """What is to be cleaned, in order, of what is still there. Call it when keys are read."""
+        end_offset = self._rules.keys.latest_offset + 1
+        return group_segments(
+            [
+                each
+                for each in self._segments
+                if each.base_offset < end_offset and self.is_current([each])
+            ],
+            self._log_config.segment_bytes,
+            self._log_config.segment_index_bytes,
+            self._end_offset,
+        )
+
+    @property
+    def cleaned_up_to(self) -> int:
+        """Where the next cleaning of the log begins to read keys, once all groups are swapped."""
+        return self._rules.keys.latest_offset + 1
+
+    # -- 3. The cleaned segment ---------------------------------------------------------------
+
+    def clean(self, group: list[LogSegment]) -> Iterator[int]:
+        """Write the group's cleaned segment, durably; yields bytes read and written since."""
+        cleaned = self._begin(group[0].base_offset)
+        transactions = self._rules.transactions
+        buffer, kept, pending = bytearray(), list[RecordBatch](), 0
+        for segment in group:
+            pinned = self._pin(segment)
+            if pinned is None:
+                # The swap will find the group gone.
+                transactions.kept.clear()
+                return
+            for batch in _checked(pinned):
+                result = clean_batch(batch, self._rules)
+                pending += batch.size_in_bytes
+                if result is not None:
+                    kept.append(RecordBatch(memoryview(result)))
+                    buffer += result
+                if pending >= self._config.io_buffer_size:
+                    self._write(cleaned, buffer, kept)
+                    self.stats.bytes_read += pending
+                    yield pending + len(buffer)
+                    buffer, kept, pending = bytearray(), [], 0
+        self._write(cleaned, buffer, kept)
+        self.stats.bytes_read += pending
+        for txn in transactions.kept:
+            cleaned.txn_index.append(txn)
+        transactions.kept.clear()
+        cleaned.become_inactive()
+        cleaned.flush_log()
+        cleaned.flush_indexes()
+        yield pending + len(buffer)
+
+    def _pin(self, segment: LogSegment) -> PinnedSegment | None:
+        """The segment for one who reads it; None where its file is closed because it is gone.
+
+        One at a time: all of a long log at once would take more descriptors than there are.
+        """
+        try:
+            return segment.pin()
+        except OSError:
+            # The others work on the log meanwhile, in their own thread.
+            if segment.is_deleted or not self.is_log_current:
+                return None
+            raise
+
+    def _begin(self, base_offset: int) -> LogSegment:
+        files, directory = self.log_dir.files, self.log.directory
+        # The names that the last swap gave must be there for good before a file `.cleaned` is:
+        # a start takes a `.swap` at or above it for unfinished work.
+        files.sync_dir(directory)
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+            files.remove(file_path(directory, base_offset, suffix + CLEANED_SUFFIX))
+        self._cleaned = LogSegment(
+            files, directory, base_offset, self._log_config, self._now_ms, CLEANED_SUFFIX
+        )
+        return self._cleaned
+
+    def _write(self, cleaned: LogSegment, buffer: bytearray, kept: list[RecordBatch]) -> None:
+        if kept:
+            cleaned.append(buffer, kept)
+            self.stats.bytes_written += len(buffer)
+
+    # -- 4. The swap --------------------------------------------------------------------------
+
+    def is_current(self, group: list[LogSegment]) -> bool:
+        """Whether the group is still part of the log as it was when this round began."""
+        segments = self.log.local.segments
+        return self.is_log_current and all(
+            segments.floor(each.base_offset) is each for each in group
+        )
+
+    @property
+    def is_log_current(self) -> bool:
+        """Whether the log is still there and compacted, and nothing was cut off its end."""
+        local = self.log.local
+        return (
+            not local.is_released
+            and local.truncations == self._truncations
+            and self.log.config.is_compacted
+        )
+
+    @on_disk
+    def swap(self, group: list[LogSegment], now_ms: int) -> bool:
+        """Put the cleaned segment in the group's place; False if the group is gone."""
+        if not self.is_current(group):
+            self.abandon()
+            return False
+        cleaned = self._cleaned
+        assert cleaned is not None
+        local = self.log.local
+        try:
+            local.replace_segments(cleaned, group, now_ms)
+        finally:
+            if local.segments.floor(cleaned.base_offset) is cleaned:
+                # It is the log's now, also where its files still want their names.
+                self._cleaned = None
+        for segment in group[1:]:
+            self.log.producers.delete_snapshot_at(segment.base_offset)
+        return True
+
+    @on_disk
+    def abandon(self) -> None:
+        """Remove what was begun, after a failure that is not the disk's."""
+        cleaned, self._cleaned = self._cleaned, None
+        if cleaned is not None and not self.log.local.is_released:
+            cleaned.delete()
+
+
+def _checked(segment: PinnedSegment, position: int = 0) -> Iterator[RecordBatch]:
+    """The segment's batches; KafkaError where one is damaged, its offsets outside the CRC too."""
+    expected = segment.base_offset
+    for batch in segment.batches(position):
+        batch.ensure_valid()
+        if batch.base_offset < expected or batch.last_offset_delta < 0:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Offset {batch.base_offset} follows {expected - 1} in {segment.path}.",
+            )
+        expected = batch.next_offset
+        yield batch

@@ -1,0 +1,342 @@
+"""One log directory: whose it is, that only one process has it, and whether its disk still works.
+
+`meta.properties` ties a directory to a cluster and a node, `.lock` to a process, and
+`.kafka_cleanshutdown` tells the next start that nothing needs recovery; it also carries the broker
+epoch, by which the controller knows that nothing was lost (KIP-966). The first failed disk
+operation takes the directory offline until the process ends: a disk that has lied once (a failed
+fsync drops the pages that it could not write) is never asked again (KIP-112).
+"""
+
+import errno
+import json
+import logging
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import ZERO_UUID, Uuid, uuid_from_string, uuid_to_string
+from ...clients.topic_partition import TopicPartition
+from ..checkpoint import (
+    CLEANER_OFFSET_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    RECOVERY_POINT_FILE,
+    MalformedCheckpointError,
+    read_offset_checkpoint,
+    write_offset_checkpoint,
+)
+from ..durable_directory import make_durably
+from ..files import DirectoryLock, Files
+from ..segment.index import CorruptIndexError
+
+if TYPE_CHECKING:
+    from .log_loss import LogLoss
+
+META_PROPERTIES_FILE = "meta.properties"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+LOCK_FILE = ".lock"
+REBUILD_MARKER = ".rebuild-unfinished"
+"""In a directory that `tierlog tier rebuild` is still writing."""
+UNKNOWN_BROKER_EPOCH = -1
+FOLDER_SUFFIX = ".folder-aside"
+
+_log = logging.getLogger(__name__)
+
+_FILES = (
+    META_PROPERTIES_FILE,
+    CLEAN_SHUTDOWN_FILE,
+    RECOVERY_POINT_FILE,
+    LOG_START_FILE,
+    HIGH_WATERMARK_FILE,
+    CLEANER_OFFSET_FILE,
+)
+
+_EXHAUSTED = {
+    errno.EMFILE: "let this process have more files open (ulimit -n)",
+    errno.ENFILE: "let this machine have more files open (sysctl fs.file-max)",
+    errno.ENOMEM: "give it more memory, or more mappings (sysctl vm.max_map_count)",
+}
+"""What runs out beside a disk, and what a person can do about it."""
+
+_REMEDIES = {
+    errno.EFBIG: "let this process write larger files (ulimit -f)",
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room on its disk, or raise this user's quota",
+    errno.EROFS: "mount its disk for writing",
+    errno.EACCES: "let this user write in it",
+}
+"""What a person can do about what an operating system says."""
+
+
+class LogDirError(Exception):
+    """The directory cannot be used, and a person must decide: a plain sentence says why."""
+
+
+class ResourcesExhaustedError(KafkaError):
+    """Too few descriptors or mappings for this operation, now. The disk is sound: try again."""
+
+
+class MetaProperties(NamedTuple):
+    """What `meta.properties` (version 1) says about a directory."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: Uuid
+
+
+FailureListener = Callable[["LogDir"], None]
+
+
+class LogDir:
+    """A directory that holds the logs of many partitions."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.files = files
+        self.path = path
+        self.directory_id = ZERO_UUID
+        """By which the cluster's metadata knows it (KIP-858); zero until it is opened."""
+        self.is_online = True
+        self.failure: OSError | None = None
+        self.has_unclosed_log = False
+        """Whether a log of this sound disk could not be closed: the next start looks at it."""
+        self._failure_listeners: list[FailureListener] = []
+        self.losses: list[LogLoss] = []
+        """What opening its logs has cost, one for each log that lost something."""
+        self._lock: DirectoryLock | None = None
+        self._was_clean: bool | None = None
+
+    def __repr__(self) -> str:
+        return f"LogDir({self.path}, {'online' if self.is_online else 'offline'})"
+
+    # -- Health -------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise KafkaError(KAFKA_STORAGE_ERROR) if the directory is offline."""
+        if not self.is_online:
+            raise self._storage_error()
+
+    def on_failure(self, listener: FailureListener) -> None:
+        """Call `listener` once, when the directory goes offline, or now if it is."""
+        self._failure_listeners.append(listener)
+        if not self.is_online:
+            listener(self)
+
+    def fail(self, error: OSError) -> KafkaError:
+        """Take the directory offline for `error`; answers what the caller must raise.
+
+        An `error` that says nothing about the disk leaves it online (ResourcesExhaustedError).
+        """
+        remedy = _EXHAUSTED.get(error.errno or 0)
+        if remedy is not None and self.is_online:
+            return ResourcesExhaustedError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{error.strerror} in {self.path}: {remedy}.",
+            )
+        if self.is_online:
+            self.is_online = False
+            self.failure = error
+            for listener in self._failure_listeners:
+                listener(self)
+        return self._storage_error()
+
+    @property
+    def why_offline(self) -> str:
+        """For people: what its disk has said, and what can be done about that; else nothing."""
+        if self.failure is None or not self.failure.strerror:
+            return ""
+        remedy = _REMEDIES.get(self.failure.errno or 0)
+        advice = f": {remedy}, then start the broker again" if remedy else ""
+        return f"{self.failure.strerror}{advice}"
+
+    def _storage_error(self) -> KafkaError:
+        reason = f": {self.failure.strerror}" if self.failure and self.failure.strerror else ""
+        return KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory {self.path} is offline{reason}."
+        )
+
+    # -- Ownership ----------------------------------------------------------------------------
+
+    def acquire(self, *, is_rebuild: bool = False) -> None:
+        """Make the directory and lock it.
+
+        Raises LogDirError if another process has it, or if only the rebuild that was writing it may
+        go on.
+        """
+        make_durably(self.files, self.path.rstrip("/"))
+        try:
+            self._lock = self.files.lock(f"{self.path}/{LOCK_FILE}")
+        except BlockingIOError as error:
+            raise LogDirError(
+                f"The log directory {self.path} is in use by another process: stop that one, or"
+                " name another directory in log.dirs."
+            ) from error
+        set_folders_aside(self.files, self.path, _FILES)
+        if not is_rebuild and self.files.exists(f"{self.path}/{REBUILD_MARKER}"):
+            self.release()
+            raise LogDirError(
+                f"The log directory {self.path} was not rebuilt to its end: run `tierlog tier "
+                "rebuild` again."
+            )
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # -- meta.properties ----------------------------------------------------------------------
+
+    def read_meta_properties(self) -> MetaProperties | None:
+        """What the directory says of itself; None if it was never used.
+
+        Raises LogDirError for a file that is incomplete or of another version.
+        """
+        path = f"{self.path}/{META_PROPERTIES_FILE}"
+        if not self.files.exists(path):
+            return None
+        try:
+            fields = _parse_properties(self.files.read(path))
+            version = int(fields["version"])
+            if version != 1:
+                raise LogDirError(f"{path} has version {version}, and only 1 is understood.")
+            cluster_id = fields["cluster.id"]
+            if not (cluster_id and cluster_id.isascii() and cluster_id.isprintable()):
+                raise ValueError("a cluster id is text")
+            directory_id = uuid_from_string(fields["directory.id"])
+            return MetaProperties(cluster_id, int(fields["node.id"]), directory_id)
+        except (KeyError, ValueError) as error:
+            raise LogDirError(
+                f"{path} is damaged: it does not say which cluster and node the directory belongs "
+                "to. Restore the file from a backup."
+            ) from error
+
+    def write_meta_properties(self, meta: MetaProperties) -> None:
+        """Tie the directory to a cluster and a node, durably."""
+        content = (
+            "#\n"
+            f"node.id={meta.node_id}\n"
+            f"directory.id={uuid_to_string(meta.directory_id)}\n"
+            "version=1\n"
+            f"cluster.id={meta.cluster_id}\n"
+        )
+        self.files.atomic_replace(f"{self.path}/{META_PROPERTIES_FILE}", content.encode("utf-8"))
+
+    # -- The recovery points ------------------------------------------------------------------
+
+    def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
+        """See that the checkpoint names no offset above `offset`, durably.
+
+        To be called before records that were durable go: what a later recovery finds in their place
+        it must look at, batch by batch.
+        """
+        path = f"{self.path}/{RECOVERY_POINT_FILE}"
+        try:
+            points = read_offset_checkpoint(self.files, path)
+        except MalformedCheckpointError:
+            return  # nobody believes it, which is as good as 0
+        if points.get(topic_partition, 0) > offset:
+            points[topic_partition] = offset
+            write_offset_checkpoint(self.files, path, points)
+
+    # -- The clean shutdown marker ------------------------------------------------------------
+
+    def has_clean_shutdown_marker(self) -> bool:
+        return self.files.exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+
+    def take_clean_shutdown_marker(self) -> bool:
+        """Whether the last stop was clean, for everyone who asks in this run.
+
+        The first who asks removes the marker, durably: from there on a crash needs recovery. To be
+        called before anything in the directory is written. Raises OSError.
+        """
+        if self._was_clean is None:
+            was_clean = self.has_clean_shutdown_marker()
+            self.remove_clean_shutdown_marker()
+            self._was_clean = was_clean
+        return self._was_clean
+
+    def clean_shutdown_broker_epoch(self) -> int:
+        """The broker epoch in the marker; -1 if there is no marker or it does not say."""
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        if not self.files.exists(path):
+            return UNKNOWN_BROKER_EPOCH
+        try:
+            parsed: object = json.loads(self.files.read(path))
+        except ValueError:
+            return UNKNOWN_BROKER_EPOCH
+        if not isinstance(parsed, dict):
+            return UNKNOWN_BROKER_EPOCH
+        epoch = cast("dict[str, object]", parsed).get("brokerEpoch")
+        return epoch if isinstance(epoch, int) else UNKNOWN_BROKER_EPOCH
+
+    def write_clean_shutdown_marker(self, broker_epoch: int) -> None:
+        """Say that every log was closed properly: the last thing that a shutdown writes."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self.files.atomic_replace(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", content.encode("ascii"))
+
+    def remove_clean_shutdown_marker(self) -> None:
+        """Forget it, durably, before anything is written: from here on a crash needs recovery."""
+        if self.files.remove(f"{self.path}/{CLEAN_SHUTDOWN_FILE}"):
+            self.files.sync_dir(self.path)
+
+
+def set_folders_aside(files: Files, directory: str, names: Iterable[str]) -> None:
+    """Rename folders that stand where files belong.
+
+    A folder of such a name is no failure of a disk, and may hold somebody's data.
+    """
+    for name in names:
+        path = f"{directory}/{name}"
+        if not name.endswith(FOLDER_SUFFIX) and files.is_directory(path):
+            files.rename(path, path + FOLDER_SUFFIX)
+            _log.error(
+                "%s is a folder where a file belongs. It is renamed to %s, and the file counts "
+                "as missing.",
+                path,
+                path + FOLDER_SUFFIX,
+            )
+
+
+class _OnDisk(Protocol):
+    @property
+    def log_dir(self) -> LogDir: ...
+
+
+_Log = TypeVar("_Log", bound=_OnDisk)
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def on_disk(
+    method: Callable[Concatenate[_Log, _Parameters], _Result],
+) -> Callable[Concatenate[_Log, _Parameters], _Result]:
+    """For methods of a log that touch the disk: a failure takes its directory offline.
+
+    Once it is offline the method is not even tried. Either way KAFKA_STORAGE_ERROR is raised.
+    """
+
+    @wraps(method)
+    def guarded(log: _Log, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        directory = log.log_dir
+        if not directory.is_online:
+            directory.check()
+        try:
+            return method(log, *args, **kwargs)
+        except OSError as error:
+            raise directory.fail(error) from error
+        except CorruptIndexError as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+
+    return guarded
+
+
+def _parse_properties(content: bytes) -> dict[str, str]:
+    """The simple part of Java's properties format that Kafka writes here: a letter is a byte."""
+    fields: dict[str, str] = {}
+    for line in content.splitlines():
+        stripped = line.decode("latin-1").strip()
+        if stripped and stripped[0] not in "#!":
+            name, _, value = stripped.partition("=")
+            fields[name.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
+    return fields

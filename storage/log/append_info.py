@@ -1,0 +1,85 @@
+"""What an append answers: the values that the layers above put into a Produce response."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.record.batch import NO_TIMESTAMP, RecordBatch
+from ..producer.producer_entry import BatchMetadata
+
+
+class RecordError(NamedTuple):
+    """Why one record of a refused batch is at fault (KIP-467); `batch_index` counts from 0."""
+
+    batch_index: int
+    message: str
+
+
+class RecordValidationError(KafkaError):
+    """A batch was refused for what some of its records hold; nothing of it was appended."""
+
+    def __init__(
+        self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...]
+    ) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+    def __reduce__(
+        self,
+    ) -> tuple[type["RecordValidationError"], tuple[ErrorCode, str, tuple[RecordError, ...]]]:
+        return RecordValidationError, (self.code, self.message, self.record_errors)
+
+
+@dataclass(slots=True)
+class LogAppendInfo:
+    """Where an append went, or where the batch that it repeats had gone before."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    """The largest timestamp appended, in milliseconds; -1 if no record carries one."""
+    log_append_time_ms: int
+    """When the leader appended, if it gives the timestamps (LogAppendTime); else -1."""
+    log_start_offset: int
+    num_bytes: int
+    is_duplicate: bool = False
+    record_errors: tuple[RecordError, ...] = ()
+
+
+def appended_info(
+    batches: list[RecordBatch], log_append_time_ms: int, log_start_offset: int
+) -> LogAppendInfo:
+    """The answer for batches that were appended, with their final offsets."""
+    if len(batches) == 1:
+        batch = batches[0]
+        return LogAppendInfo(
+            batch.base_offset,
+            batch.last_offset,
+            batch.max_timestamp,
+            log_append_time_ms,
+            log_start_offset,
+            batch.size_in_bytes,
+        )
+    if not batches:
+        return LogAppendInfo(-1, -1, NO_TIMESTAMP, log_append_time_ms, log_start_offset, 0)
+    return LogAppendInfo(
+        batches[0].base_offset,
+        batches[-1].last_offset,
+        max(batch.max_timestamp for batch in batches),
+        log_append_time_ms,
+        log_start_offset,
+        sum(batch.size_in_bytes for batch in batches),
+    )
+
+
+def duplicate_info(known: BatchMetadata, log_start_offset: int) -> LogAppendInfo:
+    """The answer for a retry: where and when the batch was appended the first time."""
+    return LogAppendInfo(
+        known.first_offset,
+        known.last_offset,
+        known.timestamp,
+        known.timestamp,
+        log_start_offset,
+        0,
+        is_duplicate=True,
+    )

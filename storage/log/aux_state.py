@@ -1,0 +1,139 @@
+"""What a follower takes from the remote tier to continue a log whose older part is only there.
+
+    leader's local log       |                    ELO ============== end
+    a segment in the tier    | start ------- ELO-1 --- end |
+    the follower's new log   |       nothing local         | next = end + 1, empty
+
+The segment that holds the offset before the leader's local log start (ELO - 1) came to the tier
+with two companions: the leader epochs up to its end, and the producers as of its end. With both, a
+log that is empty and begins after that segment is as good as one that holds every record before it
+(KIP-405, "Follower fetch protocol"; Kafka's `TierStateMachine.buildRemoteLogAuxState`).
+
+`start_log_at` brings a log into that state. All that it needs has been fetched before it begins, so
+a tier that fails costs the follower nothing. The name of the new segment file is the commit point:
+it comes last. Whatever a crash leaves before it is a log that the leader sends to the tier again,
+and whatever it leaves after it is complete. Never is there a log that goes on at the new offset
+without the history below it.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ..checkpoint import MalformedCheckpointError, parse_epochs
+from ..directory.log_dir import LogDir, on_disk
+from ..producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
+from ..producer.producer_state import ProducerStateManager
+from ..remote.remote_lineage import OffsetAndEpoch
+from ..remote.remote_segment import RemoteLogSegmentMetadata
+from .leader_epoch import EpochEntry, LeaderEpochCache
+from .local_log import LocalLog
+
+
+class AuxRequest(NamedTuple):
+    """Which state is wanted: that after the segment which holds `offset` as `epoch` wrote it."""
+
+    topic_id_partition: TopicIdPartition
+    epoch: int
+    offset: int
+    """One below the leader's local log start, or below its first offset that is not tiered."""
+    leader_log_start_offset: int
+    current_leader_epoch: int
+    is_tiered: bool
+    """Whether this replica knows already that its topic is tiered."""
+
+
+class AuxState(NamedTuple):
+    """Where a log goes on, and what it must know of everything before."""
+
+    next_offset: int
+    log_start_offset: int
+    epochs: list[EpochEntry]
+    producer_snapshot: bytes | None
+    """None: of the producers before nothing is known."""
+
+
+class WholeLog(Protocol):
+    """What is asked of a `UnifiedLog` here."""
+
+    topic_partition: TopicPartition
+    log_dir: LogDir
+    local: LocalLog
+    leader_epochs: LeaderEpochCache
+    producers: ProducerStateManager
+    log_start_offset: int
+    local_log_start_offset: int
+    highest_remote_offset: int
+
+    def update_high_watermark(self, offset: int) -> int: ...
+
+
+class MalformedAuxStateError(Exception):
+    """What came from the tier is not the state of the segment that it was asked for."""
+
+
+def target_epoch(start: OffsetAndEpoch, earlier: OffsetAndEpoch | None) -> int:
+    """The leader epoch that wrote the offset before `start`.
+
+    `start` may be the first record of its epoch, and epochs without a record may lie before it. So
+    the leader is asked where the epoch before that of `start` ends, and answers with the newest one
+    up to it: `earlier`, its end and its number. None: there is no epoch before.
+    """
+    if earlier is not None and earlier.offset > start.offset - 1:
+        return earlier.epoch
+    return start.epoch
+
+
+def aux_state(
+    segment: RemoteLogSegmentMetadata, log_start_offset: int, epochs: bytes, snapshot: bytes
+) -> AuxState:
+    """The state after `segment`, from its two companions. Raises MalformedAuxStateError."""
+    next_offset = segment.end_offset + 1
+    try:
+        history = [EpochEntry(*entry) for entry in parse_epochs(epochs)]
+        decode_snapshot(snapshot)
+    except (MalformedCheckpointError, CorruptSnapshotError) as error:
+        raise MalformedAuxStateError(str(error)) from error
+    ordered = all(
+        older.epoch < newer.epoch and older.start_offset < newer.start_offset
+        for older, newer in pairwise(history)
+    )
+    if not ordered or not history or history[-1].start_offset >= next_offset:
+        raise MalformedAuxStateError(f"The leader epochs {history} are not those of a log.")
+    if history[-1].epoch != segment.segment_leader_epochs[-1][0]:
+        raise MalformedAuxStateError(
+            f"The leader epochs end with {history[-1].epoch}, the segment with "
+            f"{segment.segment_leader_epochs[-1][0]}."
+        )
+    # The leader that copied the segment may have known less of its past than the present one does,
+    # and where the history does not reach there is no way into the tier.
+    log_start_offset = max(log_start_offset, history[0].start_offset)
+    return AuxState(next_offset, log_start_offset, _cut(history, log_start_offset), snapshot)
+
+
+def _cut(history: list[EpochEntry], log_start_offset: int) -> list[EpochEntry]:
+    """The history from the log start on, as the KIP has it: what is below is gone for good."""
+    later = [entry for entry in history if entry.start_offset > log_start_offset]
+    before = [entry.epoch for entry in history if entry.start_offset <= log_start_offset]
+    return [EpochEntry(before[-1], log_start_offset), *later]
+
+
+@on_disk
+def start_log_at(log: WholeLog, state: AuxState, now_ms: int) -> None:
+    """Drop every local record; the log is empty, goes on at the state's offset, and knows it all.
+
+    Raises KafkaError(KAFKA_STORAGE_ERROR).
+    """
+    offset, log_start_offset = state.next_offset, min(state.log_start_offset, state.next_offset)
+    log.log_dir.lower_recovery_point(log.topic_partition, 0)
+    log.local.drop_everything()
+    log.leader_epochs.replace(state.epochs)
+    log.producers.truncate_fully_and_start_at(offset)
+    if state.producer_snapshot is not None:
+        log.producers.restore(state.producer_snapshot, offset)
+    log.local.begin_at(offset, now_ms)
+    log.local.sync_truncation()
+    log.log_start_offset = log_start_offset
+    log.local_log_start_offset = offset
+    log.highest_remote_offset = min(log.highest_remote_offset, offset - 1)
+    log.update_high_watermark(offset)

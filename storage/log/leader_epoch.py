@@ -1,0 +1,154 @@
+"""Which leader epoch wrote which offsets (KIP-101; Kafka's `LeaderEpochFileCache`).
+
+An entry is (epoch, start offset): epochs and start offsets both grow, and an epoch ends where the
+next one starts, the newest at the log end. The history begins at the log start offset, which for
+a tiered log lies below the first local segment: it is what gives meaning to remote segments, so
+only a move of the log start offset may cut it, never the deletion of a local segment (KIP-405).
+
+A new epoch is written to the checkpoint before its first batch counts, and is durable before the
+recovery point passes that batch; what lies above the recovery point is read again after a crash.
+The very first epoch of a new log is therefore written without a sync, so that making many logs and
+beginning to write to them does not wait for the disk: the next flush of the log syncs it. Losing a
+truncation is harmless: loading a log cuts the history to the log's own bounds again.
+"""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from ..checkpoint import read_epoch_checkpoint, write_epoch_checkpoint
+from ..files import Files
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_EPOCH_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    """An epoch and the first offset that its leader wrote."""
+
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochCache:
+    """The epoch history of one log, kept in `leader-epoch-checkpoint`."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._entries = [EpochEntry(*entry) for entry in read_epoch_checkpoint(files, path)]
+        self._version = 0
+        """How often the checkpoint was written."""
+        self._synced_version = 0
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the checkpoint on the disk would survive a crash."""
+        return self._synced_version >= self._version
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        """The whole history, oldest first."""
+        return tuple(self._entries)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch with a known start; -1 when there is none."""
+        return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Record that `epoch` starts at `start_offset`, if that is news.
+
+        Entries that contradict it (a higher epoch below, a lower epoch at or above) go.
+        """
+        last = self._entries[-1] if self._entries else None
+        if last is not None and last.epoch == epoch and start_offset >= last.start_offset:
+            return
+        assert epoch >= 0
+        assert start_offset >= 0
+        kept = [
+            entry
+            for entry in self._entries
+            if entry.epoch < epoch and entry.start_offset < start_offset
+        ]
+        self._change([*kept, EpochEntry(epoch, start_offset)], durable=last is not None)
+
+    def replace(self, entries: list[EpochEntry]) -> None:
+        """Take over a history from elsewhere (a follower built from the remote tier)."""
+        self._change(list(entries))
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch that wrote `offset`; None below the first entry."""
+        slot = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
+        return self._entries[slot - 1].epoch if slot else None
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest known epoch at or below `epoch` and its end offset (KIP-101, KIP-279).
+
+        (-1, -1) when nothing is known: the epoch is undefined or newer than any here. An epoch
+        older than the history answers itself, with the start of the first entry.
+        """
+        entries = self._entries
+        if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
+            return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+        if epoch == entries[-1].epoch:
+            return epoch, log_end_offset
+        above = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+        if above == 0:
+            return epoch, entries[0].start_offset
+        return entries[above - 1].epoch, entries[above].start_offset
+
+    def entries_in_range(self, start_offset: int, end_offset: int) -> list[EpochEntry]:
+        """The history of the offsets [start, end), its first entry clamped to `start_offset`.
+
+        This is the epoch map of a remote segment's metadata.
+        """
+        within = [
+            entry for entry in self._entries if start_offset < entry.start_offset < end_offset
+        ]
+        first = self.epoch_for_offset(start_offset)
+        if first is not None and start_offset < end_offset:
+            within.insert(0, EpochEntry(first, start_offset))
+        return within
+
+    def entries_up_to(self, end_offset: int) -> list[EpochEntry]:
+        """The history of everything below `end_offset`."""
+        return [entry for entry in self._entries if entry.start_offset < end_offset]
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget epochs that start at or above `end_offset`: the log was cut there."""
+        if self._entries and self._entries[-1].start_offset >= end_offset:
+            self._change(self.entries_up_to(end_offset))
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget what lies below the log start offset.
+
+        The epoch that holds `start_offset` then starts there.
+        """
+        if not self._entries or self._entries[0].start_offset >= start_offset:
+            return
+        kept = [entry for entry in self._entries if entry.start_offset > start_offset]
+        epoch = self.epoch_for_offset(start_offset)
+        assert epoch is not None
+        self._change([EpochEntry(epoch, start_offset), *kept])
+
+    def clear(self) -> None:
+        """Forget everything: the log starts afresh."""
+        if self._entries:
+            self._change([])
+
+    def _change(self, entries: list[EpochEntry], *, durable: bool = True) -> None:
+        """Write another history, and believe it once it is written."""
+        # Before the write: a sync that runs meanwhile in another thread may miss it.
+        self._version += 1
+        write_epoch_checkpoint(self._files, self._path, entries, durable=durable)
+        self._entries = entries
+        if durable:
+            self._synced_version = self._version
+
+    def sync(self) -> None:
+        """Make the checkpoint durable; its directory is the caller's to sync. For any thread."""
+        version = self._version
+        handle = self._files.open(self._path)
+        handle.flush()
+        handle.close()
+        self._synced_version = version

@@ -1,0 +1,490 @@
+"""The part of a log that lies on this machine: segments, their roll, reads, flush and deletion.
+
+It knows offsets and bytes, and nothing of high watermarks, producers or the remote tier; the
+`UnifiedLog` decides with those what happens here. The end offset is published after the write, and
+the recovery point only after an fsync: everything below it survives a crash (Kafka's `LocalLog`).
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.record.batch import RecordBatch
+from ...clients.record.checksum import crc32c
+from ..config import INT32_MAX, LogConfig
+from ..files import DirectoryHandle, FileRegion, Files, ReadableBuffer
+from ..log_file import CLEANED_SUFFIX, SWAP_SUFFIX
+from ..segment.log_segment import LogSegment
+from ..segment.log_segments import LogSegments
+from ..segment.transaction_index import AbortedTxn
+from .fetch_data import EMPTY_RECORDS
+
+
+class LocalRead(NamedTuple):
+    """Whole batches from one segment. `segment` is None when there is nothing to read."""
+
+    records: FileRegion | bytes
+    segment: LogSegment | None
+    end_position: int
+    first_entry_incomplete: bool
+
+
+_NOTHING = LocalRead(EMPTY_RECORDS, None, 0, False)
+_TOO_SMALL = LocalRead(EMPTY_RECORDS, None, 0, True)
+
+
+class _Swap(NamedTuple):
+    """A cleaned segment in the place of old ones, while their files still want their names."""
+
+    cleaned: LogSegment
+    old: list[LogSegment]
+    due_ms: int
+    directory: DirectoryHandle
+
+
+class FlushTask:
+    """What must be fsynced so that everything below `offset` is durable.
+
+    `run` touches nothing but open files and may be called in another thread.
+    """
+
+    def __init__(
+        self,
+        segments: list[LogSegment],
+        closed: list[LogSegment],
+        others: list[Callable[[], None]],
+        is_released: Callable[[], bool],
+    ) -> None:
+        self._segments = segments
+        self._is_released = is_released
+        self.others = others
+        """Syncs of what belongs to the log besides its segments, its directory last."""
+        self.closed = closed
+        """Segments closed since the last flush: their indexes are final now."""
+        self.offset = 0
+        self.truncations = 0
+        """How often the log had been truncated when this task was made."""
+
+    def run(self) -> None:
+        """fsync; raises OSError, after which nothing may be assumed durable.
+
+        Segments, or the whole log, may be deleted meanwhile: then there is nothing to protect.
+        """
+        for segment in self._segments:
+            self._unless_deleted(segment, segment.flush_log)
+        for segment in self.closed:
+            self._unless_deleted(segment, segment.flush_indexes)
+        for sync in self.others:
+            self._unless_deleted(None, sync)
+
+    def _unless_deleted(self, segment: LogSegment | None, sync: Callable[[], None]) -> None:
+        try:
+            sync()
+        except OSError:
+            is_deleted = segment is not None and segment.is_deleted
+            if not (is_deleted or self._is_released()):
+                raise
+
+
+class LocalLog:
+    """The segments in one partition's directory. There is always at least one."""
+
+    def __init__(
+        self, files: Files, directory: str, config: LogConfig, segments: LogSegments
+    ) -> None:
+        assert len(segments) > 0
+        self._files = files
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.log_end_offset = 0
+        """One past the last appended offset. Invariant: moves only after the bytes are written."""
+        self.recovery_point = 0
+        """Everything below was fsynced. Invariant: at most the log end offset."""
+        self._pending_deletes: list[tuple[int, LogSegment]] = []
+        self._swap: _Swap | None = None
+        self._closed_since_flush: list[LogSegment] = []
+        self._unsynced: list[Callable[[], None]] = []
+        self._is_released = False
+        self._truncations = 0
+
+    @property
+    def truncations(self) -> int:
+        """How often records were cut off the end since the log was opened."""
+        return self._truncations
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the files were let go: the log is deleted or closed."""
+        return self._is_released
+
+    @property
+    def active_segment(self) -> LogSegment:
+        return self.segments.last
+
+    # -- Appending ----------------------------------------------------------------------------
+
+    def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
+        """Append batches that have their offsets; the end offset moves when they are written."""
+        self.segments.last.append(buffer, batches)
+        self.log_end_offset = batches[-1].last_offset + 1
+
+    def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether `size` bytes up to `last_offset` belong into a new segment."""
+        segment, config = self.segments.last, self.config
+        if segment.size == 0:
+            return segment.offset_index.is_full or not segment.offset_index.can_hold(last_offset)
+        first = segment.first_batch_timestamp()
+        # Age counts in the records' own time where they have one, else from the file's making.
+        age_ms = now_ms - segment.created_ms if first is None else max_timestamp - first
+        if config.segment_jitter_ms:
+            age_ms += self._jitter_ms(segment)
+        return (
+            segment.size > config.segment_bytes - size
+            or age_ms > config.segment_ms
+            or (age_ms > config.max_compaction_lag_ms and config.is_compacted)
+            or (segment.index_room <= 0 and segment.has_full_index())
+            or last_offset - segment.base_offset > INT32_MAX
+        )
+
+    def _jitter_ms(self, segment: LogSegment) -> int:
+        """Up to segment.jitter.ms, chosen by the segment's path: spread, and yet repeatable."""
+        bound = min(self.config.segment_jitter_ms, self.config.max_segment_ms)
+        return crc32c(segment.path.encode()) % bound
+
+    def roll(self, now_ms: int, at_least: int = 0) -> LogSegment:
+        """Close the active segment and begin one at the end offset (or at `at_least` above it).
+
+        An empty active segment that begins there stays.
+        """
+        base_offset = max(self.log_end_offset, at_least)
+        active = self.active_segment
+        if active.size == 0 and active.base_offset == base_offset:
+            return active
+        assert base_offset > active.base_offset
+        active.become_inactive()
+        self._closed_since_flush.append(active)
+        segment = LogSegment(self._files, self.directory, base_offset, self.config, now_ms)
+        self.segments.add(segment)
+        self.log_end_offset = base_offset
+        return segment
+
+    # -- Reading ------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, max_offset: int, *, min_one_message: bool
+    ) -> LocalRead:
+        """Whole batches from the one that holds `offset`, below `max_offset`, of one segment.
+
+        `min_one_message` lets the first batch exceed `max_bytes`. Raises OFFSET_OUT_OF_RANGE for
+        offsets below the first segment or above the end.
+        """
+        segment = self.segments.floor(offset)
+        if segment is None or offset > self.log_end_offset:
+            raise self.out_of_range(offset)
+        if offset >= max_offset:
+            return _NOTHING
+        position = segment.known_start(offset)
+        if position is not None:
+            # Where readers mostly are: they go on behind what was appended or read before.
+            found = self._read_on(segment, position, max_bytes, max_offset)
+            if found is not None:
+                return found
+        return self._locate_and_read(segment, offset, (max_bytes, max_offset), min_one_message)
+
+    def _read_on(
+        self, segment: LogSegment, position: int, max_bytes: int, max_offset: int
+    ) -> LocalRead | None:
+        """Read from a batch that is known to start there; None where a look at it is needed."""
+        bound, limit = self._bound(segment, max_offset), position + max_bytes
+        if position >= bound:
+            return None
+        end = bound if limit >= bound else segment.end_past(position, limit)
+        if end is None:
+            return None
+        return LocalRead(segment.region(position, end - position), segment, end, False)
+
+    def _bound(self, segment: LogSegment, max_offset: int) -> int:
+        """The position in `segment` that a reader of what is below `max_offset` does not pass."""
+        if max_offset >= self.log_end_offset or max_offset >= self.end_offset_of(segment):
+            return segment.size
+        return segment.position_of(max_offset)
+
+    def _locate_and_read(
+        self, segment: LogSegment, offset: int, limits: tuple[int, int], min_one_message: bool
+    ) -> LocalRead:
+        max_bytes, max_offset = limits
+        start = segment.locate(offset)
+        while start is None:
+            # Compaction may have left nothing above the offset in its own segment.
+            following = self.segments.higher(segment.base_offset)
+            if following is None or following.base_offset >= max_offset:
+                return _NOTHING
+            segment = following
+            start = segment.locate(offset)
+        bound = self._bound(segment, max_offset)
+        position = start.position
+        if position >= bound:
+            return _NOTHING
+        limit = position + max_bytes
+        if limit >= bound:
+            end = bound
+        elif start.size > max_bytes:
+            if not min_one_message:
+                return _TOO_SMALL
+            end = start.end_position
+        else:
+            end = segment.end_within(start, limit)
+        return LocalRead(segment.region(position, end - position), segment, end, False)
+
+    def aborted_in(self, offset: int, found: LocalRead) -> list[AbortedTxn]:
+        """The aborted transactions among what a read at `offset` has found."""
+        segment = found.segment
+        if segment is None or segment.base_offset > self.segments.last_aborted:
+            return []
+        upper_bound = segment.upper_bound_offset(found.end_position)
+        if upper_bound is None:
+            upper_bound = self.end_offset_of(segment)
+        return self.aborted_transactions(offset, upper_bound)
+
+    def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """The aborted transactions that overlap [start, upper bound)."""
+        found: list[AbortedTxn] = []
+        for segment in self.segments.from_offset(start_offset):
+            if segment.txn_index.collect(start_offset, upper_bound, found):
+                break
+        return found
+
+    def end_offset_of(self, segment: LogSegment) -> int:
+        """One past the last offset that can be in `segment`."""
+        following = self.segments.higher(segment.base_offset)
+        return self.log_end_offset if following is None else following.base_offset
+
+    def bytes_between(self, offset: int, max_offset: int) -> int:
+        """About how many bytes of batches lie in [offset, max offset); for min.bytes."""
+        if offset >= max_offset:
+            return 0
+        total = 0
+        for segment in self.segments.from_offset(offset):
+            if segment.base_offset >= max_offset:
+                break
+            begin = segment.position_of(offset) if segment.base_offset < offset else 0
+            covers = max_offset >= self.end_offset_of(segment)
+            total += (segment.size if covers else segment.position_of(max_offset)) - begin
+        return total
+
+    def out_of_range(self, offset: int) -> KafkaError:
+        first = self.segments.first.base_offset
+        return KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"Offset {offset} lies outside the log, which has [{first}, {self.log_end_offset}).",
+        )
+
+    # -- Flushing -----------------------------------------------------------------------------
+
+    def prepare_flush(self, up_to: int) -> FlushTask | None:
+        """The work that makes everything below `up_to` durable; None if it already is."""
+        up_to = min(up_to, self.log_end_offset)
+        closed, others = list(self._closed_since_flush), list(self._unsynced)
+        if up_to <= self.recovery_point and not closed and not others:
+            return None
+        segments = [
+            segment
+            for segment in self.segments.from_offset(self.recovery_point)
+            if segment.base_offset < up_to
+        ]
+        others.append(partial(self._files.sync_dir, self.directory))
+        task = FlushTask(segments, closed, others, lambda: self._is_released)
+        task.offset, task.truncations = up_to, self._truncations
+        return task
+
+    def sync_with_next_flush(self, sync: Callable[[], None]) -> None:
+        """Have `sync` run, in any thread, before the recovery point moves again."""
+        if sync not in self._unsynced:
+            self._unsynced.append(sync)
+
+    def note_rebuilt(self, segments: list[LogSegment]) -> None:
+        """Say that the indexes of these segments are new: the next flush makes them durable."""
+        self._closed_since_flush += segments
+
+    def complete_flush(self, task: FlushTask) -> None:
+        """Say that `task` has run.
+
+        After a truncation its offsets may name other records, which it did not sync: then only the
+        next flush moves the recovery point.
+        """
+        if task.truncations == self._truncations:
+            assert task.offset <= self.log_end_offset
+            self.recovery_point = max(self.recovery_point, task.offset)
+        self._closed_since_flush = [
+            segment for segment in self._closed_since_flush if segment not in task.closed
+        ]
+        self._unsynced = [sync for sync in self._unsynced if sync not in task.others]
+
+    # -- Truncation and deletion --------------------------------------------------------------
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drop everything at and above `offset`, which lies within the log.
+
+        `sync_truncation` makes it durable, before anything is appended. The last segments go first:
+        so there is no hole in what a power loss leaves.
+        """
+        assert self.segments.first.base_offset <= offset <= self.log_end_offset
+        self.finish_swap()
+        self._truncations += 1
+        for segment in reversed(self.segments.starting_at_or_above(offset)):
+            if segment is not self.segments.first:
+                self._delete_now(segment)
+        active = self.active_segment
+        active.truncate_to(offset)
+        active.make_appendable(self.config)
+        if active.size == 0:
+            active.created_ms = now_ms
+        # Kafka's rule: the log goes on at the offset asked for, even where the batch that held it
+        # began earlier and is gone as a whole.
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything; the log is empty and continues at `offset`. See `truncate_to`."""
+        self.finish_swap()
+        self._truncations += 1
+        for segment in self.segments.starting_at_or_above(0)[::-1]:
+            self._delete_now(segment)
+        self.begin_at(offset, now_ms)
+
+    def drop_everything(self) -> None:
+        """Delete every segment, durably: what is written next describes another log."""
+        self.finish_swap()
+        self._truncations += 1
+        for segment in self.segments.starting_at_or_above(0)[::-1]:
+            self._delete_now(segment)
+        self._files.sync_dir(self.directory)
+
+    def begin_at(self, offset: int, now_ms: int) -> None:
+        """Begin anew at `offset`, where there is no segment. See `sync_truncation`."""
+        assert len(self.segments) == 0
+        self.segments.add(LogSegment(self._files, self.directory, offset, self.config, now_ms))
+        self.log_end_offset = offset
+        self.recovery_point = offset
+
+    def sync_truncation(self) -> None:
+        """fsync what a truncation left: later records must not stand among earlier ones.
+
+        A log that begins anew counts as flushed up to there, so all that a first flush would have
+        synced is synced too.
+        """
+        for sync in self._unsynced:
+            sync()
+        self._unsynced.clear()
+        self.active_segment.flush_log()
+        self._files.sync_dir(self.directory)
+
+    def _delete_now(self, segment: LogSegment) -> None:
+        self.segments.remove(segment)
+        segment.is_deleted = True
+        segment.delete()
+
+    def delete_segments(self, segments: list[LogSegment], now_ms: int) -> None:
+        """Take segments out of the log; their files go after `file.delete.delay.ms`."""
+        self.finish_swap()
+        for segment in segments:
+            assert segment is not self.active_segment, "The active segment is rolled first."
+            self.segments.remove(segment)
+            segment.rename_to_deleted()
+            self._pending_deletes.append((now_ms + self.config.file_delete_delay_ms, segment))
+
+    def replace_segments(self, cleaned: LogSegment, old: list[LogSegment], now_ms: int) -> None:
+        """Put `cleaned`, durable under its suffix `.cleaned`, in the place of `old`.
+
+        Wherever the power goes one of the two is found, whole: the cleaned files are `.swap` for
+        good before an old one goes, and the old ones are gone for good before a name is taken.
+        After OSError the log has either the old ones, or `cleaned`: see `finish_swap`.
+        """
+        assert self.active_segment not in old
+        self.finish_swap()
+        # Opened first: what is renamed half-way for want of a descriptor nobody could go on with.
+        directory = self._files.open_dir(self.directory)
+        try:
+            cleaned.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+            directory.sync()
+        except OSError:
+            directory.close()
+            _take_back(cleaned)
+            raise
+        for segment in old:
+            self.segments.remove(segment)
+            segment.is_deleted = True
+        self.segments.add(cleaned)
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        self._swap = _Swap(cleaned, list(old), due_ms, directory)
+        self.finish_swap()
+
+    def finish_swap(self) -> None:
+        """Give the files of the last swap their names, durably, as far as they have not got them.
+
+        Raises OSError. The log goes on with the files as they are named, and so does a start; but
+        first this must be done before other files are made or removed here.
+        """
+        swap = self._swap
+        if swap is None:
+            return
+        while swap.old:
+            swap.old[0].rename_to_deleted()
+            self._pending_deletes.append((swap.due_ms, swap.old.pop(0)))
+        swap.directory.sync()
+        swap.cleaned.change_suffix(SWAP_SUFFIX, "")
+        swap.directory.close()
+        self._swap = None
+
+    def delete_pending(self, now_ms: int) -> int:
+        """Remove the files whose delay is over; answers how many segments are still waiting."""
+        for segment in self.take_due_deletes(now_ms):
+            segment.delete()
+        return len(self._pending_deletes)
+
+    def take_due_deletes(self, now_ms: int) -> list[LogSegment]:
+        """The segments whose delay is over, whose files are from now on the caller's to remove."""
+        due = [segment for due_ms, segment in self._pending_deletes if due_ms <= now_ms]
+        self._pending_deletes = [entry for entry in self._pending_deletes if entry[0] > now_ms]
+        return due
+
+    def finish(self) -> None:
+        """Complete the indexes, to be made durable by one last flush.
+
+        A log that was not written since it was opened is not touched.
+        """
+        active = self.active_segment
+        if self.recovery_point < self.log_end_offset or active.needs_closing:
+            active.complete_indexes()
+            self._closed_since_flush.append(active)
+        for _, segment in self._pending_deletes:
+            segment.delete()
+        self._pending_deletes.clear()
+
+    def release(self) -> None:
+        """Let go of all files as they are (the log is being deleted, or its disk failed)."""
+        self._is_released = True
+        for segment in self.segments:
+            segment.release()
+        for _, segment in self._pending_deletes:
+            segment.release()
+        self._pending_deletes.clear()
+        if self._swap is not None:
+            # The next start finishes it.
+            for segment in self._swap.old:
+                segment.release()
+            self._swap.directory.close()
+            self._swap = None
+
+
+def _take_back(cleaned: LogSegment) -> None:
+    """Call the files of a swap that has not begun `.cleaned` again: no start completes it then."""
+    try:
+        cleaned.change_suffix(SWAP_SUFFIX, CLEANED_SUFFIX)
+    except OSError as error:
+        # Whatever it says: a start would put them in the place of what the log goes on to be.
+        raise OSError(errno.EIO, os.strerror(errno.EIO), cleaned.path) from error

@@ -1,0 +1,149 @@
+"""Answers to ListOffsets for one log.
+
+A timestamp asks for the first record at least that young; the negative ones have names. In a tiered
+log the young end is local and the old end remote: a search that might find something below the
+local segments is handed up as a `RemoteTimestampLookup`, with the local answer to fall back on.
+"""
+
+from collections.abc import Generator
+from typing import Protocol, TypeAlias
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.offset_names import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
+from ...clients.topic_partition import TopicIdPartition
+from ..segment.time_index import TimestampAndOffset
+from .fetch_data import RemoteTimestampLookup
+from .leader_epoch import LeaderEpochCache
+from .local_log import LocalLog
+
+_UNKNOWN = -1
+_OF_THE_TIER = (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP)
+
+
+class LogBounds(Protocol):
+    """What is asked of a `UnifiedLog` here."""
+
+    local: LocalLog
+    leader_epochs: LeaderEpochCache
+    log_start_offset: int
+    local_log_start_offset: int
+    highest_remote_offset: int
+    knows_remote_offset: bool
+
+    @property
+    def topic_id_partition(self) -> TopicIdPartition: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def is_tiered(self) -> bool: ...
+
+
+Found: TypeAlias = TimestampAndOffset | RemoteTimestampLookup | None
+
+
+def find_offset(log: LogBounds, timestamp: int) -> Generator[None, None, Found]:
+    """The offset for a timestamp or one of the named ones; None when no record is as young.
+
+    It pauses where batches hold many records; segments may come and go meanwhile.
+
+    Raises KafkaError(OFFSET_NOT_AVAILABLE) for those that say how far the tier has the log, while
+    that is not known yet.
+    """
+    if timestamp >= 0:
+        return (yield from _find_timestamp(log, timestamp))
+    if timestamp == MAX_TIMESTAMP:
+        return _or_remote(log, timestamp, (yield from _find_max_timestamp(log)))
+    offset = _named_offset(log, timestamp)
+    if offset is None:
+        return TimestampAndOffset(_UNKNOWN, _UNKNOWN, _UNKNOWN)
+    epoch = (
+        log.leader_epochs.latest_epoch
+        if timestamp == LATEST_TIMESTAMP
+        else log.leader_epochs.epoch_for_offset(offset)
+    )
+    return TimestampAndOffset(_UNKNOWN, offset, _UNKNOWN if epoch is None else epoch)
+
+
+def _named_offset(log: LogBounds, name: int) -> int | None:
+    if name in _OF_THE_TIER and log.is_tiered and not log.knows_remote_offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+            f"How far the remote tier has {log.topic_id_partition.topic_partition} is not read yet",
+        )
+    is_copied = log.is_tiered and log.highest_remote_offset >= 0
+    if name == LATEST_TIMESTAMP:
+        return log.log_end_offset
+    if name == EARLIEST_TIMESTAMP:
+        return log.log_start_offset
+    if name == EARLIEST_LOCAL_TIMESTAMP:
+        return log.local_log_start_offset
+    if name == LATEST_TIERED_TIMESTAMP:
+        return log.highest_remote_offset if is_copied else None
+    if name == EARLIEST_PENDING_UPLOAD_TIMESTAMP and log.is_tiered:
+        if not is_copied and log.log_start_offset < log.local_log_start_offset:
+            # Something is in the tier, and this leader has yet to find out how much.
+            return None
+        return max(log.highest_remote_offset + 1, log.log_start_offset)
+    return None
+
+
+def _find_timestamp(log: LogBounds, timestamp: int) -> Generator[None, None, Found]:
+    local: TimestampAndOffset | None = None
+    for segment in list(log.local.segments):
+        if segment.is_deleted or log.local.is_released:
+            continue
+        if segment.size and segment.largest_timestamp >= timestamp:
+            local = yield from segment.find_timestamp(timestamp, log.local_log_start_offset)
+            if local is not None:
+                break
+    return _or_remote(log, timestamp, local)
+
+
+def _or_remote(
+    log: LogBounds, timestamp: int, local: TimestampAndOffset | None
+) -> TimestampAndOffset | RemoteTimestampLookup | None:
+    """The local answer, unless the tier may have a better one."""
+    if log.is_tiered and log.log_start_offset < log.local_log_start_offset:
+        return RemoteTimestampLookup(
+            log.topic_id_partition,
+            timestamp,
+            log.log_start_offset,
+            log.local_log_start_offset,
+            local,
+        )
+    return local
+
+
+def _find_max_timestamp(log: LogBounds) -> Generator[None, None, TimestampAndOffset | None]:
+    """The first record with the largest timestamp in the local log (KIP-734).
+
+    Kafka answers with a record below the log start if that is the youngest on the disk.
+    """
+    start, best = log.local_log_start_offset, None
+    segments = [segment for segment in log.local.segments if segment.size]
+    segments.sort(
+        key=lambda segment: (-segment.max_timestamp_so_far.timestamp, segment.base_offset)
+    )
+    for segment in segments:
+        if segment.is_deleted or log.local.is_released:
+            continue
+        highest = segment.max_timestamp_so_far.timestamp
+        if best is not None and best.timestamp > highest:
+            break
+        if best is not None and best.timestamp == highest and best.offset < segment.base_offset:
+            continue
+        found = yield from segment.find_timestamp(highest, start)
+        if found is None:
+            found = yield from segment.find_youngest(start)
+        if found is not None and (best is None or found.is_better_maximum(best)):
+            best = found
+    return best

@@ -1,0 +1,104 @@
+"""Bringing a producer state back in step with its log: newest valid snapshot, then the batches.
+
+A snapshot carries only the last batch of each producer, yet a producer may have five in flight when
+the broker goes away, and will repeat them all. Kafka then refuses the older ones as out of order;
+here the batches shortly before the snapshot are looked at again, and the repeats are recognised.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from ...clients.record.batch import RecordBatch
+from ..producer.producer_entry import BATCHES_TO_RETAIN, BatchMetadata
+from ..producer.producer_state import ProducerStateManager
+from ..segment.log_segment import LogSegment
+from ..segment.log_segments import LogSegments
+
+_Range = tuple[LogSegment, int, int]
+"""A segment, and the positions between which it is read."""
+
+_BYTES_LOOKED_AT_AGAIN = 1 << 20
+"""Before the snapshot. Five batches of a client's usual sizes, or one of the largest."""
+
+_BYTES_NOT_WORTH_A_SNAPSHOT = 16_384
+"""They are folded again as quickly as a file is made, written, opened and read."""
+
+
+def reload_producers(
+    producers: ProducerStateManager, segments: LogSegments, log_start_offset: int, end_offset: int
+) -> None:
+    """Make the state what the batches in [log start, end) say.
+
+    Producers are not expired here: how old they are matters only while the broker runs.
+    """
+    producers.truncate_and_reload(log_start_offset, end_offset)
+    _fill_windows(producers, segments, log_start_offset)
+    fold_batches(producers, segments, end_offset)
+
+
+def take_snapshot_at_close(producers: ProducerStateManager, segments: LogSegments) -> None:
+    """See that the next start has little to fold, and Kafka's too: it believes that a log without
+    a snapshot has no producers.
+
+    Where that is so, a few batches are folded again as quickly as a file is made.
+    """
+    active, known = segments.last, producers.last_snapshot_offset
+    is_empty = known >= active.base_offset and not producers.entries
+    if is_empty and active.size - active.position_of(known) <= _BYTES_NOT_WORTH_A_SNAPSHOT:
+        return
+    producers.take_snapshot()
+
+
+def fold_batches(producers: ProducerStateManager, segments: LogSegments, end_offset: int) -> None:
+    """Apply the batches in [map end, `end_offset`) that lie in `segments`."""
+    start = producers.map_end_offset
+    if start < end_offset:
+        for segment in segments.from_offset(start):
+            if segment.base_offset >= end_offset:
+                break
+            position = segment.position_of(start) if start > segment.base_offset else 0
+            for batch in segment.batches(position):
+                if batch.base_offset >= end_offset:
+                    break
+                _apply(producers, batch, start)
+    producers.advance_to(end_offset)
+
+
+def _apply(producers: ProducerStateManager, batch: RecordBatch, start: int) -> None:
+    if batch.last_offset >= start and batch.base_offset >= producers.map_end_offset:
+        producers.apply(batch)
+
+
+def _fill_windows(
+    producers: ProducerStateManager, segments: LogSegments, log_start_offset: int
+) -> None:
+    """Find again the batches before the last one of each producer that a snapshot named."""
+    snapshot_offset = producers.map_end_offset
+    if not producers.entries or snapshot_offset <= log_start_offset:
+        return
+    earlier: dict[int, deque[BatchMetadata]] = {}
+    for batch in _batches_shortly_before(segments, snapshot_offset):
+        entry = producers.get(batch.producer_id)
+        if entry is None or batch.is_control or batch.producer_epoch != entry.producer_epoch:
+            continue
+        if batch.base_offset >= log_start_offset and batch.last_offset < entry.last_offset:
+            window = earlier.setdefault(
+                batch.producer_id, deque[BatchMetadata](maxlen=BATCHES_TO_RETAIN - 1)
+            )
+            window.append(BatchMetadata.of(batch))
+    for producer_id, window in earlier.items():
+        producers.entries[producer_id].batches.extendleft(reversed(window))
+
+
+def _batches_shortly_before(segments: LogSegments, offset: int) -> Iterator[RecordBatch]:
+    ranges: list[_Range] = []
+    budget = _BYTES_LOOKED_AT_AGAIN
+    segment = segments.floor(offset - 1)
+    while segment is not None and budget > 0:
+        end = segment.position_of(offset)
+        start = segment.batch_start_before(max(0, end - budget))
+        ranges.append((segment, start, end))
+        budget -= end - start
+        segment = segments.floor(segment.base_offset - 1)
+    for segment, start, end in reversed(ranges):
+        yield from segment.batches(start, end)

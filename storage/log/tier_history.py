@@ -1,0 +1,128 @@
+"""The part of a log's epoch history that its disk has lost and its tier still tells (KIP-101).
+
+`leader-epoch-checkpoint` alone says which epoch wrote what lies below the local log. If it is lost
+or damaged, the segments in the tier say it as well, each for its own offsets: from the local log on
+downward, the newest leader is right, and no epoch is newer than the one above it.
+
+With the checkpoint may go the one of the log start offset, and part of the tier may have expired.
+So the tier need not have all: what it has is the log's, down to the lowest offset.
+"""
+
+from collections.abc import Iterator
+
+from ..remote.log_gaps import first_gap
+from ..remote.remote_lineage import EpochHistory, LogBounds, epoch_of_offset
+from ..remote.remote_log import RemoteLog
+from ..remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from .leader_epoch import EpochEntry
+
+
+def mended_history(
+    remote: RemoteLog, history: EpochHistory, bounds: LogBounds
+) -> list[EpochEntry] | None:
+    """A history under which the tier has more of what lies below the local log, or all of it.
+
+    It may begin above the log start offset: then the tier has nothing below. None where there is
+    none, and where the present one leads down as far: what is in order, or has a hole of another
+    kind, is not touched. Only the beginning is ever another, up to the history's second epoch.
+    """
+    start, local_start = bounds.log_start_offset, bounds.local_log_start_offset
+    if first_gap(remote, history, start, local_start) != start:
+        return None
+    end = min([first for _, first in history if first > start] + [local_start])
+    below = _told_below(remote, start, end, _newest_below(history, end))
+    if not below or first_gap(remote, history, below[0].start_offset, end) != below[0].start_offset:
+        return None
+    newest = below[-1].epoch
+    above = [EpochEntry(*entry) for entry in history if entry[1] >= end and entry[0] > newest]
+    epoch = epoch_of_offset(history, end)
+    is_told = not above or above[0].start_offset > end
+    if epoch > newest and is_told and bounds.log_end_offset > end:
+        above.insert(0, EpochEntry(epoch, end))
+    return [*below, *above]
+
+
+def _newest_below(history: EpochHistory, offset: int) -> int | None:
+    """What epoch may at most have written the offset before; None: any."""
+    epoch = epoch_of_offset(history, offset)
+    return epoch if epoch >= 0 else None
+
+
+def _told_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> list[EpochEntry]:
+    """The epochs of [start, end) as finished segments tell them, from the lowest of these on."""
+    entries: dict[int, int] = {}
+    lowest = end
+    for segment, offset in _downward(remote, start, end, newest):
+        for epoch, first in segment.segment_leader_epochs:
+            if first <= offset:
+                entries[epoch] = min(first, entries.get(epoch, first))
+        lowest = max(segment.start_offset, start)
+    return [
+        EpochEntry(epoch, max(first, lowest))
+        for epoch, first in sorted(_from(entries, lowest).items())
+    ]
+
+
+def _downward(
+    remote: RemoteLog, start: int, end: int, newest: int | None
+) -> Iterator[tuple[RemoteLogSegmentMetadata, int]]:
+    """The segments that lead from `end` down to `start`, each with the last offset it tells of."""
+    waiting = sorted(
+        (
+            each
+            for each in remote.segments()
+            if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and each.start_offset < end
+        ),
+        key=lambda segment: segment.end_offset,
+    )
+    reached: list[RemoteLogSegmentMetadata] = []
+    offset = end - 1
+    while offset >= start:
+        while waiting and waiting[-1].end_offset >= offset:
+            reached.append(waiting.pop())
+        told = [(_last_told(each, offset, newest), each) for each in reached]
+        # What tells of nothing lower will not do so again.
+        reached = [each for last, each in told if last >= start]
+        here = [each for last, each in told if last == offset]
+        if here:
+            best = _furthest_down(here, offset)
+            yield best, offset
+            newest = best.segment_leader_epochs[0][0]
+            offset = best.start_offset - 1
+        else:
+            # A hole, or only records that another leader wrote.
+            lower = [last for last, _ in told] + [each.end_offset for each in waiting[-1:]]
+            offset = max(lower, default=-1)
+
+
+def _furthest_down(
+    segments: list[RemoteLogSegmentMetadata], offset: int
+) -> RemoteLogSegmentMetadata:
+    """The newest leader's of those that hold the offset; of these the one that begins lowest."""
+    return max(segments, key=lambda each: (_epoch_at(each, offset), -each.start_offset))
+
+
+def _last_told(segment: RemoteLogSegmentMetadata, offset: int, newest: int | None) -> int:
+    """The last offset up to `offset` that an epoch up to `newest` wrote; -1 if none is here."""
+    last = min(offset, segment.end_offset)
+    for epoch, first in reversed(segment.segment_leader_epochs):
+        if first <= last:
+            if newest is None or epoch <= newest:
+                return last
+            last = first - 1
+    return -1
+
+
+def _epoch_at(segment: RemoteLogSegmentMetadata, offset: int) -> int:
+    return epoch_of_offset(segment.segment_leader_epochs, offset)
+
+
+def _from(entries: dict[int, int], start: int) -> dict[int, int]:
+    """Without the epochs that ended at or before `start`."""
+    ordered = sorted(entries.items())
+    later = [*(first for _, first in ordered[1:]), start + 1][: len(ordered)]
+    return {
+        epoch: first
+        for (epoch, first), following in zip(ordered, later, strict=True)
+        if following > start
+    }

@@ -1,0 +1,567 @@
+"""One partition's log: what lies on this machine and what lies in the remote tier, as one.
+
+    log start          local log start            last stable    high watermark    log end
+        |  remote tier only  |  local segments (some also remote)     |                |
+        +--------------------+------------------------+---------------+----------------+
+        read: RemoteRead          read: a region of a local file
+
+The offsets only ever stand in this order. Each moves for its own reason: the log end with every
+append, the high watermark as replicas follow, the last stable offset as transactions end, the local
+start as segments that are safe in the tier leave the disk, the log start as retention or
+DeleteRecords take records away. Only the last one cuts the leader epoch history (KIP-405).
+
+Nothing here waits, starts a thread or looks at a clock. A disk that fails takes its directory
+offline, and every method then raises KAFKA_STORAGE_ERROR (Kafka's `UnifiedLog`).
+"""
+
+import logging
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, cast
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import Uuid
+from ...clients.record.batch import NO_TIMESTAMP, RecordBatch, batches
+from ...clients.steps import finished
+from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ..config import LogConfig
+from ..directory.log_dir import LogDir, on_disk
+from ..files import ReadableBuffer
+from ..producer.producer_entry import AppendOrigin, CompletedTxn
+from ..producer.producer_state import ProducerStateManager
+from ..segment.log_segment import LogSegment
+from ..segment.transaction_index import AbortedTxn
+from .append_info import LogAppendInfo, appended_info, duplicate_info
+from .aux_state import AuxState, start_log_at
+from .fetch_data import (
+    FetchDataInfo,
+    FetchIsolation,
+    RemoteRead,
+)
+from .leader_epoch import LeaderEpochCache
+from .local_log import FlushTask, LocalLog
+from .log_offsets import Found, find_offset
+from .log_retention import RetentionBounds, breached_segments
+from .log_validator import (
+    AppendContext,
+    assign_offsets,
+    client_batch_steps,
+    too_large_for_segment,
+    validate,
+)
+from .producer_recovery import reload_producers, take_snapshot_at_close
+
+if TYPE_CHECKING:
+    from ..remote.remote_log import RemoteLog
+
+_log = logging.getLogger(__name__)
+
+# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every read.
+_LOG_END = FetchIsolation.LOG_END
+_HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
+_TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
+
+
+class _Pause:
+    """What a step of a search answers that has not found anything yet."""
+
+
+_PAUSE = _Pause()
+
+
+@dataclass(frozen=True, slots=True)
+class LogParts:
+    """What a log is put together from, by the loader."""
+
+    topic_partition: TopicPartition
+    topic_id: Uuid
+    log_dir: LogDir
+    local: LocalLog
+    leader_epochs: LeaderEpochCache
+    producers: ProducerStateManager
+
+
+class UnifiedLog:
+    """See the top of this file. Made by `log_loader.load_log`."""
+
+    def __init__(self, parts: LogParts, log_start_offset: int, now_ms: int) -> None:
+        self.topic_partition = parts.topic_partition
+        self.topic_id = parts.topic_id
+        self.log_dir = parts.log_dir
+        self.local = parts.local
+        self.leader_epochs = parts.leader_epochs
+        self.producers = parts.producers
+        self.remote: RemoteLog | None = None
+        """What is in the remote tier, if the topic is tiered and that is known."""
+        first = parts.local.segments.first.base_offset
+        self.log_start_offset = log_start_offset
+        """The first offset that may be read at all."""
+        self.local_log_start_offset = max(log_start_offset, first)
+        """The first offset that is on this machine's disk."""
+        self.high_watermark = self.local_log_start_offset
+        """One past the last offset that is replicated. Invariant: at most the log end offset."""
+        self.highest_remote_offset = -1
+        """The last offset of a finished copy in this leader's lineage; -1 while unknown."""
+        self.knows_remote_offset = True
+        """Whether that is what the tier has; not while the metadata of the tier is being read."""
+        self.read_only_reason = ""
+        """Why nobody may append or delete here, in a sentence; empty where they may."""
+        self._now_ms = now_ms  # the last time that anyone told
+
+    def __repr__(self) -> str:
+        return f"UnifiedLog({self.topic_partition}, end={self.log_end_offset})"
+
+    # -- Where it stands ----------------------------------------------------------------------
+
+    @property
+    def topic_id_partition(self) -> TopicIdPartition:
+        return TopicIdPartition(self.topic_id, *self.topic_partition)
+
+    @property
+    def directory(self) -> str:
+        return self.local.directory
+
+    @property
+    def config(self) -> LogConfig:
+        return self.local.config
+
+    def update_config(self, config: LogConfig) -> None:
+        """Obey another configuration from the next operation on."""
+        self.local.config = config
+
+    @property
+    def is_tiered(self) -> bool:
+        return self.local.config.remote_storage_enable
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record will get."""
+        return self.local.log_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is safe from a crash."""
+        return self.local.recovery_point
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of the local segments."""
+        return self.local.segments.size_in_bytes
+
+    @property
+    def last_stable_offset(self) -> int:
+        """One past what read_committed may see: below every transaction that is not decided."""
+        first_unstable = self.producers.first_unstable_offset
+        if first_unstable is None or first_unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(first_unstable, self.log_start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch at or below `epoch` and its end offset; (-1, -1) if unknown."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def end_offset_of(self, segment: LogSegment) -> int:
+        """One past the last offset of a local segment."""
+        return self.local.end_offset_of(segment)
+
+    # -- Appending ----------------------------------------------------------------------------
+
+    @on_disk
+    def append_as_leader(
+        self,
+        records: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        checked_for: LogConfig | None = None,
+    ) -> LogAppendInfo:
+        """Check, number and append; base offset and epoch are written into `records` in place.
+
+        `checked_for` is the configuration by which `long_check` has looked at the records: by
+        another one they are looked at again. A retry of a known batch is answered with where that
+        batch is. Raises KafkaError with nothing appended: see `log_validator` and `ProducerEntry`,
+        and RECORD_LIST_TOO_LARGE.
+        """
+        self._now_ms = now_ms
+        if self.read_only_reason:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, self.read_only_reason)
+        config = self.local.config
+        is_checked = checked_for is not None and checked_for == config
+        context = AppendContext(config, origin, leader_epoch, now_ms, is_checked)
+        found = validate(records, context)
+        for batch in found:
+            if batch.producer_id >= 0:
+                duplicate = self.producers.check(batch, origin)
+                if duplicate is not None:
+                    return duplicate_info(duplicate, self.log_start_offset)
+        if found[0].size_in_bytes > config.segment_bytes:
+            raise too_large_for_segment(found[0].size_in_bytes, config)
+        appendable = assign_offsets(records, found, self.local.log_end_offset, context)
+        found = appendable.batches
+        self._append(appendable.buffer, found, now_ms)
+        return appended_info(found, appendable.log_append_time_ms, self.log_start_offset)
+
+    def long_check(
+        self, records: memoryview, now_ms: int
+    ) -> Generator[None, None, RecordBatch] | None:
+        """What a client's batch must be before it is appended, where finding out may take long.
+
+        See `client_batch_steps`; None where the append itself finds out soon enough.
+        """
+        return client_batch_steps(
+            records, AppendContext(self.config, AppendOrigin.CLIENT, -1, now_ms)
+        )
+
+    @on_disk
+    def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
+        """Append what the leader sent, byte for byte. The CRC is checked, nothing else is judged.
+
+        Raises KafkaError: CORRUPT_MESSAGE, or OFFSET_OUT_OF_RANGE for batches below the log end.
+        """
+        self._now_ms = now_ms
+        found = list(batches(records))
+        expected = self.local.log_end_offset
+        for batch in found:
+            batch.ensure_valid()
+            if batch.base_offset < expected:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"The leader sent offset {batch.base_offset} to {self.topic_partition}, "
+                    f"which continues at {expected}.",
+                )
+            expected = batch.next_offset
+        size = sum(batch.size_in_bytes for batch in found)
+        if size <= self.local.config.segment_bytes:
+            if found:
+                self._append(records[:size], found, now_ms)
+        else:
+            # A fetch may hold more than one segment takes.
+            for batch in found:
+                self._append(batch.view, [batch], now_ms)
+        return appended_info(found, NO_TIMESTAMP, self.log_start_offset)
+
+    def _append(self, buffer: ReadableBuffer, found: list[RecordBatch], now_ms: int) -> None:
+        local, producers = self.local, self.producers
+        last = found[-1]
+        is_one = len(found) == 1
+        youngest = last.max_timestamp if is_one else max(each.max_timestamp for each in found)
+        if local.should_roll(len(buffer), last.last_offset, youngest, now_ms):
+            self._roll(now_ms, found[0].base_offset)
+        latest_epoch = self.leader_epochs.latest_epoch
+        for batch in found:
+            epoch = batch.partition_leader_epoch
+            if epoch != latest_epoch and epoch >= 0:
+                self.leader_epochs.assign(epoch, batch.base_offset)
+        local.append(buffer, found)
+        for batch in found:
+            completed = producers.apply(batch)
+            if completed is not None and completed.is_aborted:
+                local.segments.add_aborted(self._aborted(completed))
+        if local.log_end_offset - local.recovery_point >= local.config.flush_messages:
+            self.flush()
+
+    def _aborted(self, completed: CompletedTxn) -> AbortedTxn:
+        return AbortedTxn(
+            completed.producer_id,
+            completed.first_offset,
+            completed.last_offset,
+            self.producers.last_stable_offset_after(completed),
+        )
+
+    # -- Reading ------------------------------------------------------------------------------
+
+    @on_disk
+    def read(
+        self, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
+    ) -> FetchDataInfo | RemoteRead:
+        """Whole batches from the one that holds `offset`, as far as `isolation` sees.
+
+        At most `max_bytes` and of one segment; with `min_one_message` the first batch in any case.
+        Nothing is not an error: `offset` may be at or above what the reader sees. Raises
+        KafkaError(OFFSET_OUT_OF_RANGE) below the log start or above the log end.
+        """
+        local, log_start_offset = self.local, self.log_start_offset
+        if not log_start_offset <= offset <= local.log_end_offset:
+            raise self._out_of_range(offset)
+        if offset < self.local_log_start_offset:
+            return self._remote_read(offset, max_bytes, isolation, min_one_message)
+        bound = self.visible_end(isolation)
+        found = local.read(offset, max_bytes, bound, min_one_message=min_one_message)
+        is_committed = isolation is _TXN_COMMITTED
+        return FetchDataInfo(
+            found.records,
+            self.high_watermark,
+            bound if is_committed else self.last_stable_offset,
+            log_start_offset,
+            local.aborted_in(offset, found) if is_committed else None,
+            found.first_entry_incomplete,
+        )
+
+    def read_position(self, offset: int, isolation: FetchIsolation) -> int:
+        """About how many local bytes a reader at `offset` could get now (for fetch.min.bytes)."""
+        return self.local.bytes_between(offset, self.visible_end(isolation))
+
+    def visible_end(self, isolation: FetchIsolation) -> int:
+        """The offset that a reader under `isolation` may not reach."""
+        if isolation is _HIGH_WATERMARK:
+            return self.high_watermark
+        if isolation is _LOG_END:
+            return self.local.log_end_offset
+        return self.last_stable_offset
+
+    def _remote_read(
+        self, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
+    ) -> RemoteRead:
+        if not self.is_tiered:
+            raise self._out_of_range(offset)
+        epoch = self.leader_epochs.epoch_for_offset(offset)
+        return RemoteRead(
+            self.topic_id_partition,
+            offset,
+            -1 if epoch is None else epoch,
+            max_bytes,
+            isolation,
+            min_one_message,
+            self.high_watermark,
+            self.last_stable_offset,
+            self.log_start_offset,
+            self.local_log_start_offset,
+        )
+
+    def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """The aborted transactions that overlap [start, upper bound), from the local segments."""
+        return self.local.aborted_transactions(start_offset, upper_bound)
+
+    def offset_for_timestamp(self, timestamp: int) -> Found:
+        """Answer a ListOffsets query: see `log_offsets`."""
+        return finished(self.search_timestamp(timestamp))
+
+    def search_timestamp(self, timestamp: int) -> Generator[None, None, Found]:
+        """`offset_for_timestamp`, with pauses."""
+        search = find_offset(self, timestamp)
+        while True:
+            found = self._step(search)
+            if not isinstance(found, _Pause):
+                return found
+            yield
+
+    @on_disk
+    def _step(self, search: Generator[None, None, Found]) -> "Found | _Pause":
+        try:
+            next(search)
+        except StopIteration as end:
+            return cast("Found", end.value)
+        return _PAUSE
+
+    # -- Moving the bounds --------------------------------------------------------------------
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, clamped to the local log; answers what it is now."""
+        if offset > (end := self.local.log_end_offset):
+            offset = end
+        elif offset < (start := self.local_log_start_offset):
+            offset = start
+        self.high_watermark = offset
+        self.producers.on_high_watermark(offset)
+        return offset
+
+    @on_disk
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Take everything below `offset` away for good; False if that is already so.
+
+        Files go with the next `delete_old_segments`. Raises KafkaError(OFFSET_OUT_OF_RANGE) above
+        the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Cannot increment the log start offset to {offset} as it is larger than the "
+                f"high watermark {self.high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.local_log_start_offset = max(self.local_log_start_offset, offset)
+        self.leader_epochs.truncate_from_start(offset)
+        self.producers.on_log_start_offset(offset)
+        return True
+
+    def increment_local_log_start_offset(self, offset: int) -> None:
+        """Say that the local log begins at `offset`; what lies below is still in the tier."""
+        self.local_log_start_offset = max(self.local_log_start_offset, offset)
+
+    def update_highest_remote_offset(self, offset: int) -> None:
+        """Say that everything up to and including `offset` is safe in the tier."""
+        self.highest_remote_offset = offset
+        self.knows_remote_offset = True
+
+    def forget_highest_remote_offset(self) -> None:
+        """How far the tier has the log is to be found out anew."""
+        self.highest_remote_offset = -1
+        self.knows_remote_offset = False
+
+    # -- Segments -----------------------------------------------------------------------------
+
+    @on_disk
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment, unless it is empty."""
+        self._now_ms = now_ms
+        self._roll(now_ms, 0)
+
+    def _roll(self, now_ms: int, at_least: int) -> None:
+        before = self.local.active_segment
+        if self.local.roll(now_ms, at_least) is not before:
+            base_offset = self.local.active_segment.base_offset
+            _log.info(
+                "Rolled new log segment of %s at offset %d", self.topic_partition, base_offset
+            )
+        # So that a restart, and a follower built from the tier, find the state at this segment.
+        self.producers.advance_to(self.local.log_end_offset)
+        self.producers.take_snapshot()
+
+    @on_disk
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Obey retention; answers how many segments left the disk. See `log_retention`."""
+        self._now_ms = now_ms
+        bounds = RetentionBounds(
+            self.log_start_offset,
+            self.local_log_start_offset,
+            self.high_watermark,
+            self.highest_remote_offset,
+            self.config.copies_to_tier,
+        )
+        segments, rolls_active, reason = breached_segments(self.local, bounds, now_ms)
+        if rolls_active or (segments and segments[-1] is self.local.active_segment):
+            self._roll(now_ms, 0)
+        for segment in segments:
+            _log.info(
+                "Deleting local segment %020d.log of %s (offsets %d to %d, %d bytes) due to %s",
+                segment.base_offset,
+                self.topic_partition,
+                segment.base_offset,
+                self.local.end_offset_of(segment) - 1,
+                segment.size,
+                reason,
+            )
+        if segments:
+            self._delete_segments(segments, now_ms)
+        return len(segments)
+
+    def _delete_segments(self, segments: list[LogSegment], now_ms: int) -> None:
+        self.local.delete_segments(segments, now_ms)
+        for segment in segments:
+            self.producers.delete_snapshot_at(segment.base_offset)
+        first = self.local.segments.first.base_offset
+        if self.config.copies_to_tier:
+            self.increment_local_log_start_offset(first)
+        else:
+            self.maybe_increment_log_start_offset(first)
+
+    @on_disk
+    def delete_pending(self, now_ms: int) -> int:
+        """Remove the files of deleted segments whose delay is over; answers how many wait."""
+        return self.local.delete_pending(now_ms)
+
+    def copy_candidates(self, from_offset: int) -> list[LogSegment]:
+        """Closed segments from the one that holds `from_offset` on, wholly below the LSO."""
+        last_stable_offset = self.last_stable_offset
+        segments = self.local.segments.from_offset(from_offset)
+        return [
+            segment
+            for segment, following in pairwise(segments)
+            if following.base_offset <= last_stable_offset
+        ]
+
+    # -- Truncation ---------------------------------------------------------------------------
+
+    @on_disk
+    def truncate_to(self, offset: int) -> None:
+        """Drop everything at and above `offset`, because the leader's log differs from there."""
+        assert offset >= 0
+        if offset < self.local.segments.first.base_offset:
+            if self.is_tiered and self.log_start_offset < offset:
+                # What lies below is in the tier, and the history is the key to it.
+                history = self.leader_epochs.entries_up_to(offset)
+                self.start_at(AuxState(offset, self.log_start_offset, history, None))
+            else:
+                self.truncate_fully_and_start_at(offset)
+            return
+        if offset >= self.local.log_end_offset:
+            self.leader_epochs.truncate_from_end(offset)
+            return
+        self.log_dir.lower_recovery_point(self.topic_partition, offset)
+        self.leader_epochs.truncate_from_end(offset)
+        self.local.truncate_to(offset, self._now_ms)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.local_log_start_offset = min(self.local_log_start_offset, offset)
+        reload_producers(self.producers, self.local.segments, self.log_start_offset, offset)
+        self.local.sync_truncation()
+        self.highest_remote_offset = min(self.highest_remote_offset, offset - 1)
+        self.update_high_watermark(self.high_watermark)
+
+    @on_disk
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Drop every local record; the log continues at `offset`.
+
+        A follower of a tiered log keeps the leader's `log_start_offset` below it (KIP-405).
+        """
+        self.log_dir.lower_recovery_point(self.topic_partition, 0)
+        self.local.truncate_fully_and_start_at(offset, self._now_ms)
+        self.leader_epochs.clear()
+        self.producers.truncate_fully_and_start_at(offset)
+        self.local.sync_truncation()
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self.local_log_start_offset = offset
+        self.highest_remote_offset = min(self.highest_remote_offset, offset - 1)
+        self.update_high_watermark(offset)
+
+    def start_at(self, state: AuxState) -> None:
+        """Go on where the state says, with nothing local but that. See `aux_state`."""
+        start_log_at(self, state, self._now_ms)
+
+    # -- Durability and the end ---------------------------------------------------------------
+
+    def prepare_flush(self, up_to: int | None = None) -> FlushTask | None:
+        """What must be fsynced to make everything below `up_to` durable; run it in any thread."""
+        if not self.leader_epochs.is_synced:
+            self.local.sync_with_next_flush(self.leader_epochs.sync)
+        return self.local.prepare_flush(self.log_end_offset if up_to is None else up_to)
+
+    def complete_flush(self, task: FlushTask) -> None:
+        """Say that `task.run()` has returned: the recovery point moves."""
+        self.local.complete_flush(task)
+
+    @on_disk
+    def flush(self, up_to: int | None = None) -> None:
+        """fsync everything below `up_to` here and now."""
+        task = self.prepare_flush(up_to)
+        if task is not None:
+            task.run()
+            self.complete_flush(task)
+
+    @on_disk
+    def prepare_close(self, now_ms: int) -> FlushTask | None:
+        """Write what a close writes; flushed and released, this log need not be recovered."""
+        self._now_ms = now_ms
+        take_snapshot_at_close(self.producers, self.local.segments)
+        self.local.finish()
+        return self.prepare_flush()
+
+    @on_disk
+    def close(self, now_ms: int) -> None:
+        """Make everything durable and let go."""
+        self.prepare_close(now_ms)
+        self.flush()
+        self.local.release()
+
+    def release(self) -> None:
+        """Let go of the files as they are: the log is to be deleted, or its disk has failed."""
+        self.local.release()
+
+    def _out_of_range(self, offset: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"Offset {offset} of {self.topic_partition} is not within the log, which has "
+            f"[{self.log_start_offset}, {self.log_end_offset}).",
+        )

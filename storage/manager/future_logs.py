@@ -1,0 +1,148 @@
+"""A log on its way from one log directory to another, and how it takes over (KIP-113).
+
+    first/orders-0                                current: appended to and read
+    second/orders-0.<id>-future                   future: filled from the current one
+
+    second/orders-0.<id>-future   all is on the disk, and so is what the checkpoints say of it
+    first/orders-0.<id>-delete    the current log gives its name up, durably
+    second/orders-0               the future one takes it, durably
+
+At no moment do two directories have the name: wherever a crash comes there is a current log, or
+none and one future log that holds everything, in the directory that the cluster's metadata names
+by then. Apache Kafka serves the partition from that one, too, when it finds no other
+(`LogManager.replaceCurrentWithFutureLog`, `recoverAbandonedFutureLogs`).
+"""
+
+import logging
+
+from ...clients.topic_partition import TopicPartition
+from ..directory.log_dir import LogDir
+from ..files import DirectoryHandle
+from ..log.unified_log import UnifiedLog
+from ..log_file import partition_directory_name
+from .log_loader import LoadRequest, load_log
+from .partition_directory import DoomedDirectories
+
+_log = logging.getLogger(__name__)
+
+
+class FutureLogs:
+    """At most one for each partition."""
+
+    def __init__(self) -> None:
+        self._logs: dict[TopicPartition, UnifiedLog] = {}
+
+    def get(self, topic_partition: TopicPartition) -> UnifiedLog | None:
+        return self._logs.get(topic_partition)
+
+    def all(self) -> list[UnifiedLog]:
+        return list(self._logs.values())
+
+    def add(self, log: UnifiedLog) -> None:
+        self._logs[log.topic_partition] = log
+
+    def pop(self, topic_partition: TopicPartition) -> UnifiedLog | None:
+        """Take it out, if there is one."""
+        return self._logs.pop(topic_partition, None)
+
+
+def adopt_state(log: UnifiedLog, other: UnifiedLog) -> None:
+    """Let a log that has caught up with another know what the other knows of the same records."""
+    assert log.log_end_offset == other.log_end_offset
+    log.update_high_watermark(other.high_watermark)
+    log.highest_remote_offset = other.highest_remote_offset
+    log.producers.take_over(other.producers)
+
+
+def reopened(log: UnifiedLog, directory: str, now_ms: int) -> UnifiedLog:
+    """A log that was closed, opened again in a directory that may have another name by now.
+
+    Raises KafkaError(KAFKA_STORAGE_ERROR).
+    """
+    assert log.local.is_released
+    request = LoadRequest(
+        log.topic_partition,
+        log.topic_id,
+        directory,
+        log.config,
+        log.log_start_offset,
+        log.recovery_point,
+        producer_expiration_ms=log.producers.expiration_ms,
+    )
+    again = load_log(log.log_dir, request, now_ms)
+    again.update_high_watermark(log.high_watermark)
+    return again
+
+
+class Takeover:
+    """The renames by which a future log takes the place of the current one, and their way back.
+
+    The log directories are opened before anything is done: once names change nothing fails for
+    want of descriptors. Raises KafkaError(KAFKA_STORAGE_ERROR), with nothing done.
+    """
+
+    def __init__(
+        self, current: UnifiedLog | None, future: UnifiedLog, doomed: DoomedDirectories
+    ) -> None:
+        self._current = current
+        self._future = future
+        self._doomed = doomed
+        self._opened: dict[LogDir, DirectoryHandle] = {}
+        self._renamed: list[tuple[LogDir, str, str]] = []
+        for log in (future, current):
+            if log is not None and log.log_dir not in self._opened:
+                self._opened[log.log_dir] = self._open(log.log_dir)
+
+    @staticmethod
+    def _open(log_dir: LogDir) -> DirectoryHandle:
+        log_dir.check()
+        try:
+            return log_dir.files.open_dir(log_dir.path)
+        except OSError as error:
+            raise log_dir.fail(error) from error
+
+    def rename(self, now_ms: int) -> str:
+        """Give the future log's directory the partition's name, durably; answers the new path.
+
+        That of the current log goes out of the way first. Raises KafkaError(KAFKA_STORAGE_ERROR);
+        `give_back` is to be called then, and after any later failure.
+        """
+        current, future = self._current, self._future
+        if current is not None:
+            given_up = self._doomed.doomed_path(current, now_ms)
+            self._rename(current.log_dir, current.directory, given_up)
+        name = partition_directory_name(future.topic_partition)
+        directory = f"{future.log_dir.path}/{name}"
+        self._rename(future.log_dir, future.directory, directory)
+        return directory
+
+    def _rename(self, log_dir: LogDir, old: str, new: str) -> None:
+        log_dir.check()
+        try:
+            log_dir.files.rename(old, new)
+            self._renamed.append((log_dir, old, new))
+            self._opened[log_dir].sync()
+        except OSError as error:
+            raise log_dir.fail(error) from error
+
+    def give_back(self) -> None:
+        """Take the names back, the last one first: the current log is appended to on and on."""
+        while self._renamed:
+            log_dir, old, new = self._renamed.pop()
+            try:
+                log_dir.files.rename(new, old)
+                self._opened[log_dir].sync()
+            except OSError as error:
+                log_dir.fail(error)
+                _log.error(
+                    "The directory %s cannot be renamed back to %s: %s", new, old, error.strerror
+                )
+
+    def close(self, now_ms: int) -> None:
+        """After the last step: what the current log was is to be removed, if names were given."""
+        for opened in self._opened.values():
+            opened.close()
+        current = self._current
+        if self._renamed and current is not None:
+            due_ms = now_ms + current.config.file_delete_delay_ms
+            self._doomed.note(current.log_dir, self._renamed[0][2], due_ms)

@@ -1,0 +1,132 @@
+"""The log directories of a broker: whose they are, which of them work, what lies in them.
+
+A directory is locked and checked against its `meta.properties` before anything in it is read. One
+whose disk fails goes offline alone (KIP-112), but for the first, which has the metadata log
+(`log.dirs` in Kafka's `LogManager`).
+"""
+
+from collections.abc import Callable, Container, Iterator, Sequence
+
+from ...clients.kafka_uuid import ZERO_UUID, Uuid
+from ..directory.log_dir import (
+    META_PROPERTIES_FILE,
+    FailureListener,
+    LogDir,
+    LogDirError,
+    MetaProperties,
+)
+from ..files import Files
+from ..log_file import parse_partition_directory
+from .partition_directory import read_topic_id
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""Its log lies in a directory like others, and is not this broker's to load."""
+
+
+class LogDirs:
+    """All of them, in the order of `log.dirs`."""
+
+    def __init__(self, files: Files, paths: Sequence[str]) -> None:
+        self._files = files
+        self.all = [LogDir(files, path) for path in paths]
+
+    @property
+    def online(self) -> list[LogDir]:
+        """Those whose disks have not failed."""
+        return [log_dir for log_dir in self.all if log_dir.is_online]
+
+    def on_failure(self, listener: FailureListener) -> None:
+        """Have `listener` called when a directory goes offline, now for those that are."""
+        for log_dir in self.all:
+            log_dir.on_failure(listener)
+
+    def open(
+        self,
+        cluster_id: str,
+        node_id: int,
+        new_directory_id: Callable[[], Uuid],
+        *,
+        is_rebuild: bool = False,
+    ) -> list[MetaProperties]:
+        """Lock every directory and see that it belongs to this cluster and node.
+
+        A new directory is given an id. One whose disk fails is offline afterwards, and left out of
+        the answer; the first is that of the metadata log, without which nothing goes: OSError.
+        Raises LogDirError if a directory is in use, or of another cluster or node.
+        """
+        found: list[MetaProperties] = []
+        for log_dir in self.all:
+            try:
+                log_dir.acquire(is_rebuild=is_rebuild)
+                meta = log_dir.read_meta_properties()
+                if meta is None:
+                    meta = MetaProperties(cluster_id, node_id, new_directory_id())
+                    log_dir.write_meta_properties(meta)
+            except OSError as error:
+                if log_dir is self.all[0]:
+                    raise
+                log_dir.fail(error)
+                continue
+            if meta.cluster_id != cluster_id or meta.node_id != node_id:
+                remedy = "name only directories of one cluster in log.dirs"
+                if meta.cluster_id == cluster_id:
+                    remedy = f"state node.id={meta.node_id}, or name another directory in log.dirs"
+                raise LogDirError(
+                    f"{log_dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
+                    f"as its {META_PROPERTIES_FILE} says, not to node {node_id} of cluster "
+                    f"{cluster_id}: {remedy}."
+                )
+            log_dir.directory_id = meta.directory_id
+            found.append(meta)
+        return found
+
+    def take_clean_shutdown_markers(self) -> None:
+        """Say durably that a crash from now on needs recovery, before anything is written.
+
+        A directory whose disk fails is offline afterwards.
+        """
+        for log_dir in self.online:
+            try:
+                log_dir.take_clean_shutdown_marker()
+            except OSError as error:
+                log_dir.fail(error)
+
+    def stored_cluster_id(self) -> str | None:
+        """The cluster that the directories were first used for; None if all are new."""
+        for log_dir in self.all:
+            try:
+                meta = log_dir.read_meta_properties()
+            except OSError:
+                # `open` meets the same disk, and decides.
+                continue
+            if meta is not None:
+                return meta.cluster_id
+        return None
+
+    def logs_of_others(self, topics: Container[str]) -> Iterator[tuple[str, Uuid]]:
+        """Directories of logs that none of these topics has, and whose they say they are.
+
+        To be asked before the logs are loaded. A log that does not say whose it is is left out.
+        """
+        for log_dir in self.all:
+            try:
+                yield from self._logs_of_others(log_dir, topics)
+            except OSError:
+                # Loading meets the same disk, and tells whoever listens by then.
+                continue
+
+    def _logs_of_others(
+        self, log_dir: LogDir, topics: Container[str]
+    ) -> Iterator[tuple[str, Uuid]]:
+        for name in self._files.listdir(log_dir.path):
+            topic_partition = parse_partition_directory(name)
+            if topic_partition is None or topic_partition.topic in topics:
+                continue
+            if topic_partition.topic == CLUSTER_METADATA_TOPIC:
+                continue
+            directory = f"{log_dir.path}/{name}"
+            if self._files.is_directory(directory):
+                # One that cannot be read is for the loading to judge.
+                topic_id = read_topic_id(self._files, directory, may_be_damaged=True)
+                if topic_id != ZERO_UUID:
+                    yield directory, topic_id

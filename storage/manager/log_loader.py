@@ -1,0 +1,491 @@
+"""Opening a log: from whatever a clean stop or a crash has left to a log that can be served.
+
+1. Files of unfinished work go: `.deleted`, `.cleaned`, and indexes without a log file; a `.swap`
+   that a cleaning had finished takes its place.
+2. After a clean stop indexes are believed if they make sense. After a crash every segment from the
+   recovery point on is read batch by batch: at the first that is torn, damaged or out of order, and
+   cannot be put right (`valid_batches.py`), the log is cut, later segments are deleted, and what
+   was kept is indexed anew. Where all must be read again for another reason, damage below what was
+   synced once ends its segment and no other. What that cost is noted for the broker to tell
+   (`log_loss.py`).
+3. The leader epoch history is compared with the batches, and read from them anew where it says
+   something else; it is cut to the log's bounds, and the producer state is folded from the
+   newest valid snapshot on, so that both say what the surviving records say.
+
+Only the end of the log is ever lost this way, and nothing that was fsynced (`LogLoader` in Kafka).
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from ...clients.errors import KafkaError
+from ...clients.kafka_uuid import Uuid
+from ...clients.topic_partition import TopicPartition
+from ..checkpoint import LEADER_EPOCH_FILE, MalformedCheckpointError
+from ..config import LogConfig
+from ..directory.log_dir import LogDir, set_folders_aside
+from ..directory.log_loss import LogLoss, tell_gaps
+from ..log.leader_epoch import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
+from ..log.local_log import LocalLog
+from ..log.producer_recovery import fold_batches, reload_producers
+from ..log.unified_log import LogParts, UnifiedLog
+from ..log.valid_batches import ValidBatches
+from ..log_file import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    has_offset_name,
+    offset_of,
+)
+from ..producer.producer_state import ProducerStateManager
+from ..segment.index import CorruptIndexError, MissingIndexError
+from ..segment.log_segment import LogSegment
+from ..segment.log_segments import LogSegments
+from ..segment.transaction_index import AbortedTxn
+
+_log = logging.getLogger(__name__)
+
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_NO_OFFSET_ABOVE = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """Which log to open, and what is known of it from the directory's checkpoints."""
+
+    topic_partition: TopicPartition
+    topic_id: Uuid
+    directory: str
+    config: LogConfig
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    had_clean_shutdown: bool = True
+    producer_expiration_ms: int = 86_400_000
+    durable_end: int | None = None
+    """Below this all was on the disk once, though all is read again; None: the recovery point."""
+    was_compacted: bool = False
+    """Whether the log has been compacted, whatever its policy is now."""
+
+    @property
+    def may_have_holes(self) -> bool:
+        """Whether compaction may have taken the offsets before a segment."""
+        return self.config.is_compacted or self.was_compacted
+
+    @property
+    def synced_end(self) -> int:
+        """Below this all was on the disk once."""
+        return self.recovery_point if self.durable_end is None else self.durable_end
+
+    def carefully(self) -> "LoadRequest":
+        """The same, every batch looked at whatever the last stop promised."""
+        end = self.durable_end
+        if end is None:
+            end = _NO_OFFSET_ABOVE if self.had_clean_shutdown else self.recovery_point
+        return replace(self, had_clean_shutdown=False, recovery_point=0, durable_end=end)
+
+
+def load_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
+    """Open or create the log in `request.directory`. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+    log_dir.check()
+    try:
+        try:
+            return _Loading(log_dir, request, now_ms).load()
+        except KafkaError as error:
+            # Batches in its middle cannot be read: all are looked at.
+            _log.error("The log in %s is damaged: %s Recovering it.", request.directory, error)
+            return _Loading(log_dir, request.carefully(), now_ms).load()
+    except OSError as error:
+        raise log_dir.fail(error) from error
+
+
+def _warn_of_index(segment: LogSegment, reason: object) -> None:
+    _log.warning(
+        "Found a corrupted index file corresponding to log file %s due to %s, recovering segment "
+        "and rebuilding index files.",
+        segment.path,
+        reason,
+    )
+
+
+class _Loading:
+    """One log on its way up."""
+
+    def __init__(self, log_dir: LogDir, request: LoadRequest, now_ms: int) -> None:
+        self._log_dir = log_dir
+        self._files = log_dir.files
+        self._request = request
+        self._now_ms = now_ms
+        self._segments = LogSegments()
+        directory = request.directory
+        set_folders_aside(self._files, directory, self._files.listdir(directory))
+        self._has_lost_epochs = False
+        self._epochs = self._read_epochs(f"{directory}/{LEADER_EPOCH_FILE}")
+        self._log_start_offset = request.log_start_offset
+        if request.config.remote_storage_enable and self._epochs.entries:
+            # Below its history nothing of a tiered log can be found: a crash after DeleteRecords
+            # must not bring such a beginning back.
+            history_start = self._epochs.entries[0].start_offset
+            self._log_start_offset = max(request.log_start_offset, history_start)
+        self._producers = ProducerStateManager(
+            self._files, directory, request.producer_expiration_ms
+        )
+        self._recovering: ProducerStateManager | None = None
+        self._rebuilt: list[LogSegment] = []
+        self._loss: LogLoss | None = None
+
+    def _read_epochs(self, path: str) -> LeaderEpochCache:
+        try:
+            return LeaderEpochCache(self._files, path)
+        except MalformedCheckpointError as error:
+            return self._forget_epochs(str(error))
+
+    def _forget_epochs(self, reason: str) -> LeaderEpochCache:
+        """The batches know their epochs: every local one is to be read."""
+        path = f"{self._request.directory}/{LEADER_EPOCH_FILE}"
+        _log.warning(
+            "%s of %s is lost (%s): it is read anew from the record batches, and from the remote "
+            "tier for what only that has",
+            LEADER_EPOCH_FILE,
+            self._request.topic_partition,
+            reason,
+        )
+        self._files.remove(path)
+        self._has_lost_epochs = True
+        self._request = self._request.carefully()
+        return LeaderEpochCache(self._files, path)
+
+    def _contradiction(self) -> str:
+        """How the epoch history cannot be that of the batches; nothing if it can.
+
+        Only of a clean stop is it known that nothing of the history was still to be written.
+        """
+        if not self._request.had_clean_shutdown:
+            return ""
+        entries = self._epochs.entries
+        if any(
+            older.epoch >= newer.epoch or older.start_offset >= newer.start_offset
+            for older, newer in pairwise(entries)
+        ):
+            return "its epochs do not follow one another"
+        start = self._request.log_start_offset
+        is_tiered = self._request.config.remote_storage_enable
+        if is_tiered and not entries and start < self._segments.last.base_offset:
+            # What is not here any more is in the tier, or deleted: the history says which.
+            return "it is empty"
+        for segment in (self._segments.first, self._segments.last):
+            batch = next((batch for _, batch in segment.positioned_batches()), None)
+            if batch is None or batch.base_offset < start:
+                continue
+            found = self._epochs.epoch_for_offset(batch.base_offset)
+            if batch.partition_leader_epoch not in (UNDEFINED_EPOCH, found):
+                return (
+                    f"the batch at offset {batch.base_offset} is of epoch "
+                    f"{batch.partition_leader_epoch}, and not of {found}"
+                )
+        return ""
+
+    def load(self) -> UnifiedLog:
+        request, directory = self._request, self._request.directory
+        names = self._files.listdir(directory)
+        if any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+            self._finish_interrupted_work(names)
+            names = self._files.listdir(directory)
+        self._producers.scan_snapshots(names)
+        self._open_segments(names)
+        contradiction = self._contradiction() if len(self._segments) else ""
+        if contradiction:
+            self._epochs = self._forget_epochs(contradiction)
+            request = self._request
+        self._settle_log_start(was_clean=bool(contradiction) or request.had_clean_shutdown)
+        if not request.had_clean_shutdown:
+            self._recover_from(request.recovery_point)
+        elif len(self._segments) and request.recovery_point not in (0, self._end_offset()):
+            # A clean stop leaves nothing unsynced: the last batches tell wrong offsets.
+            self._recover_segment(self._segments.last)
+        start = self._log_start_offset
+        if len(self._segments) and self._end_offset() < start:
+            # The records that the checkpoints promise are gone with the disk's cache.
+            for segment in self._segments:
+                self._lose(segment, start, "it ended below its start offset")
+        if not len(self._segments):
+            self._segments.add(self._segment(start))
+        if not request.may_have_holes:
+            tell_gaps(request.topic_partition, self._segments, self._loss)
+        if request.recovery_point > self._end_offset():
+            _log.error(
+                "The log of %s in %s ends at offset %d, and it was on the disk up to %d: the "
+                "records between them are lost.",
+                request.topic_partition,
+                directory,
+                self._end_offset(),
+                request.recovery_point,
+            )
+        if self._loss is not None:
+            self._log_dir.losses.append(self._loss)
+            # What was cut must not come back among the records that are appended from now on.
+            self._segments.last.flush_log()
+            self._files.sync_dir(directory)
+        return self._assemble()
+
+    def _settle_log_start(self, *, was_clean: bool) -> None:
+        """Which of the two to believe where epoch history and checkpoint begin differently."""
+        request = self._request
+        if was_clean and len(self._segments):
+            # A clean stop leaves no history that begins above the log start: one of the two is
+            # lost. Both are kept until the leader has asked the tier where the log begins.
+            self._log_start_offset = request.log_start_offset
+        elif self._log_start_offset > request.log_start_offset:
+            # Deleted shortly before the crash, or a number of one of the files has changed.
+            _log.warning(
+                "The log of %s starts at offset %d, as in its leader-epoch-checkpoint, and not at "
+                "%d, as in log-start-offset-checkpoint: what lies between them counts as deleted.",
+                request.topic_partition,
+                self._log_start_offset,
+                request.log_start_offset,
+            )
+
+    def _assemble(self) -> UnifiedLog:
+        request = self._request
+        local = LocalLog(self._files, request.directory, request.config, self._segments)
+        local.active_segment.make_appendable(request.config)
+        end_offset = local.log_end_offset = self._end_offset()
+        local.recovery_point = (
+            end_offset if request.had_clean_shutdown else min(request.recovery_point, end_offset)
+        )
+        local.note_rebuilt(self._rebuilt)
+        first = self._segments.first.base_offset
+        log_start_offset = self._log_start_offset
+        is_tiered, entries = request.config.remote_storage_enable, self._epochs.entries
+        if self._has_lost_epochs and is_tiered:
+            # What lies below is in the tier, which knows its epochs: the leader asks it.
+            if entries and entries[0].start_offset > log_start_offset:
+                oldest = EpochEntry(entries[0].epoch, log_start_offset)
+                self._epochs.replace([oldest, *entries[1:]])
+        elif not is_tiered or not entries:
+            # What lies below a tiered log's first segment is in the tier, as long as there is a
+            # history that leads there; otherwise it is gone.
+            log_start_offset = max(log_start_offset, first)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(log_start_offset)
+        self._rebuild_producers(log_start_offset, end_offset)
+        parts = LogParts(
+            request.topic_partition,
+            request.topic_id,
+            self._log_dir,
+            local,
+            self._epochs,
+            self._producers,
+        )
+        return UnifiedLog(parts, log_start_offset, self._now_ms)
+
+    def _rebuild_producers(self, log_start_offset: int, end_offset: int) -> None:
+        producers = self._producers
+        producers.scan_snapshots(self._files.listdir(self._request.directory))
+        producers.remove_stray_snapshots(self._segments.base_offsets)
+        reload_producers(producers, self._segments, log_start_offset, end_offset)
+        producers.remove_expired(self._now_ms)
+
+    # -- Interrupted work ---------------------------------------------------------------------
+
+    def _finish_interrupted_work(self, names: list[str]) -> None:
+        cleaned = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
+        first_cleaned = min(cleaned, default=None)
+        swaps: list[str] = []
+        for name in names:
+            path = f"{self._request.directory}/{name}"
+            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+                self._files.remove(path)
+            elif name.endswith(SWAP_SUFFIX):
+                # A swap beside unfinished cleaned files belongs to work that never completed.
+                if first_cleaned is not None and offset_of(name) >= first_cleaned:
+                    self._files.remove(path)
+                else:
+                    swaps.append(name)
+        for name in swaps:
+            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+                self._complete_swap(name, names)
+        # No replaced segment may come back beside the one that takes its place.
+        self._files.sync_dir(self._request.directory)
+        for name in swaps:
+            path = f"{self._request.directory}/{name}"
+            if self._files.exists(path):
+                self._files.rename(path, path.removesuffix(SWAP_SUFFIX))
+        self._files.sync_dir(self._request.directory)
+
+    def _complete_swap(self, swap_name: str, names: list[str]) -> None:
+        """Remove the segments that the cleaned one replaces: all that begin in its range."""
+        base = offset_of(swap_name)
+        request = self._request
+        swap = LogSegment(
+            self._files, request.directory, base, request.config, self._now_ms, SWAP_SUFFIX
+        )
+        end = max(base + 1, swap.next_offset())
+        swap.release()
+        for name in names:
+            if name.endswith((LOG_SUFFIX, *_INDEX_SUFFIXES)) and base <= offset_of(name) < end:
+                self._files.remove(f"{self._request.directory}/{name}")
+
+    # -- Segments -----------------------------------------------------------------------------
+
+    def _segment(self, base_offset: int) -> LogSegment:
+        request = self._request
+        return LogSegment(self._files, request.directory, base_offset, request.config, self._now_ms)
+
+    def _open_segments(self, names: list[str]) -> None:
+        present = set(names)
+        for name in names:
+            if not has_offset_name(name):
+                continue
+            path = f"{self._request.directory}/{name}"
+            if name.endswith(_INDEX_SUFFIXES):
+                if f"{offset_of(name):020d}{LOG_SUFFIX}" not in present:
+                    # Of a first segment nothing else tells that its records were lost.
+                    _log.warning(
+                        "Found an orphaned index file %s, with no corresponding log file.", path
+                    )
+                    self._files.remove(path)
+            elif name.endswith(LOG_SUFFIX):
+                self._segments.add(self._segment(offset_of(name)))
+        if self._request.had_clean_shutdown:
+            for segment in self._segments:
+                self._check_or_rebuild(segment)
+            self._check_transactions()
+
+    def _check_transactions(self) -> None:
+        """A producer's transactions follow each other: one segment's index tells of another's."""
+        ends: dict[int, int] = {}
+        for segment in self._segments:
+            for txn in list(segment.txn_index):
+                if txn.first_offset <= ends.get(txn.producer_id, -1):
+                    _warn_of_index(segment, f"{segment.txn_index.path} holds what was not aborted")
+                    self._recover_segment(segment)
+                    break
+                ends[txn.producer_id] = txn.last_offset
+
+    def _check_or_rebuild(self, segment: LogSegment) -> None:
+        try:
+            segment.sanity_check(is_active=segment is self._segments.last)
+            segment.check_end(self._limit_of(segment))
+        except MissingIndexError:
+            # A small active segment has none, which is no loss.
+            if not (segment is self._segments.last and segment.needs_no_index):
+                _log.error(
+                    "Could not find offset index file corresponding to log file %s, recovering "
+                    "segment and rebuilding index files...",
+                    segment.path,
+                )
+            self._recover_segment(segment)
+        except (CorruptIndexError, KafkaError) as error:
+            _warn_of_index(segment, error)
+            self._recover_segment(segment)
+
+    def _limit_of(self, segment: LogSegment) -> int:
+        """The offset that no record of the segment may reach."""
+        following = self._segments.higher(segment.base_offset)
+        return 2**63 if following is None else following.base_offset
+
+    def _end_offset(self) -> int:
+        last = self._segments.last
+        try:
+            return last.next_offset()
+        except KafkaError:
+            # A clean stop was promised, but the bytes say otherwise.
+            self._recover_segment(last)
+            return last.next_offset()
+
+    def _drop(self, segment: LogSegment) -> None:
+        self._segments.remove(segment)
+        segment.delete()
+        self._producers.delete_snapshot_at(segment.base_offset)
+
+    def _note_loss(self, offset: int, reason: str) -> LogLoss:
+        """The log's loss, begun if this is the first; of several cuts the lowest is told."""
+        request, loss = self._request, self._loss
+        if loss is None:
+            loss = LogLoss(request.topic_partition, request.directory, offset, reason)
+            self._loss = loss
+        elif offset < loss.offset:
+            loss.offset, loss.reason = offset, reason
+        return loss
+
+    def _lose(self, segment: LogSegment, offset: int, reason: str) -> None:
+        """Drop a segment for good, where nothing from `offset` on can be kept."""
+        if segment.size > 0:
+            loss = self._note_loss(offset, reason)
+            loss.later_segments += 1
+            loss.later_bytes += segment.size
+        self._drop(segment)
+
+    # -- Recovery -----------------------------------------------------------------------------
+
+    def _recover_from(self, recovery_point: int) -> None:
+        """Check every segment that may hold unsynced bytes; cut at the first that is damaged."""
+        # The segment that ends at the recovery point counts: it may have been closed, and its
+        # indexes completed, after the last flush.
+        last_synced = max(recovery_point - 1, 0)
+        suspects = self._segments.from_offset(last_synced) if len(self._segments) else []
+        for segment in self._segments:
+            if segment not in suspects:
+                self._check_or_rebuild(segment)
+        was_cut = is_cut = False
+        expected: int | None = None
+        for segment in suspects:
+            # No power cut makes a hole below what was synced: what follows it is as good as before.
+            if segment.base_offset > self._request.synced_end:
+                # A lost tail may end between two batches: then the next segment does not follow.
+                has_gap = expected is not None and segment.base_offset != expected
+                is_cut = is_cut or was_cut or (has_gap and not self._request.may_have_holes)
+            if is_cut:
+                gap = f"the records before offset {segment.base_offset} are missing"
+                self._lose(segment, expected or 0, gap)
+            else:
+                was_cut = self._recover_segment(segment) > 0
+                expected = segment.next_offset()
+
+    def _recover_segment(self, segment: LogSegment) -> int:
+        """Keep the segment's valid batches and index them anew; answers how many bytes went."""
+        producers = self._producers_at(segment.base_offset)
+        segment.begin_rebuild()
+        following = self._segments.higher(segment.base_offset)
+        request = self._request
+        valid = ValidBatches(
+            segment,
+            None if following is None else following.base_offset,
+            request.recovery_point,
+            request.synced_end,
+            is_compacted=request.may_have_holes,
+        )
+        for position, batch in valid:
+            epoch = batch.partition_leader_epoch
+            if epoch > self._epochs.latest_epoch:
+                self._epochs.assign(epoch, batch.base_offset)
+            segment.rebuild_with(batch, position)
+            completed = producers.apply(batch)
+            if completed is not None and completed.is_aborted:
+                stable = producers.last_stable_offset_after(completed)
+                first, last = completed.first_offset, completed.last_offset
+                segment.txn_index.append(AbortedTxn(completed.producer_id, first, last, stable))
+        self._rebuilt.append(segment)
+        is_active = segment is self._segments.last
+        cut_bytes = segment.end_rebuild(valid.size, is_active=is_active)
+        if cut_bytes:
+            self._note_loss(segment.next_offset(), valid.damage).cut_bytes += cut_bytes
+        return cut_bytes
+
+    def _producers_at(self, offset: int) -> ProducerStateManager:
+        """The producer state at a segment's start: it decides what its markers have aborted."""
+        producers = self._recovering
+        if producers is None or producers.map_end_offset > offset:
+            producers = ProducerStateManager(self._files, self._request.directory)
+            producers.scan_snapshots(self._files.listdir(self._request.directory))
+            producers.load(-1, offset)
+            self._recovering = producers
+        if len(self._segments) and self._segments.first.base_offset < offset:
+            fold_batches(producers, self._segments, offset)
+        producers.advance_to(offset)
+        return producers

@@ -1,0 +1,214 @@
+"""What a log remembers of one producer, and which of its batches may be appended next (KIP-98).
+
+A producer numbers its records for each partition. The log keeps the last five batches of each
+producer id, which is as many as a client may have in flight, and decides for a new batch:
+
+- the same epoch and exactly the numbers of one of the five: a retry, answered with the original
+  offset and not written again;
+- otherwise the first number must follow the last one (after 2147483647 comes 0);
+- a higher epoch starts anew at 0, a lower one is an old instance of the producer and refused;
+- a producer that the log knows nothing of (new, expired, or its records are deleted) may start
+  anywhere.
+
+A producer in a transaction must write transactional batches until its marker is there. Replicas do
+not decide: they take what the leader accepted (Kafka's `ProducerStateEntry`, `ProducerAppendInfo`).
+"""
+
+from collections import deque
+from enum import Enum
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.record.batch import (
+    MAX_INT32,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RecordBatch,
+)
+from ...clients.record.control import ControlRecordType, EndTransactionMarker
+
+BATCHES_TO_RETAIN = 5
+NO_COORDINATOR_EPOCH = -1
+
+
+class AppendOrigin(Enum):
+    """Who appends: it decides how much is checked."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+    RAFT_LEADER = "raft leader"
+
+
+class BatchMetadata(NamedTuple):
+    """One appended batch. `last_offset` and `timestamp` (its largest) are the log's."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @staticmethod
+    def of(batch: RecordBatch) -> "BatchMetadata":
+        """What is remembered of a batch that has its final offsets."""
+        return BatchMetadata(
+            batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp
+        )
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & MAX_INT32
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction that ended: its first offset and that of its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class ProducerEntry:
+    """The state of one producer id in one log."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int, producer_epoch: int = NO_PRODUCER_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
+        self.last_timestamp = NO_TIMESTAMP
+        self.current_txn_first_offset: int | None = None
+        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_TO_RETAIN)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def state(self) -> tuple[object, ...]:
+        """Everything that is remembered, for comparing."""
+        return (
+            self.producer_id,
+            self.producer_epoch,
+            self.coordinator_epoch,
+            self.last_timestamp,
+            self.current_txn_first_offset,
+            tuple(self.batches),
+        )
+
+    def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
+        """The batch that `batch` repeats, if it is one of the last five."""
+        if batch.producer_epoch != self.producer_epoch:
+            return None
+        first, last = batch.base_sequence, batch.last_sequence
+        for known in self.batches:
+            if known.last_sequence == last and known.first_sequence == first:
+                return known
+        return None
+
+    def check_data_batch(self, batch: RecordBatch, origin: AppendOrigin) -> None:
+        """Raise KafkaError unless `batch` may be appended now."""
+        if origin is AppendOrigin.REPLICATION:
+            return
+        self._check_epoch(batch.producer_epoch)
+        if origin is AppendOrigin.CLIENT:
+            self._check_sequence(batch)
+        if self.current_txn_first_offset is not None and not batch.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Producer {self.producer_id} has an open transaction here and must write "
+                "transactional batches until it ends.",
+            )
+
+    def check_marker(self, batch: RecordBatch, marker: EndTransactionMarker) -> None:
+        """Raise KafkaError unless a coordinator may end this producer's transaction now."""
+        self._check_epoch(batch.producer_epoch)
+        if marker.coordinator_epoch < self.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Coordinator epoch {marker.coordinator_epoch} for producer {self.producer_id} "
+                f"is older than the known epoch {self.coordinator_epoch}.",
+            )
+
+    def _check_epoch(self, epoch: int) -> None:
+        if epoch < self.producer_epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch {epoch} of producer {self.producer_id} is smaller than the last seen "
+                f"epoch {self.producer_epoch}.",
+            )
+
+    def _check_sequence(self, batch: RecordBatch) -> None:
+        first = batch.base_sequence
+        if self.producer_epoch == NO_PRODUCER_EPOCH:
+            return
+        if batch.producer_epoch != self.producer_epoch:
+            if first != 0:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Epoch {batch.producer_epoch} of producer {self.producer_id} must start "
+                    f"at sequence number 0, not {first}.",
+                )
+            return
+        expected = 0 if self.last_sequence == MAX_INT32 else self.last_sequence + 1
+        if first != expected:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {self.producer_id} sent sequence number {first}, "
+                f"but {expected} comes next.",
+            )
+
+    def append_data_batch(self, batch: RecordBatch) -> bool:
+        """Remember an appended batch. True if it opens a transaction."""
+        self._move_to_epoch(batch.producer_epoch)
+        self.batches.append(BatchMetadata.of(batch))
+        self.last_timestamp = batch.max_timestamp
+        if batch.is_transactional and self.current_txn_first_offset is None:
+            self.current_txn_first_offset = batch.base_offset
+            return True
+        return False
+
+    def append_marker(
+        self, batch: RecordBatch, marker: EndTransactionMarker
+    ) -> CompletedTxn | None:
+        """Remember an appended marker; the transaction it ends, unless that was empty."""
+        self._move_to_epoch(batch.producer_epoch)
+        self.coordinator_epoch = marker.coordinator_epoch
+        self.last_timestamp = batch.max_timestamp
+        first_offset, self.current_txn_first_offset = self.current_txn_first_offset, None
+        if first_offset is None:
+            return None
+        is_aborted = marker.control_type is ControlRecordType.ABORT
+        return CompletedTxn(self.producer_id, first_offset, batch.last_offset, is_aborted)
+
+    def _move_to_epoch(self, epoch: int) -> None:
+        if epoch != self.producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = epoch
+
+
+def end_transaction_marker(batch: RecordBatch) -> EndTransactionMarker | None:
+    """The marker in a control batch; None for other control batches (raft's own)."""
+    for record in batch.records():
+        kind = ControlRecordType.parse(record.key)
+        if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+            return EndTransactionMarker.parse(record.key, record.value)
+        return None
+    return None

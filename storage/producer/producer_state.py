@@ -1,0 +1,277 @@
+"""All producers of one log: a fold over its batches, with snapshots to shorten the fold.
+
+The rule that recovery, truncation and replication rest on: this state is always what folding the
+batches in [log start, map end) gives. `map_end_offset` says how far the fold has come. Snapshots
+are taken at segment boundaries and on a clean close; loading takes the newest valid one at or below
+the log end and folds the rest of the log onto it.
+
+It also knows the transactions that hold back the last stable offset: those still open, and those
+whose marker is appended but not yet below the high watermark (Kafka's `ProducerStateManager`).
+"""
+
+from ...clients.record.batch import RecordBatch
+from ..files import Files
+from ..log_file import offset_of, snapshot_path
+from .producer_entry import (
+    AppendOrigin,
+    BatchMetadata,
+    CompletedTxn,
+    ProducerEntry,
+    end_transaction_marker,
+)
+from .producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
+
+
+class ProducerStateManager:
+    """The producer state of the log in `directory`."""
+
+    def __init__(self, files: Files, directory: str, expiration_ms: int = 86_400_000) -> None:
+        self._files = files
+        self._directory = directory
+        self.expiration_ms = expiration_ms
+        self._entries: dict[int, ProducerEntry] = {}
+        self._ongoing_txns: dict[int, int] = {}
+        """First offset to producer id, in order of offsets: transactions without a marker."""
+        self._unreplicated_txns: dict[int, int] = {}
+        """First offset to marker offset: ended, but the marker is not below the high watermark."""
+        self._snapshots: list[int] = []
+        self.map_end_offset = 0
+        self.last_snapshot_offset = 0
+
+    # -- The fold -----------------------------------------------------------------------------
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        return self._entries.get(producer_id)
+
+    def get_or_new(self, producer_id: int) -> ProducerEntry:
+        """The known state, or an empty one that is not yet remembered."""
+        return self._entries.get(producer_id) or ProducerEntry(producer_id)
+
+    @property
+    def entries(self) -> dict[int, ProducerEntry]:
+        """By producer id. Not to be changed by the caller."""
+        return self._entries
+
+    def check(self, batch: RecordBatch, origin: AppendOrigin) -> BatchMetadata | None:
+        """The known batch that this one repeats. Raises KafkaError if it may not come next."""
+        entry = self.get_or_new(batch.producer_id)
+        if batch.is_control:
+            marker = end_transaction_marker(batch)
+            if marker is not None:
+                entry.check_marker(batch, marker)
+            return None
+        if origin is AppendOrigin.CLIENT and (duplicate := entry.find_duplicate(batch)):
+            return duplicate
+        entry.check_data_batch(batch, origin)
+        return None
+
+    def apply(self, batch: RecordBatch) -> CompletedTxn | None:
+        """Fold in a batch that has its final offsets. Returns the transaction that it ends."""
+        assert batch.base_offset >= self.map_end_offset, "Batches are folded in order."
+        completed = None
+        if batch.producer_id >= 0:
+            completed = self._apply_producer(batch)
+        self.map_end_offset = batch.next_offset
+        return completed
+
+    def _apply_producer(self, batch: RecordBatch) -> CompletedTxn | None:
+        producer_id = batch.producer_id
+        if batch.is_control:
+            marker = end_transaction_marker(batch)
+            if marker is None:
+                return None
+            known = self._entries.setdefault(producer_id, ProducerEntry(producer_id))
+            completed = known.append_marker(batch, marker)
+            if completed is not None:
+                del self._ongoing_txns[completed.first_offset]
+                self._unreplicated_txns[completed.first_offset] = completed.last_offset
+            return completed
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            entry = self._entries[producer_id] = ProducerEntry(producer_id)
+        if entry.append_data_batch(batch):
+            self._ongoing_txns[batch.base_offset] = producer_id
+        return None
+
+    def take_over(self, other: "ProducerStateManager") -> None:
+        """Be in the state of another log that holds the same records.
+
+        It knows more than these files do: the last five batches of each producer, and which ended
+        transactions are not replicated yet.
+        """
+        assert other.map_end_offset == self.map_end_offset
+        self._entries = dict(other._entries)
+        self._ongoing_txns = dict(other._ongoing_txns)
+        self._unreplicated_txns = dict(other._unreplicated_txns)
+
+    def advance_to(self, offset: int) -> None:
+        """Say that nothing below `offset` is left to fold."""
+        self.map_end_offset = max(self.map_end_offset, offset)
+
+    # -- Transactions -------------------------------------------------------------------------
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset of a transaction that is open or not yet replicated."""
+        unreplicated, ongoing = self._unreplicated_txns, self._ongoing_txns
+        if not (unreplicated or ongoing):
+            return None
+        return min(next(iter(txns)) for txns in (unreplicated, ongoing) if txns)
+
+    def last_stable_offset_after(self, completed: CompletedTxn) -> int:
+        """The last stable offset once `completed` has ended, as its index entry records it."""
+        for first_offset in self._ongoing_txns:
+            if first_offset != completed.first_offset:
+                return first_offset
+        return completed.last_offset + 1
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Forget ended transactions whose markers are now replicated."""
+        if not self._unreplicated_txns:
+            return
+        replicated = [
+            first for first, marker in self._unreplicated_txns.items() if marker < high_watermark
+        ]
+        for first in replicated:
+            del self._unreplicated_txns[first]
+
+    def remove_expired(self, now_ms: int) -> None:
+        """Forget producers that have been silent for `producer.id.expiration.ms`."""
+        expired = [
+            entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+
+    def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
+        return (
+            entry.current_txn_first_offset is None
+            and now_ms - entry.last_timestamp >= self.expiration_ms
+        )
+
+    # -- Snapshots ----------------------------------------------------------------------------
+
+    def scan_snapshots(self, names: list[str]) -> None:
+        """Learn which snapshot files there are from a listing of the directory."""
+        self._snapshots = sorted(offset_of(name) for name in names if name.endswith(".snapshot"))
+
+    @property
+    def snapshot_offsets(self) -> tuple[int, ...]:
+        return tuple(self._snapshots)
+
+    def snapshot_file(self, offset: int) -> str | None:
+        """The path of the snapshot taken at `offset`, if there is one."""
+        return snapshot_path(self._directory, offset) if offset in self._snapshots else None
+
+    def take_snapshot(self) -> None:
+        """Write the state at `map_end_offset`, unless there is one.
+
+        Not synced: one that a crash spoils fails its checksum, and more of the log is folded.
+        """
+        offset = self.map_end_offset
+        if offset <= self.last_snapshot_offset:
+            return
+        content = encode_snapshot(self._entries.values())
+        path = snapshot_path(self._directory, offset)
+        self._files.atomic_replace(path, content, durable=False)
+        if offset not in self._snapshots:
+            self._snapshots.append(offset)
+            self._snapshots.sort()
+        self.last_snapshot_offset = offset
+
+    def restore(self, content: bytes, offset: int) -> None:
+        """Take over a snapshot from elsewhere as the state at `offset` (KIP-405 followers).
+
+        Raises CorruptSnapshotError and changes nothing if it is not one.
+        """
+        entries = decode_snapshot(content)
+        self._files.atomic_replace(snapshot_path(self._directory, offset), content)
+        self.truncate_fully_and_start_at(offset, keep_snapshots_at=(offset,))
+        self._snapshots = [offset]
+        self._load_entries(entries)
+        self.last_snapshot_offset = offset
+
+    def load(self, log_start_offset: int, log_end_offset: int) -> None:
+        """Start the fold from the newest valid snapshot in [log start, log end].
+
+        The caller then applies the batches from `map_end_offset` on.
+        """
+        self._clear()
+        self.map_end_offset = self.last_snapshot_offset = max(log_start_offset, 0)
+        for offset in reversed(self.snapshot_offsets):
+            if not log_start_offset < offset <= log_end_offset:
+                continue
+            try:
+                content = self._files.read(snapshot_path(self._directory, offset))
+                entries = decode_snapshot(content)
+            except (CorruptSnapshotError, FileNotFoundError):
+                # An older snapshot and more of the log give the same state.
+                self._delete_snapshot(offset)
+                continue
+            self._load_entries(entries)
+            self.map_end_offset = self.last_snapshot_offset = offset
+            return
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
+        """Drop snapshots outside the log's bounds and start the fold again below its new end."""
+        for offset in self.snapshot_offsets:
+            if offset > log_end_offset or offset <= log_start_offset:
+                self._delete_snapshot(offset)
+        self.load(log_start_offset, log_end_offset)
+
+    def truncate_fully_and_start_at(
+        self, offset: int, keep_snapshots_at: tuple[int, ...] = ()
+    ) -> None:
+        """Forget everything; the log is empty and continues at `offset`."""
+        for snapshot in self.snapshot_offsets:
+            if snapshot not in keep_snapshots_at:
+                self._delete_snapshot(snapshot)
+        self._clear()
+        self.map_end_offset = self.last_snapshot_offset = offset
+
+    def on_log_start_offset(self, log_start_offset: int) -> None:
+        """Forget transactions and snapshots that lie wholly below the log start offset."""
+        below = [
+            first for first, marker in self._unreplicated_txns.items() if marker < log_start_offset
+        ]
+        for first in below:
+            del self._unreplicated_txns[first]
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+
+    def delete_snapshot_at(self, offset: int) -> None:
+        """Delete the snapshot taken at `offset`, if there is one: its segment is gone."""
+        if offset in self._snapshots:
+            self._delete_snapshot(offset)
+
+    def delete_snapshots_before(self, offset: int) -> None:
+        """Delete the snapshots below `offset`."""
+        for snapshot in self.snapshot_offsets:
+            if snapshot < offset:
+                self._delete_snapshot(snapshot)
+
+    def remove_stray_snapshots(self, segment_base_offsets: list[int]) -> None:
+        """Keep the snapshots of segments, and the newest one above them (a clean close left it)."""
+        bases = set(segment_base_offsets)
+        newest_base = max(bases, default=-1)
+        strays = [offset for offset in self._snapshots if offset not in bases]
+        for stray in strays:
+            if not (stray == strays[-1] and stray > newest_base):
+                self._delete_snapshot(stray)
+
+    def _delete_snapshot(self, offset: int) -> None:
+        self._files.remove(snapshot_path(self._directory, offset))
+        self._snapshots.remove(offset)
+
+    def _load_entries(self, entries: list[ProducerEntry]) -> None:
+        self._entries = {entry.producer_id: entry for entry in entries}
+        opened = sorted(
+            (entry.current_txn_first_offset, entry.producer_id)
+            for entry in entries
+            if entry.current_txn_first_offset is not None
+        )
+        self._ongoing_txns = dict(opened)
+
+    def _clear(self) -> None:
+        self._entries = {}
+        self._ongoing_txns = {}
+        self._unreplicated_txns = {}

@@ -1,0 +1,379 @@
+"""The remote half of a partition's log: which remote segment holds (leader epoch, offset).
+
+Pure state, folded from the events of the metadata topic in their order
+(`RemoteLogMetadataCache` and `RemoteLogLeaderEpochState`). An offset alone does not find a segment:
+after an unclean election two segments may hold the same offset with different records, and the
+reader's own epoch history says which epoch it wants.
+
+For each leader epoch there is an index from the first offset that a segment holds of this epoch to
+the segment. Two leaders may have cut the same records differently, so segments overlap:
+
+    epoch 3:   0 -------- 49            a copy by the first leader
+                     30 -------- 99     a copy by the second: later start wins from 30 on
+               0 ---------------------- 120   and this one covers both: they become unreferenced
+
+A segment that is COPY_SEGMENT_STARTED or DELETE_SEGMENT_STARTED, or is covered, is *unreferenced*:
+listed (retention and clean-up must find it) but not read. Only COPY_SEGMENT_FINISHED makes a
+segment readable and only DELETE_SEGMENT_FINISHED makes it forgotten.
+
+Each event is idempotent. An event that the state machine does not allow, or that speaks of an
+unknown segment, changes nothing and the caller is told so.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+from ...clients.kafka_uuid import Uuid
+from ...clients.topic_partition import TopicIdPartition
+from .remote_segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteState,
+    is_valid_partition_delete_transition,
+    is_valid_segment_transition,
+)
+
+_TOUCHED_MAX = 1000
+
+
+class Applied(Enum):
+    """What became of an event."""
+
+    YES = "applied"
+    INVALID_TRANSITION = "dropped: the segment's state does not allow it"
+    UNKNOWN_SEGMENT = "dropped: the segment was never announced, or is gone"
+
+
+class EpochImage(NamedTuple):
+    """What is known of one leader epoch."""
+
+    epoch: int
+    highest_offset: int | None
+    readable: tuple[tuple[int, int, Uuid], ...]
+    """First offset, last offset and id of each segment that is read in this epoch."""
+
+
+class RemoteLogImage(NamedTuple):
+    """All that is known of a partition, as immutable values that can be kept and restored."""
+
+    segments: tuple[RemoteLogSegmentMetadata, ...]
+    """In the order in which they were announced."""
+    epochs: tuple[EpochImage, ...]
+    partition_delete_state: RemotePartitionDeleteState | None
+    remover_id: int
+
+
+class _EpochState:
+    """The segments of one leader epoch, readable ones by the first offset they hold of it."""
+
+    __slots__ = ("ends", "highest_offset", "ids", "starts", "unreferenced")
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        """Ascending. Segments arrive in offset order, so parallel lists serve best."""
+        self.ends: list[int] = []
+        """The last offset that each of them holds of this epoch."""
+        self.ids: list[Uuid] = []
+        self.unreferenced: set[Uuid] = set()
+        self.highest_offset: int | None = None
+        """Never lowered: what was copied once stays copied, even if it has been deleted since."""
+
+    def finish_copy(self, start_offset: int, segment_id: Uuid, end_offset: int) -> list[Uuid]:
+        """Make a segment readable; the segments that are not any more, because it covers them."""
+        covered: list[Uuid] = []
+        highest = self.highest_offset
+        # A segment that reaches to the end of the epoch covers each one that starts no earlier.
+        while (
+            self.starts
+            and self.starts[-1] >= start_offset
+            and highest is not None
+            and end_offset >= highest
+        ):
+            self.starts.pop()
+            self.ends.pop()
+            covered.append(self.ids.pop())
+        position = bisect_right(self.starts, start_offset)
+        if position and self.starts[position - 1] == start_offset:
+            if end_offset < self.ends[position - 1]:
+                # A shorter copy of the same records, perhaps one that a deposed leader finished
+                # late: taking it would make the rest of the longer one unreachable.
+                return covered
+            covered.append(self.ids[position - 1])
+            self.ids[position - 1] = segment_id
+            self.ends[position - 1] = end_offset
+        else:
+            self.starts.insert(position, start_offset)
+            self.ends.insert(position, end_offset)
+            self.ids.insert(position, segment_id)
+        self.unreferenced.update(covered)
+        self.unreferenced.discard(segment_id)
+        if highest is None or end_offset > highest:
+            self.highest_offset = end_offset
+        return covered
+
+    def start_delete(self, start_offset: int, segment_id: Uuid) -> None:
+        position = bisect_right(self.starts, start_offset) - 1
+        if (
+            position >= 0
+            and self.starts[position] == start_offset
+            and self.ids[position] == segment_id
+        ):
+            del self.starts[position], self.ends[position], self.ids[position]
+        self.unreferenced.add(segment_id)
+
+    def serves(self, start_offset: int, segment_id: Uuid) -> bool:
+        """Whether readers of this epoch are sent to the segment."""
+        position = bisect_right(self.starts, start_offset) - 1
+        return position >= 0 and self.ids[position] == segment_id
+
+    def find(self, offset: int) -> Uuid | None:
+        """The segment with the latest start that holds the offset."""
+        if self.highest_offset is None or offset > self.highest_offset:
+            return None
+        position = bisect_right(self.starts, offset) - 1
+        # Nearly always the first one holds it; an earlier one does where segments overlap.
+        while position >= 0 and self.ends[position] < offset:
+            position -= 1
+        return self.ids[position] if position >= 0 else None
+
+
+class RemoteLog:
+    """The remote segments of one partition of one topic id."""
+
+    def __init__(self, topic_id_partition: TopicIdPartition) -> None:
+        self.topic_id_partition = topic_id_partition
+        self._segments: dict[Uuid, RemoteLogSegmentMetadata] = {}
+        self._epochs: dict[int, _EpochState] = {}
+        self._partition_delete_state: RemotePartitionDeleteState | None = None
+        self._remover_id = -1
+        self._finished_bytes = 0
+        self._unfinished: dict[Uuid, None] = {}
+        """Ids of segments that are being copied or deleted, in the order of their announcement."""
+        self._touched: set[Uuid] | None = None
+        self._watcher: object = None
+        self._aborting: dict[Uuid, int] = {}
+        """Finished segments that may hold aborted transactions, with their ends (KIP-1058)."""
+
+    @property
+    def partition_delete_state(self) -> RemotePartitionDeleteState | None:
+        """How far the removal of the whole partition has come; None while it lives."""
+        return self._partition_delete_state
+
+    @property
+    def remover_id(self) -> int:
+        """The broker whose task the removal is: the first that marked it, or the last to take over.
+
+        All brokers see the same events in the same order, so they agree. -1: nobody's.
+        """
+        return self._remover_id
+
+    @property
+    def finished_bytes(self) -> int:
+        """Log bytes of all COPY_SEGMENT_FINISHED segments, whatever their lineage (KIP-852)."""
+        return self._finished_bytes
+
+    @property
+    def is_unheard_of(self) -> bool:
+        """Whether no event has ever told of this partition."""
+        return not self._epochs and self._partition_delete_state is None
+
+    def __len__(self) -> int:
+        """The number of segments that metadata is kept of, in all states."""
+        return len(self._segments)
+
+    def image(self) -> RemoteLogImage:
+        """All that is known, to be kept."""
+        epochs = tuple(
+            EpochImage(
+                epoch,
+                state.highest_offset,
+                tuple(zip(state.starts, state.ends, state.ids, strict=True)),
+            )
+            for epoch, state in sorted(self._epochs.items())
+        )
+        segments = tuple(self._segments.values())
+        return RemoteLogImage(segments, epochs, self._partition_delete_state, self._remover_id)
+
+    def restore(self, image: RemoteLogImage) -> None:
+        """Know what an image tells, before any event is applied."""
+        assert self.is_unheard_of
+        for segment in image.segments:
+            announced = replace(segment, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED)
+            self.apply_copy_started(announced)
+            if segment.state is not announced.state:
+                self._transition(announced, segment)
+        # Which segment is read depends on the order of events. It is taken from the image.
+        for epoch, highest_offset, readable in image.epochs:
+            state = self._epoch_state(epoch)
+            known = state.unreferenced.union(state.ids)
+            state.starts = [start for start, _, _ in readable]
+            state.ends = [end for _, end, _ in readable]
+            state.ids = [segment_id for _, _, segment_id in readable]
+            state.unreferenced = known.difference(state.ids)
+            state.highest_offset = highest_offset
+        self._partition_delete_state = image.partition_delete_state
+        self._remover_id = image.remover_id
+
+    def apply_copy_started(self, metadata: RemoteLogSegmentMetadata) -> Applied:
+        """A leader announces a segment that it is about to copy."""
+        assert metadata.topic_id_partition == self.topic_id_partition
+        known = self._segments.get(metadata.id)
+        if metadata.state is not RemoteLogSegmentState.COPY_SEGMENT_STARTED:
+            return Applied.INVALID_TRANSITION
+        if not is_valid_segment_transition(known.state if known else None, metadata.state):
+            return Applied.INVALID_TRANSITION
+        if known is not None:
+            return Applied.YES
+        for epoch, _ in metadata.segment_leader_epochs:
+            self._epoch_state(epoch).unreferenced.add(metadata.id)
+        self._segments[metadata.id] = metadata
+        self._unfinished[metadata.id] = None
+        return Applied.YES
+
+    def apply_update(self, update: RemoteLogSegmentMetadataUpdate) -> Applied:
+        """A segment changes its state."""
+        known = self._segments.get(update.segment_id.id)
+        if known is None:
+            return Applied.UNKNOWN_SEGMENT
+        if not is_valid_segment_transition(known.state, update.state):
+            return Applied.INVALID_TRANSITION
+        self._transition(known, known.updated(update))
+        return Applied.YES
+
+    def apply_partition_delete(
+        self, state: RemotePartitionDeleteState, broker_id: int = -1
+    ) -> Applied:
+        """The removal of the partition takes a step, which a broker tells."""
+        if not is_valid_partition_delete_transition(self._partition_delete_state, state):
+            return Applied.INVALID_TRANSITION
+        if state is not self._partition_delete_state or (
+            state is RemotePartitionDeleteState.DELETE_PARTITION_STARTED
+        ):
+            self._remover_id = broker_id
+        self._partition_delete_state = state
+        return Applied.YES
+
+    def _transition(
+        self, before: RemoteLogSegmentMetadata, after: RemoteLogSegmentMetadata
+    ) -> None:
+        self._segments[after.id] = after
+        if before.state is after.state:
+            return
+        self._touch([after.id])
+        finished = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        size = after.segment_size_bytes
+        self._finished_bytes += size * ((after.state is finished) - (before.state is finished))
+        for epoch, start_offset, end_offset in after.epoch_ranges():
+            state = self._epoch_state(epoch)
+            if after.state is finished:
+                self._touch(state.finish_copy(start_offset, after.id, end_offset))
+            elif after.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
+                state.start_delete(start_offset, after.id)
+                self._restore_covered(epoch, state)
+            else:
+                state.unreferenced.discard(after.id)
+        if after.state is finished and not after.txn_index_empty:
+            self._aborting[after.id] = after.end_offset
+        else:
+            self._aborting.pop(after.id, None)
+        if after.state is RemoteLogSegmentState.DELETE_SEGMENT_STARTED:
+            self._unfinished[after.id] = None
+        else:
+            self._unfinished.pop(after.id, None)
+        if after.state is RemoteLogSegmentState.DELETE_SEGMENT_FINISHED:
+            del self._segments[after.id]
+
+    def _restore_covered(self, epoch: int, state: _EpochState) -> None:
+        """A covering segment goes: what it covered and is still there can be read again."""
+        covered = [
+            segment
+            for segment in map(self._segments.__getitem__, state.unreferenced)
+            if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        ]
+        for segment in sorted(covered, key=lambda each: (each.start_offset, each.id)):
+            start_offset = dict(segment.segment_leader_epochs)[epoch]
+            state.finish_copy(start_offset, segment.id, segment.end_offset_of_epoch(epoch))
+        self._touch(segment.id for segment in covered)
+
+    def _touch(self, segment_ids: Iterable[Uuid]) -> None:
+        if self._touched is not None:
+            self._touched.update(segment_ids)
+            if len(self._touched) > max(2 * len(self._segments), _TOUCHED_MAX):
+                # Nobody has asked for long; who does then must look at everything.
+                self._touched = None
+
+    def take_touched(self, watcher: object) -> set[Uuid] | None:
+        """Segments that have become readable, or ceased to be, since this watcher last asked.
+
+        Some may be named that have not. None if it may be any of them: at first, when another has
+        asked since, and when nobody did for long.
+        """
+        touched = self._touched if watcher is self._watcher else None
+        self._touched, self._watcher = set(), watcher
+        return touched
+
+    def _epoch_state(self, epoch: int) -> _EpochState:
+        state = self._epochs.get(epoch)
+        if state is None:
+            state = self._epochs[epoch] = _EpochState()
+        return state
+
+    def segment(self, segment_id: Uuid) -> RemoteLogSegmentMetadata | None:
+        """The metadata kept of a segment, in whatever state."""
+        return self._segments.get(segment_id)
+
+    def segment_for(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
+        """The readable segment that holds this offset as this epoch wrote it."""
+        state = self._epochs.get(leader_epoch)
+        segment_id = state.find(offset) if state else None
+        return None if segment_id is None else self._segments[segment_id]
+
+    def serves(self, segment: RemoteLogSegmentMetadata) -> bool:
+        """Whether readers are sent to the segment; not if it isn't finished, or others cover it."""
+        return any(
+            self._epochs[epoch].serves(start_offset, segment.id)
+            for epoch, start_offset in segment.segment_leader_epochs
+        )
+
+    def next_segment_with_txn_index(
+        self, leader_epoch: int, offset: int
+    ) -> RemoteLogSegmentMetadata | None:
+        """The first segment of this epoch from `offset` on that has aborted transactions."""
+        segment = self.segment_for(leader_epoch, offset)
+        while segment is not None and segment.txn_index_empty:
+            segment = self.segment_for(leader_epoch, segment.end_offset + 1)
+        return segment
+
+    @property
+    def aborted_transactions_end(self) -> int:
+        """The last offset of any segment that may hold aborted transactions; -1 if none may."""
+        return max(self._aborting.values(), default=-1)
+
+    def highest_offset_for_epoch(self, epoch: int) -> int | None:
+        """The highest offset of this epoch that was ever copied whole; None if none was."""
+        state = self._epochs.get(epoch)
+        return state.highest_offset if state else None
+
+    def epochs(self) -> list[int]:
+        """The leader epochs that any segment was ever announced for, ascending."""
+        return sorted(self._epochs)
+
+    def segments(self) -> list[RemoteLogSegmentMetadata]:
+        """All segments in all states, in the order in which they were announced."""
+        return list(self._segments.values())
+
+    def unfinished_segments(self) -> list[RemoteLogSegmentMetadata]:
+        """Segments whose copy or deletion has begun and not ended."""
+        return [self._segments[segment_id] for segment_id in self._unfinished]
+
+    def segments_for_epoch(self, epoch: int) -> list[RemoteLogSegmentMetadata]:
+        """The segments that hold records of an epoch, in all states, by start offset."""
+        state = self._epochs.get(epoch)
+        if state is None:
+            return []
+        known = (self._segments[each] for each in (*state.ids, *state.unreferenced))
+        return sorted(known, key=lambda segment: (segment.start_offset, segment.end_offset))

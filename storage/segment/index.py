@@ -1,0 +1,194 @@
+"""What the offset index and the time index share: sorted fixed-size entries in a mapped file.
+
+An index belongs to one segment and is named after its base offset. While the segment is active the
+file is preallocated to `segment.index.bytes` (zeros after the last entry); when the segment is
+closed it is cut to its entries (`trim`). How many entries are valid is known in memory only: after
+a crash the trailing zeros tell an index that cannot be believed, and it is rebuilt from the log
+(Kafka's `AbstractIndex`).
+
+Files are made and mapped on first use. A broker that opens a thousand empty partitions touches no
+index file at all.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import ClassVar
+
+from ..files import Files, IndexBuffer, MappedFile
+
+
+class CorruptIndexError(Exception):
+    """The index file contradicts itself or its segment; it must be rebuilt from the log."""
+
+
+class MissingIndexError(CorruptIndexError):
+    """There is no index file where a segment should have one."""
+
+
+class Index:
+    """A sorted array of `entry` structs. Subclasses give the entries their meaning.
+
+    `max_size` is the size in bytes to which a growing index is preallocated, rounded down to whole
+    entries; a closed index has the size of its entries.
+    """
+
+    entry: ClassVar[Struct]
+
+    def __init__(self, files: Files, path: str, base_offset: int, max_size: int) -> None:
+        self._files = files
+        self.path = path
+        self.base_offset = base_offset
+        self.max_entries = max_size // self.entry.size
+        self._mapped: MappedFile | None = None
+        self.is_writable = False
+        """The file has its preallocated size and takes entries."""
+        self.entries: int = 0
+        """Valid entries. Only meaningful once the file was looked at: see `_load`."""
+        self._is_loaded = False
+
+    # -- Opening ------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        """Learn the number of entries from the file, on first use."""
+        if self._is_loaded:
+            return
+        if self._files.exists(self.path) and (size := self._files.size(self.path)) > 0:
+            self._mapped = self._files.map(self.path, size)
+            self.entries = size // self.entry.size
+        self._is_loaded = True
+        self._entries_changed()
+
+    def _buffer(self) -> IndexBuffer:
+        assert self._mapped is not None
+        return self._mapped.buffer
+
+    def _places(self) -> range:
+        """Where the valid entries begin in the file."""
+        size = self.entry.size
+        return range(0, self.entries * size, size)
+
+    def _column(self, field: Struct) -> Callable[[int], tuple[int]]:
+        """What reads one field of the entry at a place, for a search: no step of it runs Python.
+
+        `field` is as long as an entry, and what it gives is a tuple, to be compared with one.
+        """
+        return partial(field.unpack_from, self._buffer())
+
+    def _make_writable(self) -> MappedFile:
+        """Map the file at its full preallocated size before the first store."""
+        self._load()
+        if self._mapped is None:
+            self._mapped = self._files.map(self.path, self._max_size)
+        if self._mapped.capacity < self._max_size:
+            self._mapped.resize(self._max_size)
+        self.is_writable = True
+        return self._mapped
+
+    @property
+    def _max_size(self) -> int:
+        return self.max_entries * self.entry.size
+
+    @property
+    def room(self) -> int:
+        """How many entries the index still takes before its segment must be closed."""
+        self._load()
+        return self.max_entries - self.entries
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the segment must be closed because no entry fits any more."""
+        return self.room <= 0
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of valid entries."""
+        self._load()
+        return self.entries * self.entry.size
+
+    def _entries_changed(self) -> None:
+        """Told after `entries` changed by anything but an append."""
+
+    # -- Storing ------------------------------------------------------------------------------
+
+    def _append(self, content: bytes) -> None:
+        mapped = self._mapped if self.is_writable else self._make_writable()
+        assert mapped is not None
+        entries = self.entries
+        assert entries < self.max_entries, f"Appended to the full index {self.path}."
+        mapped.write_at(entries * len(content), content)
+        self.entries = entries + 1
+
+    def _truncate_to_entries(self, entries: int) -> None:
+        assert 0 <= entries <= self.entries
+        if entries < self.entries:
+            # Stale entries would look valid after a crash: the zeros are what marks the end.
+            start, end = entries * self.entry.size, self.entries * self.entry.size
+            assert self._mapped is not None
+            self._mapped.write_at(start, bytes(end - start))
+            self.entries = entries
+        self._entries_changed()
+
+    def truncate(self) -> None:
+        """Drop every entry."""
+        self._load()
+        self._truncate_to_entries(0)
+
+    def reset(self) -> None:
+        """Drop every entry and whatever else a crash may have left; no file is made for that."""
+        self._load()
+        if self._mapped is not None:
+            self._mapped.resize(0)
+        self.entries = 0
+        self.is_writable = False
+        self._entries_changed()
+
+    def resize(self, max_size: int) -> None:
+        """Give a reopened index its room to grow again, without touching its file yet."""
+        self.max_entries = max_size // self.entry.size
+        self.is_writable = False
+
+    def trim(self) -> None:
+        """Cut the file to its valid entries: its segment takes no more appends."""
+        self._load()
+        if self._mapped is None:
+            # An index without entries still has a file: its absence would mean a rebuild.
+            self._mapped = self._files.map(self.path, 0)
+        self._mapped.resize(self.entries * self.entry.size)
+        self.is_writable = False
+
+    # -- The file -----------------------------------------------------------------------------
+
+    @property
+    def file_exists(self) -> bool:
+        return self._mapped is not None or self._files.exists(self.path)
+
+    def flush(self) -> None:
+        if self._mapped is not None:
+            self._mapped.flush()
+
+    def close(self) -> None:
+        """Let go of the mapping without trimming. A later use opens the file again."""
+        if self._mapped is not None:
+            self._mapped.close()
+            self._mapped = None
+        self._is_loaded = False
+        self.is_writable = False
+
+    def delete(self) -> None:
+        self.close()
+        self._files.remove(self.path)
+
+    def rename(self, path: str) -> None:
+        """Give the file another name; an index without a file just takes the name."""
+        if self.file_exists:
+            self._files.rename(self.path, path)
+        self.path = path
+
+    def _check_size(self) -> None:
+        self._load()
+        size = 0 if self._mapped is None else self._mapped.capacity
+        if size % self.entry.size != 0:
+            raise CorruptIndexError(
+                f"Index {self.path} has {size} bytes, not a multiple of {self.entry.size}."
+            )

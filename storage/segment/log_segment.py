@@ -1,0 +1,697 @@
+"""One segment: a file of record batches, its two indexes and its aborted transactions.
+
+The segment's `size` is the truth about its end: bytes beyond it (a write that failed half-way, or
+what a crash left) are not part of the log. It moves only after the write, so a reader can never be
+sent bytes that are not there yet.
+
+An active segment of a few kilobytes has no index files: its batches say the same at once, and a
+stop of thousands of partitions need not make two files for each (`needs_no_index`).
+
+Finding a batch starts at the offset index and walks batch headers in the file. Two kinds of reader
+never walk: one that reads where the log was just appended, and one that goes on where its last read
+ended. Both find the position in a small memory of recent batch starts (Kafka's `LogSegment`).
+"""
+
+import logging
+from collections.abc import Callable, Generator, Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch
+from ..config import LogConfig
+from ..files import FileRegion, Files, ReadableBuffer
+from ..log_file import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    file_path,
+)
+from .index import CorruptIndexError, MissingIndexError
+from .offset_index import OffsetIndex, OffsetPosition
+from .time_index import NO_TIMESTAMP, TimeIndex, TimestampAndOffset, TimestampOffset
+from .transaction_index import AbortedTxn, TransactionIndex
+
+_log = logging.getLogger(__name__)
+
+_POSITIONS_KEPT = 64
+_READ_WITHOUT_INDEX = 16_384
+"""Bytes of a segment that are read as quickly as two index files are opened."""
+_SCAN_BYTES = 1 << 20
+_RECORDS_PER_STEP = 2_048
+"""Records that are decoded between two pauses of a search by time."""
+_HEADER = Struct(">qi11xi")
+"""Base offset, batch length and last offset delta: all that a walk over batches needs."""
+_CHECKED_HEADER = Struct(">qi4xb6xi")
+"""The same and the magic number, to tell a batch from other bytes."""
+_MAGIC = 2
+
+
+class BatchPosition(NamedTuple):
+    """Where a batch lies in its segment's file, and the offsets that it covers."""
+
+    base_offset: int
+    next_offset: int
+    position: int
+    size: int
+
+    @property
+    def end_position(self) -> int:
+        return self.position + self.size
+
+
+class LogSegment:
+    """The files that begin with `base_offset`."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        created_ms: int,
+        suffix: str = "",
+    ) -> None:
+        self._files = files
+        self.base_offset = base_offset
+        self.path = file_path(directory, base_offset, LOG_SUFFIX + suffix)
+        self._handle = files.open(self.path, create=True)
+        self.size = self._handle.size()
+        """Bytes of whole batches. What lies behind it in the file is not part of the log."""
+        index_size = config.segment_index_bytes
+        self.offset_index = OffsetIndex(
+            files, file_path(directory, base_offset, INDEX_SUFFIX + suffix), base_offset, index_size
+        )
+        self.time_index = TimeIndex(
+            files,
+            file_path(directory, base_offset, TIME_INDEX_SUFFIX + suffix),
+            base_offset,
+            index_size,
+        )
+        self.txn_index = TransactionIndex(
+            files, file_path(directory, base_offset, TXN_INDEX_SUFFIX + suffix), base_offset
+        )
+        self._index_interval_bytes = config.index_interval_bytes
+        self.created_ms = created_ms
+        self.is_deleted = False
+        self._bytes_since_index_entry = 0
+        self._max_timestamp: TimestampOffset | None = None
+        self._first_timestamp: int | None = None
+        self._positions: dict[int, int] = {}
+        self.index_room = 0
+        """So many entries fit into both indexes in any case; with 0 `has_full_index` must look."""
+
+    def __repr__(self) -> str:
+        return f"LogSegment({self.path}, size={self.size})"
+
+    # -- Appending ----------------------------------------------------------------------------
+
+    def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
+        """Write the batches in `buffer` at the end; after OSError the segment is as it was."""
+        position = self.size
+        self._handle.write_at(position, buffer)
+        for batch in batches:
+            self._index(batch, position)
+            position += batch.size_in_bytes
+        assert position == self.size + len(buffer)
+        if self.size == 0 and self._first_timestamp is None:
+            self._first_timestamp = batches[0].max_timestamp
+        self.size = position
+        self._remember(batches[-1].last_offset + 1, position)
+
+    def _index(self, batch: RecordBatch, position: int) -> None:
+        known = self._max_timestamp or self.max_timestamp_so_far
+        if batch.max_timestamp > known.timestamp:
+            known = TimestampOffset(batch.max_timestamp, batch.last_offset)
+            self._max_timestamp = known
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self._add_index_entries(batch.last_offset, position, known)
+            self._bytes_since_index_entry = 0
+        self._bytes_since_index_entry += batch.size_in_bytes
+
+    def _add_index_entries(self, offset: int, position: int, youngest: TimestampOffset) -> None:
+        # One append may hold more batches than the index has room for, and an index that is rebuilt
+        # may have been given less room: it then ends early, which costs a longer walk.
+        if not self.has_full_index():
+            self.index_room -= 1
+            self.offset_index.append(offset, position)
+            self.time_index.maybe_append(youngest.timestamp, youngest.offset)
+
+    def has_full_index(self) -> bool:
+        """Whether the segment must be closed because one of its indexes takes no entry more."""
+        if self.index_room <= 0:
+            self.index_room = min(self.offset_index.room, self.time_index.room)
+        return self.index_room <= 0
+
+    def _remember(self, offset: int, position: int) -> None:
+        positions = self._positions
+        if len(positions) >= _POSITIONS_KEPT and offset not in positions:
+            del positions[next(iter(positions))]
+        positions[offset] = position
+
+    @property
+    def max_timestamp_so_far(self) -> TimestampOffset:
+        """The largest timestamp and the last offset of its batch; (-1, base offset) for none."""
+        known = self._max_timestamp
+        if known is None:
+            known = self._max_timestamp = self.time_index.last
+        return known
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of a record, or when the file was last written if none has one."""
+        timestamp = self.max_timestamp_so_far.timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        return self._files.modified_ms(self.path)
+
+    def first_batch_timestamp(self) -> int | None:
+        """The largest timestamp of the first batch: from it the segment's age is counted."""
+        if self._first_timestamp is None and self.size > 0:
+            first = next(iter(self.batches()), None)
+            self._first_timestamp = NO_TIMESTAMP if first is None else first.max_timestamp
+        timestamp = self._first_timestamp
+        return timestamp if timestamp is not None and timestamp >= 0 else None
+
+    # -- Finding ------------------------------------------------------------------------------
+
+    def locate(self, offset: int) -> BatchPosition | None:
+        """The first batch that ends at or above `offset`; None if the segment ends before it."""
+        offset = max(offset, self.base_offset)
+        position = self._positions.get(offset)
+        if position is None:
+            position = self._indexed(self.offset_index.lookup, offset).position
+        for found in self._headers(position):
+            if found.next_offset > offset:
+                return found
+        return None
+
+    def _indexed(self, look_up: Callable[[int], OffsetPosition], key: int) -> OffsetPosition:
+        """An entry of the offset index that names a batch; a damaged index is rebuilt for it."""
+        entry = look_up(key)
+        if entry.position == 0 or self._begins_batch(entry):
+            return entry
+        self.rebuild_indexes(f"{self.offset_index.path} names position {entry.position}")
+        return look_up(key)
+
+    def _begins_batch(self, entry: OffsetPosition) -> bool:
+        """Whether a batch begins at the entry's position, and at or below its offset."""
+        position = entry.position
+        if not 0 <= position <= self.size - BATCH_OVERHEAD:
+            return False
+        content = self._handle.pread(position, _CHECKED_HEADER.size)
+        if len(content) < _CHECKED_HEADER.size:
+            raise _cut_short(position)
+        header: tuple[int, int, int, int] = _CHECKED_HEADER.unpack(content)
+        base_offset, length, magic, delta = header
+        return (
+            magic == _MAGIC
+            and self.base_offset <= base_offset <= entry.offset
+            and delta >= 0
+            and BATCH_OVERHEAD <= LOG_OVERHEAD + length <= self.size - position
+        )
+
+    def known_start(self, offset: int) -> int | None:
+        """Where the batch at `offset` starts, if a recent append or read told."""
+        return self._positions.get(offset)
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch starts that holds or follows `offset`; the end if none does."""
+        position = self._positions.get(offset)
+        if position is not None:
+            return position
+        found = self.locate(offset)
+        if found is None:
+            return self.size
+        if found.base_offset >= offset:
+            self._remember(offset, found.position)
+        return found.position
+
+    def end_within(self, start: BatchPosition, limit: int) -> int:
+        """The end of the last whole batch from `start` on that ends at or before `limit`.
+
+        `start` itself counts in any case. The next read will begin there.
+        """
+        if limit >= self.size:
+            return self.size
+        return self._last_end(max(start.end_position, self.batch_start_before(limit)), limit)
+
+    def end_past(self, start: int, limit: int) -> int | None:
+        """As `end_within` for a batch at the position `start`, without a look at it.
+
+        None where the index cannot tell that it ends before `limit`.
+        """
+        position = self.batch_start_before(limit)
+        return self._last_end(position, limit) if position > start else None
+
+    def _last_end(self, position: int, limit: int) -> int:
+        """The end of the last batch that ends at or before `limit`; one starts at `position`."""
+        for found in self._headers(position):
+            if found.end_position > limit:
+                self._remember(found.base_offset, found.position)
+                return found.position
+        return position
+
+    def batch_start_before(self, limit: int) -> int:
+        """Where the last indexed batch begins that does so at or before the position `limit`."""
+        return self._indexed(self.offset_index.entry_at_or_before, limit).position
+
+    def _headers(self, position: int) -> Iterator[BatchPosition]:
+        """Walk the batches from `position`, reading no more than their headers."""
+        pread, size = self._handle.pread, self.size
+        while position + BATCH_OVERHEAD <= size:
+            header = pread(position, _HEADER.size)
+            if len(header) < _HEADER.size:
+                raise _cut_short(position)
+            base_offset, length, delta = _HEADER.unpack(header)
+            batch_size = LOG_OVERHEAD + length
+            if batch_size < BATCH_OVERHEAD or position + batch_size > size or delta < 0:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"{self.path} is damaged at position {position}.",
+                )
+            yield BatchPosition(base_offset, base_offset + delta + 1, position, batch_size)
+            position += batch_size
+
+    def region(self, position: int, size: int) -> FileRegion:
+        """A range of the file to be sent; it stays readable when the segment is deleted."""
+        assert position + size <= self.size
+        return self._handle.region(position, size)
+
+    def batches(self, position: int = 0, end: int | None = None) -> Iterator[RecordBatch]:
+        """The batches from `position` on, read in large pieces. A torn one at the end is left out.
+
+        Raises KafkaError(CORRUPT_MESSAGE) where the bytes cannot be a batch; the CRC is not looked
+        at.
+        """
+        for _, batch in self.positioned_batches(position, end):
+            yield batch
+
+    def positioned_batches(
+        self, position: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, RecordBatch]]:
+        """`batches`, each with its position."""
+        end = self.size if end is None else min(end, self.size)
+        return _positioned_batches(self._handle.pread, position, end)
+
+    def pin(self) -> "PinnedSegment":
+        """Its batches as they are now, readable in any thread even when the segment is deleted."""
+        return PinnedSegment(self.base_offset, self.path, self._handle.region(0, self.size))
+
+    def find_timestamp(
+        self, timestamp: int, starting_offset: int
+    ) -> Generator[None, None, TimestampAndOffset | None]:
+        """The first record at or after `starting_offset` with at least this timestamp.
+
+        With pauses in batches of many records, in which the segment may be deleted.
+        """
+        indexed = self._indexed_time(timestamp)
+        begin = max(starting_offset, indexed.offset)
+        position = self._indexed(self.offset_index.lookup, begin).position
+        for batch in self.pin().batches(position):
+            if batch.max_timestamp < timestamp or batch.last_offset < starting_offset:
+                continue
+            records = yield from batch.record_steps()
+            for number, record in enumerate(records, 1):
+                if not number % _RECORDS_PER_STEP:
+                    yield
+                if record.timestamp >= timestamp and record.offset >= starting_offset:
+                    epoch = batch.partition_leader_epoch
+                    return TimestampAndOffset(record.timestamp, record.offset, epoch)
+        return None
+
+    def find_youngest(
+        self, starting_offset: int
+    ) -> Generator[None, None, TimestampAndOffset | None]:
+        """The first record with the largest timestamp at or after `starting_offset`, with pauses.
+
+        It looks at every batch: the time index helps only where the youngest of all is wanted.
+        """
+        best: TimestampAndOffset | None = None
+        position = self._indexed(self.offset_index.lookup, starting_offset).position
+        for batch in self.pin().batches(position):
+            if best is not None and batch.max_timestamp <= best.timestamp:
+                continue
+            records = yield from batch.record_steps()
+            for number, record in enumerate(records, 1):
+                if not number % _RECORDS_PER_STEP:
+                    yield
+                is_younger = best is None or record.timestamp > best.timestamp
+                if is_younger and record.offset >= starting_offset:
+                    epoch = batch.partition_leader_epoch
+                    best = TimestampAndOffset(record.timestamp, record.offset, epoch)
+        return best
+
+    def _indexed_time(self, timestamp: int) -> TimestampOffset:
+        """An entry of the time index that tells the truth; a damaged index is rebuilt for it."""
+        entry = self.time_index.lookup(timestamp)
+        following = self.time_index.next_above(entry) if self.time_index.entries else None
+        is_in_order = following is None or following.offset >= entry.offset
+        if is_in_order and self._is_true(entry):
+            return entry
+        self.rebuild_indexes(f"{self.time_index.path} names offset {entry.offset}")
+        return self.time_index.lookup(timestamp)
+
+    def _is_true(self, entry: TimestampOffset) -> bool:
+        """Whether a batch holds the entry's offset and has its timestamp as the largest."""
+        if entry.timestamp == NO_TIMESTAMP:
+            return True
+        found = self.locate(entry.offset)
+        if found is None or found.base_offset > entry.offset:
+            return False
+        batch = next(self.batches(found.position, found.end_position), None)
+        return batch is not None and batch.max_timestamp == entry.timestamp
+
+    def upper_bound_offset(self, end_position: int) -> int | None:
+        """An offset at or above the end of a read that ended at `end_position`."""
+        entry = self.offset_index.entry_at_or_after(end_position)
+        if entry is not None and not self._begins_batch(entry):
+            self.rebuild_indexes(f"{self.offset_index.path} names position {entry.position}")
+            entry = self.offset_index.entry_at_or_after(end_position)
+        return None if entry is None else entry.offset
+
+    def next_offset(self) -> int:
+        """One past the last offset in the segment; its base offset when it is empty."""
+        last = self.base_offset
+        for found in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
+            last = found.next_offset
+        return last
+
+    def check_end(self, limit: int) -> None:
+        """Raises CorruptIndexError unless the file ends with a whole batch, below `limit`.
+
+        It walks from the last entry of the index only.
+        """
+        last, end = self.base_offset, 0
+        for found in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
+            last, end = found.next_offset, found.end_position
+        if end != self.size or last > limit:
+            raise CorruptIndexError(f"{self.path} ends in what is no batch of it")
+
+    # -- Recovery and truncation --------------------------------------------------------------
+
+    @property
+    def needs_no_index(self) -> bool:
+        """Whether it has no index file and is read whole as quickly.
+
+        Only the active segment may stay so: what closes a segment makes its indexes.
+        """
+        is_small = 0 < self.size <= _READ_WITHOUT_INDEX
+        return is_small and not (self.offset_index.file_exists or self.time_index.file_exists)
+
+    def sanity_check(self, *, is_active: bool = False) -> None:
+        """Raises CorruptIndexError if an index is missing or contradicts itself."""
+        if is_active and self.needs_no_index:
+            self._read_instead_of_index()
+        elif self.size > 0 and not (self.offset_index.file_exists and self.time_index.file_exists):
+            raise MissingIndexError(f"The segment {self.path} lacks an index.")
+        self.offset_index.sanity_check()
+        self.time_index.sanity_check()
+        self.txn_index.sanity_check()
+        if is_active:
+            self.offset_index.check_order()
+            self.time_index.check_order()
+        last = self.offset_index.last
+        if last is not None and not self._begins_batch(last):
+            raise CorruptIndexError(f"{self.offset_index.path} names what is no batch.")
+        if self.size == 0 and self.time_index.entries:
+            raise CorruptIndexError(
+                f"A time index of {self.path} tells of records that are not there."
+            )
+        self._check_times()
+        for txn in self.txn_index:
+            if not self._holds_transaction(txn):
+                raise CorruptIndexError(f"{self.txn_index.path} holds what was not aborted.")
+
+    def _check_times(self) -> None:
+        """Retention goes by the last entry: it must be one, and true."""
+        entry = self.max_timestamp_so_far
+        if entry.timestamp == NO_TIMESTAMP:
+            is_true = self.size == 0 or self._starts_without_time()
+        else:
+            is_true = self._is_true(entry)
+        if not is_true:
+            raise CorruptIndexError(f"{self.time_index.path} does not tell the largest timestamp.")
+
+    def _starts_without_time(self) -> bool:
+        first = next(self.batches(), None)
+        return first is None or first.max_timestamp == NO_TIMESTAMP
+
+    def _holds_transaction(self, txn: AbortedTxn) -> bool:
+        """Whether nothing in the segment contradicts an aborted transaction.
+
+        Compaction may have removed its batches; one that begins with another segment is not asked
+        for there.
+        """
+        for offset, is_control in ((txn.first_offset, False), (txn.last_offset, True)):
+            found = self.locate(offset) if offset >= self.base_offset else None
+            if found is None or found.base_offset > offset:
+                continue
+            batch = next(self.batches(found.position, found.end_position))
+            is_its = batch.producer_id == txn.producer_id and batch.is_transactional
+            if found.base_offset != offset or not is_its or batch.is_control != is_control:
+                return False
+        return True
+
+    def rebuild_indexes(self, reason: str) -> None:
+        """Make the offset and the time index of a closed segment anew, because one is damaged."""
+        _log.warning(
+            "Found a corrupted index file corresponding to log file %s due to %s, rebuilding "
+            "index files.",
+            self.path,
+            reason,
+        )
+        self._forget_times_and_positions()
+        expected = self.base_offset
+        for position, batch in self.positioned_batches():
+            # What is damaged itself, in the bytes that no checksum covers, is not indexed.
+            is_in_order = batch.base_offset >= expected and batch.last_offset_delta >= 0
+            if not is_in_order or not self.offset_index.can_hold(batch.last_offset):
+                break
+            expected = batch.next_offset
+            self._index(batch, position)
+        self.become_inactive()
+        self.flush_indexes()
+
+    def _read_instead_of_index(self) -> None:
+        """Learn from the batches what the time index would say.
+
+        Raises CorruptIndexError where somebody may have deleted the indexes: with them would have
+        gone which transactions were aborted.
+        """
+        try:
+            if any(batch.is_control for batch in self.batches()):
+                raise MissingIndexError(f"The segment {self.path} lacks an index.")
+            nothing = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+            self._max_timestamp = self._youngest_from(nothing, 0)
+        except KafkaError as error:
+            raise CorruptIndexError(f"The segment {self.path} is damaged.") from error
+
+    def begin_rebuild(self) -> None:
+        """Forget all indexes before `rebuild_with` is told of every batch."""
+        self.txn_index.reset()
+        self._forget_times_and_positions()
+
+    def _forget_times_and_positions(self) -> None:
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp = None
+        self._bytes_since_index_entry = 0
+        self._positions.clear()
+        self.index_room = 0
+
+    def rebuild_with(self, batch: RecordBatch, position: int) -> None:
+        """Index a batch that was found at `position`."""
+        self._index(batch, position)
+
+    def put_base_offset_right(
+        self, batch: RecordBatch, position: int, base_offset: int
+    ) -> RecordBatch:
+        """Write another base offset, durably, into the batch at `position`; answers it anew."""
+        right = RecordBatch(memoryview(bytearray(batch.view)))
+        right.assign(base_offset, batch.partition_leader_epoch)
+        self._handle.write_at(position, right.view[:LOG_OVERHEAD])
+        self._handle.flush()
+        return right
+
+    def end_rebuild(self, valid_bytes: int, *, is_active: bool) -> int:
+        """Cut the file behind its valid batches; answers how many bytes were cut."""
+        cut = self._handle.size() - valid_bytes
+        if cut > 0:
+            self._handle.truncate(valid_bytes)
+        self.size = valid_bytes
+        if not (is_active and self.needs_no_index):
+            self.become_inactive()
+        return cut
+
+    def truncate_to(self, offset: int) -> int:
+        """Drop the batches that end above `offset`'s predecessor; answers the bytes dropped."""
+        found = self.locate(offset)
+        self._positions.clear()
+        if found is None:
+            return 0
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        dropped = self.size - found.position
+        self.size = found.position
+        self._handle.truncate(found.position)
+        self._bytes_since_index_entry = 0
+        self._max_timestamp = self._max_timestamp_after_truncation()
+        if self.size == 0:
+            self._first_timestamp = None
+        return dropped
+
+    def _max_timestamp_after_truncation(self) -> TimestampOffset:
+        """The time index may miss the youngest batches: they are looked at again."""
+        known = self.time_index.last
+        return self._youngest_from(known, self._indexed(self.offset_index.lookup, known.offset)[1])
+
+    def _youngest_from(self, known: TimestampOffset, position: int) -> TimestampOffset:
+        """The youngest of what is known and of the batches from `position` on."""
+        for batch in self.batches(position):
+            if batch.max_timestamp > known.timestamp:
+                known = TimestampOffset(batch.max_timestamp, batch.last_offset)
+        return known
+
+    # -- Life of the files --------------------------------------------------------------------
+
+    def _close_time_index(self) -> None:
+        known = self.max_timestamp_so_far
+        if known.timestamp >= 0:
+            self.time_index.maybe_append(known.timestamp, known.offset, may_fill=True)
+
+    @property
+    def needs_closing(self) -> bool:
+        """Whether an index has room for more entries in its file, or has no file yet."""
+        if self.offset_index.is_writable or self.time_index.is_writable:
+            return True
+        return self.size > 0 and not self.time_index.file_exists and not self.needs_no_index
+
+    def complete_indexes(self) -> None:
+        """The broker stops: the active segment's indexes are completed, where it needs any."""
+        if not self.needs_no_index:
+            self.become_inactive()
+
+    def become_inactive(self) -> None:
+        """The segment takes no more appends: its indexes are completed and cut."""
+        self._close_time_index()
+        self.offset_index.trim()
+        self.time_index.trim()
+
+    def make_appendable(self, config: LogConfig) -> None:
+        """The segment is the active one (again): its indexes may grow, configs apply anew."""
+        self._index_interval_bytes = config.index_interval_bytes
+        self.offset_index.resize(config.segment_index_bytes)
+        self.time_index.resize(config.segment_index_bytes)
+        self.index_room = 0
+        # As in Kafka, also where the indexes were just built anew.
+        self._bytes_since_index_entry = 0
+
+    def flush_log(self) -> None:
+        """fsync the batches, and the aborted transactions that only they could tell again."""
+        self._handle.flush()
+        self.txn_index.flush()
+
+    def flush_indexes(self) -> None:
+        """fsync the indexes of a closed segment: below the recovery point nobody checks them."""
+        self.offset_index.flush()
+        self.time_index.flush()
+
+    def release(self) -> None:
+        """Let go of all files as they are."""
+        self._handle.close()
+        self.offset_index.close()
+        self.time_index.close()
+        self.txn_index.close()
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Rename all files of a closed segment; the log comes first, it decides at a start.
+
+        After OSError it may be called again, for those that still end in `old`.
+        """
+        if self.path.endswith(old):
+            self._rename_log(self.path.removesuffix(old) + new)
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            if index.path.endswith(old):
+                # A mapping knows its file by name. The next use makes one anew.
+                index.close()
+                index.rename(index.path.removesuffix(old) + new)
+
+    def rename_to_deleted(self) -> None:
+        """Give all files the `.deleted` suffix: a restart will not take them for the log's.
+
+        After OSError it may be called again.
+        """
+        self.is_deleted = True
+        if not self.path.endswith(DELETED_SUFFIX):
+            self._rename_log(self.path + DELETED_SUFFIX)
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            if not index.path.endswith(DELETED_SUFFIX):
+                index.rename(index.path + DELETED_SUFFIX)
+
+    def _rename_log(self, path: str) -> None:
+        self._files.rename(self.path, path)
+        self.path = path
+        self._handle.renamed(path)
+
+    def delete(self) -> None:
+        """Remove all files; regions that are being sent stay readable."""
+        self._handle.close()
+        self._files.remove(self.path)
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.delete()
+
+
+class PinnedSegment(NamedTuple):
+    """The batches of a segment for one who reads them while others may delete it."""
+
+    base_offset: int
+    path: str
+    region: FileRegion
+
+    def batches(self, position: int = 0) -> Iterator[RecordBatch]:
+        """As `LogSegment.batches`."""
+        for _, batch in _positioned_batches(self._pread, position, self.region.nbytes):
+            yield batch
+
+    def _pread(self, position: int, size: int) -> bytes:
+        return self.region.slice(position, size).read()
+
+
+def _positioned_batches(
+    pread: Callable[[int, int], bytes], position: int, end: int
+) -> Iterator[tuple[int, RecordBatch]]:
+    while end - position >= BATCH_OVERHEAD:
+        header = pread(position, _HEADER.size)
+        if len(header) < _HEADER.size:
+            raise _cut_short(position)
+        length = _HEADER.unpack(header)[1]
+        wanted = max(_SCAN_BYTES, LOG_OVERHEAD + max(length, 0))
+        if position + LOG_OVERHEAD + length > end:
+            return
+        piece = memoryview(pread(position, min(wanted, end - position)))
+        consumed = 0
+        while len(piece) - consumed >= BATCH_OVERHEAD:
+            length = _HEADER.unpack_from(piece, consumed)[1]
+            if length + LOG_OVERHEAD > len(piece) - consumed:
+                break
+            batch = RecordBatch(piece, consumed)
+            yield position + consumed, batch
+            consumed += batch.size_in_bytes
+        if not consumed:
+            raise _cut_short(position)
+        position += consumed
+
+
+def _cut_short(position: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"A segment's file ends behind position {position}, in the middle of a batch: somebody "
+        "else has cut it.",
+    )
