@@ -27,16 +27,16 @@ from ..clients.environment import Environment, SystemEnvironment
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..clients.supervisor import Supervisor
-from ..replication.announcements import Announcements
-from ..replication.broker_control import BrokerRegistration
-from ..replication.clean_stop import FLUSH_THREADS, close_logs
-from ..replication.cluster_image import ClusterImage, Endpoint as RegisteredEndpoint
-from ..replication.controller import Controller
-from ..replication.housekeeping import Housekeeping
-from ..replication.log_compaction import LogCompaction
-from ..replication.metadata_log import MetadataLog, open_metadata_log
-from ..replication.replica_directories import MoveTools, ReplicaDirectories
-from ..replication.replica_manager import ReplicaManager
+from ..replication.controller.broker_control import BrokerRegistration
+from ..replication.controller.controller import Controller
+from ..replication.housekeeping.clean_stop import FLUSH_THREADS, close_logs
+from ..replication.housekeeping.housekeeping import Housekeeping
+from ..replication.housekeeping.log_compaction import LogCompaction
+from ..replication.leader.replica_directories import MoveTools, ReplicaDirectories
+from ..replication.leader.replica_manager import ReplicaManager
+from ..replication.metadata.announcements import Announcements
+from ..replication.metadata.cluster_image import ClusterImage, Endpoint as RegisteredEndpoint
+from ..replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from ..storage.config import LogConfig
 from ..storage.directory.log_dir import LogDir, LogDirError, MetaProperties
 from ..storage.files import Files, OsFiles

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from ..clients.config_def import ConfigType
 from ..clients.errors import ErrorCode, KafkaError
-from ..replication.alter_configs import (
+from ..replication.controller.alter_configs import (
     AlterationResults,
     ConfigAlteration,
     ConfigOperation,
 )
-from ..replication.cluster_image import ConfigResourceType
+from ..replication.metadata.cluster_image import ConfigResourceType
 from . import loggers
 from .config_values import TABLES
 from .context import BrokerContext

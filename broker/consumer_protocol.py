@@ -4,7 +4,7 @@ The cluster decides by its feature `group.version`, each broker's file may decli
 are announced either way, as by Kafka, and answered with UNSUPPORTED_VERSION.
 """
 
-from ..replication.metadata_records import GROUP_VERSION_FEATURE
+from ..replication.metadata.metadata_records import GROUP_VERSION_FEATURE
 from .context import BrokerContext
 
 _PROTOCOLS = "group.coordinator.rebalance.protocols"

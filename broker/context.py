@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ..clients.environment import Environment
 from ..clients.protocol.schema import Message
-from ..replication.controller import Controller
-from ..replication.controller_config import PartitionCharge, no_charge
-from ..replication.replica_manager import ReplicaManager
+from ..replication.controller.controller import Controller
+from ..replication.controller.controller_config import PartitionCharge, no_charge
+from ..replication.leader.replica_manager import ReplicaManager
 from ..storage.manager.log_manager import LogManager
 from .config import BrokerConfig
 from .coordinator.producer_ids import ProducerIds

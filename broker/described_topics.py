@@ -12,7 +12,7 @@ from ..clients.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ..replication.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ..replication.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
 from ..replication.topic_names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..clients.config_def import ConfigDef, ConfigType, parse_value
 from ..clients.errors import ErrorCode, KafkaError
-from ..replication.cluster_image import ClusterDelta, ClusterImage, ConfigResourceType
+from ..replication.metadata.cluster_image import ClusterDelta, ClusterImage, ConfigResourceType
 from .broker_ids import parse_broker_id
 from .config_values import TABLES, ConfigValues
 from .settings import connection_limits
@@ -26,7 +26,7 @@ from .topic_defaults import TopicDefaults
 from .value_rules import THREADS, check_change, check_values
 
 if TYPE_CHECKING:
-    from ..replication.alter_configs import ConfigChange
+    from ..replication.controller.alter_configs import ConfigChange
 
 _LOG = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ class DynamicConfig:
         `name` is the broker's id, or empty for all brokers.
         """
         # Loaded when configuration is altered for the first time.
-        from ..replication.alter_configs import apply_changes
+        from ..replication.controller.alter_configs import apply_changes
 
         if name:
             self._check_node_id(name)
@@ -228,7 +228,7 @@ class DynamicConfig:
 
 
 def _check_lists(changes: "Sequence[ConfigChange]") -> None:
-    from ..replication.alter_configs import ConfigOperation
+    from ..replication.controller.alter_configs import ConfigOperation
 
     for name, operation, _ in changes:
         definition = TABLES.find(name)

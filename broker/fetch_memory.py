@@ -17,7 +17,7 @@ from ..clients.protocol.codec import encode_bytes
 from ..clients.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from ..clients.protocol.primitives import size_of, unsigned_varint
 from ..clients.protocol.schema import Chunk, Message
-from ..replication.fetch_data import FetchParams, FetchPartition, FetchResults
+from ..replication.partition.fetch_data import FetchParams, FetchPartition, FetchResults
 from .context import BrokerContext, Later, RequestContext
 from .fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, asked_partitions
 from .handlers.fetch import answered, params_of, resolve

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment
 from ..clients.supervisor import Supervisor
-from ..replication.controller import Controller
-from ..replication.replica_manager import ReplicaManager
+from ..replication.controller.controller import Controller
+from ..replication.leader.replica_manager import ReplicaManager
 from ..replication.topic_names import GROUP_METADATA_TOPIC
 from ..storage.manager.log_manager import LogManager
 from .config import BrokerConfig

@@ -13,7 +13,7 @@ from ..clients.errors import ErrorCode, KafkaError
 from .broker_ids import parse_broker_id
 
 if TYPE_CHECKING:
-    from ..replication.alter_configs import ConfigChange
+    from ..replication.controller.alter_configs import ConfigChange
 
 ROOT = "root"
 
@@ -33,7 +33,7 @@ def levels() -> Mapping[str, str]:
 
 def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
     """Refuse what cannot be done. Raises KafkaError. `name` is the broker's id."""
-    from ..replication.alter_configs import ConfigOperation
+    from ..replication.controller.alter_configs import ConfigOperation
 
     broker_id = parse_broker_id(name)
     if broker_id is None:
@@ -65,7 +65,7 @@ def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
 
 def change(changes: "Sequence[ConfigChange]") -> None:
     """Set the levels, and let a logger without one follow those above it. To be checked before."""
-    from ..replication.alter_configs import ConfigOperation
+    from ..replication.controller.alter_configs import ConfigOperation
 
     for name, operation, level in changes:
         logger = logging.getLogger(None if name == ROOT else name)

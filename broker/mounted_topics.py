@@ -14,14 +14,14 @@ from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.protocol.schema import Message
 from ..clients.topic_partition import TopicIdPartition
-from ..replication.cluster_image import ClusterImage, ConfigResourceType, TopicImage
-from ..replication.metadata_records import (
+from ..replication.controller.partition_control import new_partition
+from ..replication.metadata.cluster_image import ClusterImage, ConfigResourceType, TopicImage
+from ..replication.metadata.metadata_records import (
     ConfigRecord,
     PartitionChangeRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
-from ..replication.partition_control import new_partition
 from ..replication.topic_names import colliding_topic, validate_topic_name
 from ..tiering.tools.mounted_lineages import MountedTopic, MountedView
 

@@ -28,9 +28,9 @@ from ..clients.kafka_uuid import Uuid
 from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition
-from ..replication.cluster_image import ClusterImage
-from ..replication.controller import Controller
-from ..replication.controller_config import Decision
+from ..replication.controller.controller import Controller
+from ..replication.controller.controller_config import Decision
+from ..replication.metadata.cluster_image import ClusterImage
 from ..replication.remote_tier import RemoteTier
 from ..storage.files import Files
 from ..storage.log.fetch_data import RemoteRead, RemoteTimestampLookup

@@ -20,7 +20,7 @@ from ..clients.protocol.messages.produce import ProduceRequest, ProduceResponse
 from ..clients.protocol.primitives import read_unsigned_varint, unsigned_varint
 from ..clients.protocol.schema import Chunk, Message
 from ..clients.topic_partition import TopicPartition
-from ..replication.append_data import AppendEntry, AppendRequest
+from ..replication.partition.append_data import AppendEntry, AppendRequest
 from ..storage.log.log_validator import plain_work
 from .context import BrokerContext, Later, RequestContext
 from .handlers.produce import answered, objection, topic_name

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..replication.cluster_image import ClusterDelta, ClusterImage
+from ..replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from .context import BrokerContext
 from .socket_server import SocketServer
 

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from ..replication.cluster_image import QuotaEntity
+from ..replication.metadata.cluster_image import QuotaEntity
 
 SAMPLES, SAMPLE_S = 11, 1.0
 _KEPT_MAX = 10_000

@@ -6,7 +6,7 @@ from ..clients.environment import Environment
 from ..clients.kafka_uuid import Uuid
 from ..clients.supervisor import Supervisor
 from ..clients.topic_partition import TopicIdPartition
-from ..replication.cluster_image import ClusterImage
+from ..replication.metadata.cluster_image import ClusterImage
 from ..storage.files import Files
 from ..storage.manager.log_manager import LogManager
 from ..tiering.blocking_pool import BlockingPool, ThreadedPool

@@ -5,9 +5,9 @@ which.
 """
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..replication.controller_config import ControllerConfig
-from ..replication.housekeeping import HousekeepingConfig
-from ..replication.replica_manager import ReplicaManagerConfig
+from ..replication.controller.controller_config import ControllerConfig
+from ..replication.housekeeping.housekeeping import HousekeepingConfig
+from ..replication.leader.replica_manager import ReplicaManagerConfig
 from ..storage.cleaner.cleaner_config import LARGEST_DEDUPE_BUFFER, CleanerConfig
 from ..storage.config import LogConfig
 from ..tiering.config import RemoteLogManagerConfig

@@ -23,7 +23,7 @@ from ..storage.log.unified_log import UnifiedLog
 from .metrics import COUNT, VALUE, Metrics, Sample
 
 if TYPE_CHECKING:
-    from ..replication.cluster_image import ClusterDelta, ClusterImage
+    from ..replication.metadata.cluster_image import ClusterDelta, ClusterImage
     from ..tiering.remote_log_manager import RemoteLogManager
     from ..tiering.tier_statistics import TierStatistics
 

@@ -5,9 +5,9 @@ from collections.abc import Container
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
-from ..replication.cluster_image import ClusterImage
-from ..replication.controller import Controller
-from ..replication.tier_metadata_topic import mend
+from ..replication.controller.controller import Controller
+from ..replication.controller.tier_metadata_topic import mend
+from ..replication.metadata.cluster_image import ClusterImage
 from ..replication.topic_names import REMOTE_LOG_METADATA_TOPIC
 
 _log = logging.getLogger(__name__)

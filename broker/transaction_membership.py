@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.record.batch import RecordBatch
 from ..clients.topic_partition import TopicPartition
-from ..replication.append_data import AppendEntry
+from ..replication.partition.append_data import AppendEntry
 from .context import BrokerContext
 from .coordinator.transaction_metadata import EPOCH_BUMP_VERSION
 from .coordinator.transaction_shard import Addition

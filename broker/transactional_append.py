@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from ..clients.errors import KafkaError
 from ..clients.protocol.messages.produce import ProduceRequest
 from ..clients.record.batch import RecordBatch
-from ..replication.append_data import AppendEntry, AppendRequest
+from ..replication.partition.append_data import AppendEntry, AppendRequest
 from .context import BrokerContext
 from .transaction_membership import Refusals, Support, refusals
 

@@ -23,9 +23,9 @@ from tierlog.broker.coordinator.transaction_state import (
     TransactionEvent,
     TransactionState,
 )
-from tierlog.replication.controller import TRANSITIONS as CONTROLLER, ControllerState
-from tierlog.replication.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
-from tierlog.replication.partition import TRANSITIONS as PARTITION, PartitionRole
+from tierlog.replication.controller.controller import TRANSITIONS as CONTROLLER, ControllerState
+from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
+from tierlog.replication.partition.partition import TRANSITIONS as PARTITION, PartitionRole
 from tierlog.storage.remote.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
 
 ROOT = Path(__file__).parents[1]
@@ -98,13 +98,13 @@ MACHINES = [
     ),
     Machine(
         "What this broker is to a partition",
-        "replication/partition.py",
+        "replication/partition/partition.py",
         "TRANSITIONS",
         moves_by_event(PartitionRole.FOLLOWER, PARTITION.items()),
     ),
     Machine(
         "A follower, told of a leader; errors lead back to FETCHING after a pause, or to FAILED",
-        "replication/fetch_state.py",
+        "replication/follower/fetch_state.py",
         "NEXT_STATES",
         moves_by_event(
             FetchState.FETCHING,
@@ -113,7 +113,7 @@ MACHINES = [
     ),
     Machine(
         "The controller",
-        "replication/controller.py",
+        "replication/controller/controller.py",
         "TRANSITIONS",
         moves_by_event(ControllerState.STARTING, CONTROLLER.items()),
     ),

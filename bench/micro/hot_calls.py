@@ -18,10 +18,10 @@ from ...clients.record.batch import BATCH_OVERHEAD, Record, RecordBatch
 from ...clients.record.builder import build_batch
 from ...clients.record.record_walk import RecordWalk
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
-from ...replication.append_data import AppendEntry, AppendRequest
-from ...replication.fetch_data import FetchParams, FetchPartition
-from ...replication.purgatory import DelayedOperation, Purgatory
-from ...replication.timer_wheel import TimerLoop
+from ...replication.partition.append_data import AppendEntry, AppendRequest
+from ...replication.partition.fetch_data import FetchParams, FetchPartition
+from ...replication.purgatory.purgatory import DelayedOperation, Purgatory
+from ...replication.purgatory.timer_wheel import TimerLoop
 from ...storage.files import OsFiles
 from ...storage.segment.offset_index import OffsetIndex
 from ...storage.segment.time_index import TimeIndex

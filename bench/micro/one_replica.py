@@ -14,12 +14,12 @@ from ...clients.errors import KafkaError
 from ...clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
-from ...replication.broker_control import BrokerRegistration
-from ...replication.cluster_image import Endpoint
-from ...replication.controller import Controller
-from ...replication.controller_config import ControllerConfig
-from ...replication.metadata_log import open_metadata_log
-from ...replication.replica_manager import ReplicaManager, ReplicaManagerConfig
+from ...replication.controller.broker_control import BrokerRegistration
+from ...replication.controller.controller import Controller
+from ...replication.controller.controller_config import ControllerConfig
+from ...replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
+from ...replication.metadata.cluster_image import Endpoint
+from ...replication.metadata.metadata_log import open_metadata_log
 from ...storage.config import LogConfig
 from ...storage.files import OsFiles
 from ...storage.manager.log_manager import LogManager

@@ -14,7 +14,7 @@ from ...clients.kafka_uuid import ZERO_UUID
 from ...clients.record.batch import Record
 from ...clients.record.builder import build_batch
 from ...clients.topic_partition import TopicPartition
-from ...replication.clean_stop import FLUSH_THREADS, close_logs
+from ...replication.housekeeping.clean_stop import FLUSH_THREADS, close_logs
 from ...storage.config import LogConfig
 from ...storage.files import OsFiles
 from ...storage.manager.log_manager import LogManager

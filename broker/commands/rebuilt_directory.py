@@ -25,10 +25,10 @@ from ...clients.protocol.schema import Message
 from ...clients.record.builder import RecordBatchBuilder
 from ...clients.record.control import ControlRecordType, EndTransactionMarker
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
-from ...replication.broker_control import PRODUCER_ID_BLOCK_SIZE, bootstrap_records
-from ...replication.cluster_image import ConfigResourceType
-from ...replication.metadata_log import MetadataLog, open_metadata_log
-from ...replication.metadata_records import (
+from ...replication.controller.broker_control import PRODUCER_ID_BLOCK_SIZE, bootstrap_records
+from ...replication.metadata.cluster_image import ConfigResourceType
+from ...replication.metadata.metadata_log import MetadataLog, open_metadata_log
+from ...replication.metadata.metadata_records import (
     ConfigRecord,
     PartitionRecord,
     ProducerIdsRecord,

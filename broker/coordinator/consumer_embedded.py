@@ -17,7 +17,7 @@ from ...clients.protocol.messages.consumer_protocol_assignment import (
 from ...clients.protocol.messages.consumer_protocol_subscription import (
     ConsumerProtocolSubscription,
 )
-from ...replication.cluster_image import ClusterImage
+from ...replication.metadata.cluster_image import ClusterImage
 from .consumer_records import by_topic
 from .topic_partitions import NOTHING, Partitions
 

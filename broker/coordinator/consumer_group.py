@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
-from ...replication.cluster_image import ClusterImage
+from ...replication.metadata.cluster_image import ClusterImage
 from .consumer_records import (
     ConsumerGroupEntry,
     CurrentAssignmentEntry,

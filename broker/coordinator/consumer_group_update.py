@@ -19,7 +19,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ...clients.kafka_uuid import Uuid
-from ...replication.cluster_image import ClusterImage
+from ...replication.metadata.cluster_image import ClusterImage
 from .assignor_members import AssignorMember
 from .assignors import ASSIGNORS
 from .consumer_group import ConsumerGroup, ConsumerGroupMember

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import uuid_to_string
-from ...replication.cluster_image import (
+from ...replication.metadata.cluster_image import (
     ClusterDelta,
     ClusterImage,
     ConfigResource,

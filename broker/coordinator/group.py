@@ -19,7 +19,7 @@ from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.messages.create_topics import CreatableTopic
 from ...clients.supervisor import Supervisor
-from ...replication.cluster_image import ClusterDelta, ClusterImage
+from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from .consumer_commits import check_fetch
 from .consumer_group_description import ConsumerGroupDescription, described_consumers
 from .consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...replication.cluster_image import ClusterImage
+from ...replication.metadata.cluster_image import ClusterImage
 from .classic_group import ClassicGroup
 from .consumer_embedded import (
     assignment_bytes,

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 
 from ...clients.xxh3 import xxh3_64
-from ...replication.cluster_image import ClusterImage, TopicImage
+from ...replication.metadata.cluster_image import ClusterImage, TopicImage
 
 NO_TOPICS = 0
 """The hash of a group none of whose topics exists."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...clients.errors import KafkaError
-from ...replication.cluster_image import ClusterImage
+from ...replication.metadata.cluster_image import ClusterImage
 from .consumer_records import RegexValue
 from .topic_regex import compile_regex
 

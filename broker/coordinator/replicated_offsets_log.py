@@ -4,8 +4,8 @@ import asyncio
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicPartition
-from ...replication.append_data import AppendEntry, AppendRequest
-from ...replication.replica_manager import ReplicaManager
+from ...replication.leader.replica_manager import ReplicaManager
+from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.files import FileRegion
 from ...storage.log.fetch_data import FetchDataInfo, FetchIsolation
 from ...storage.log.unified_log import UnifiedLog

@@ -20,7 +20,7 @@ from ...clients.errors import ErrorCode
 from ...clients.record.builder import RecordBatchBuilder
 from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicPartition
-from ...replication.cluster_image import ClusterDelta, ClusterImage
+from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
 from .led_shards import SHARD_ERRORS, LedShards, ShardLog, ShardState
 from .offsets_log import Appended, OffsetsLog, append_error_to_client

@@ -13,8 +13,8 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.builder import build_control_batch
 from ...clients.record.control import ControlRecordType, EndTransactionMarker
 from ...clients.topic_partition import TopicPartition
-from ...replication.append_data import AppendEntry, AppendRequest
-from ...replication.replica_manager import ReplicaManager
+from ...replication.leader.replica_manager import ReplicaManager
+from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...replication.topic_names import GROUP_METADATA_TOPIC
 from ...storage.producer.producer_entry import AppendOrigin
 from .transaction_metadata import EPOCH_BUMP_VERSION

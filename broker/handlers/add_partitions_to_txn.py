@@ -19,7 +19,7 @@ from ...clients.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from ...clients.topic_partition import TopicPartition
-from ...replication.cluster_image import ClusterImage
+from ...replication.metadata.cluster_image import ClusterImage
 from ..context import BrokerContext, RequestContext
 from ..coordinator.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction_shard import Addition

@@ -9,8 +9,8 @@ from ...clients.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from ...replication.alter_configs import ConfigAlteration, ConfigChange, ConfigOperation
-from ...replication.cluster_image import ConfigResource
+from ...replication.controller.alter_configs import ConfigAlteration, ConfigChange, ConfigOperation
+from ...replication.metadata.cluster_image import ConfigResource
 from ..config_changes import change_configs
 from ..context import BrokerContext, RequestContext
 

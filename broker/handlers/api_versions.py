@@ -16,8 +16,8 @@ from ...clients.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ...replication.cluster_image import ConfigResourceType
-from ...replication.metadata_records import SUPPORTED_FEATURES
+from ...replication.metadata.cluster_image import ConfigResourceType
+from ...replication.metadata.metadata_records import SUPPORTED_FEATURES
 from ..context import BrokerContext, RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

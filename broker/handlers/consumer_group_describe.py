@@ -16,7 +16,7 @@ from ...clients.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from ...replication.cluster_image import ClusterImage
+from ...replication.metadata.cluster_image import ClusterImage
 from ..authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from ..consumer_protocol import serves_consumer_groups
 from ..context import BrokerContext, RequestContext

@@ -14,7 +14,7 @@ from ...clients.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from ...clients.topic_partition import TopicPartition
-from ...replication.delete_records import DeleteRecordsResult
+from ...replication.leader.delete_records import DeleteRecordsResult
 from ..context import BrokerContext, Later, RequestContext
 
 

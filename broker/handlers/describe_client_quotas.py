@@ -11,7 +11,7 @@ from ...clients.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from ...replication.client_quotas import QuotaFilter, find_client_quotas
+from ...replication.controller.client_quotas import QuotaFilter, find_client_quotas
 from ..context import BrokerContext, RequestContext
 
 

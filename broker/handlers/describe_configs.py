@@ -26,9 +26,9 @@ from ...clients.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ...replication.cluster_image import ConfigResource, ConfigResourceType
-from ...replication.controller_config import ConfigSource
-from ...replication.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from ...replication.controller.controller_config import ConfigSource
+from ...replication.controller.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from ...replication.metadata.cluster_image import ConfigResource, ConfigResourceType
 from ...replication.topic_names import validate_topic_name
 from ...storage.config import TOPIC_CONFIGS, LogConfig
 from ..broker_ids import parse_broker_id

@@ -18,7 +18,7 @@ from ...clients.protocol.messages.describe_quorum_request import (
     PartitionData as AskedPartition,
     TopicData as AskedTopic,
 )
-from ...replication.metadata_log import METADATA_PARTITION
+from ...replication.metadata.metadata_log import METADATA_PARTITION
 from ..context import BrokerContext, RequestContext
 from ..lazy_list import made_in_turn
 

@@ -15,7 +15,7 @@ from ...clients.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ...replication.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ...replication.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
 from ...replication.topic_names import INTERNAL_TOPICS, validate_topic_name
 from ..authorized_operations import TOPIC_OPERATIONS
 from ..context import BrokerContext, RequestContext

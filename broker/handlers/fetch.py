@@ -20,8 +20,8 @@ from ...clients.protocol.messages.fetch import (
 )
 from ...clients.protocol.primitives import size_of
 from ...clients.topic_partition import TopicIdPartition
-from ...replication.cluster_image import ClusterImage
-from ...replication.fetch_data import (
+from ...replication.metadata.cluster_image import ClusterImage
+from ...replication.partition.fetch_data import (
     CONSUMER_REPLICA_ID,
     FetchParams,
     FetchPartition,

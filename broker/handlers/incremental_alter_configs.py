@@ -9,8 +9,8 @@ from ...clients.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ...replication.alter_configs import ConfigAlteration, ConfigChange
-from ...replication.cluster_image import ConfigResource
+from ...replication.controller.alter_configs import ConfigAlteration, ConfigChange
+from ...replication.metadata.cluster_image import ConfigResource
 from ..config_changes import change_configs
 from ..context import BrokerContext, RequestContext
 

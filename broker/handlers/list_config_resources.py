@@ -12,7 +12,7 @@ from ...clients.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ...replication.cluster_image import ClusterImage, ConfigResourceType
+from ...replication.metadata.cluster_image import ClusterImage, ConfigResourceType
 from ..context import BrokerContext, RequestContext
 
 # In the order in which Kafka lists them.

@@ -23,7 +23,7 @@ from ...clients.protocol.messages.list_offsets import (
 )
 from ...clients.steps import finished
 from ...clients.topic_partition import TopicPartition
-from ...replication.offset_lookup import OffsetQuery, OffsetResult
+from ...replication.leader.offset_lookup import OffsetQuery, OffsetResult
 from ...storage.log.fetch_data import FetchIsolation
 from ..context import BrokerContext, Later, RequestContext
 

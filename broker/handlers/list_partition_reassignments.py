@@ -4,7 +4,7 @@ from ...clients.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from ...replication.reassignment import list_reassignments
+from ...replication.controller.reassignment import list_reassignments
 from ..context import BrokerContext, RequestContext
 
 

@@ -19,7 +19,7 @@ from ...clients.protocol.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
-from ...replication.cluster_image import ClusterImage, TopicImage
+from ...replication.metadata.cluster_image import ClusterImage, TopicImage
 from ...replication.topic_names import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,

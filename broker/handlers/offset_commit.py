@@ -18,7 +18,7 @@ from ...clients.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ...replication.cluster_image import ClusterImage
+from ...replication.metadata.cluster_image import ClusterImage
 from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetToCommit

@@ -23,7 +23,7 @@ from ...clients.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ...replication.cluster_image import ClusterImage
+from ...replication.metadata.cluster_image import ClusterImage
 from ..context import BrokerContext, RequestContext
 from ..coordinator.fetched_offsets import Fetched, FetchedTopic
 from ..coordinator.group import Answer

@@ -35,7 +35,7 @@ from ...clients.protocol.schema import Chunk
 from ...clients.steps import finished
 from ...clients.topic_partition import TopicPartition
 from ...clients.turns import in_turns
-from ...replication.append_data import AppendEntry, AppendRequest
+from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.log.log_validator import plain_work, work_of
 from ..context import BrokerContext, Later, NoAnswer, RequestContext
 from ..lazy_list import made_in_turn

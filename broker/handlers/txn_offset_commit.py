@@ -21,7 +21,7 @@ from ...clients.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ...clients.topic_partition import TopicPartition
-from ...replication.cluster_image import ClusterImage
+from ...replication.metadata.cluster_image import ClusterImage
 from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit

@@ -10,8 +10,8 @@ from ...clients.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ...replication.feature_control import FeatureUpdate, UpgradeType
-from ...replication.metadata_records import SUPPORTED_FEATURES
+from ...replication.controller.feature_control import FeatureUpdate, UpgradeType
+from ...replication.metadata.metadata_records import SUPPORTED_FEATURES
 from ..context import BrokerContext, RequestContext
 
 

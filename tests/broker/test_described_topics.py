@@ -6,7 +6,7 @@ from tierlog.broker.described_topics import DescribedTopics, describe_topic
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.messages.metadata import MetadataResponseTopic
-from tierlog.replication.cluster_image import (
+from tierlog.replication.metadata.cluster_image import (
     BrokerImage,
     ClusterImage,
     Endpoint,

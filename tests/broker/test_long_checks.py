@@ -23,8 +23,8 @@ from tierlog.clients.record.batch import BATCH_OVERHEAD, Record, RecordBatch, st
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.replication.append_data import AppendEntry, AppendRequest
-from tierlog.replication.offset_lookup import OffsetQuery
+from tierlog.replication.leader.offset_lookup import OffsetQuery
+from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
 from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles

@@ -11,8 +11,8 @@ from tierlog.broker.mounted_topics_file import MountedTopicsFile
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.replication.broker_control import BrokerRegistration, register_broker
-from tierlog.replication.cluster_image import ClusterDelta, ClusterImage, Endpoint
+from tierlog.replication.controller.broker_control import BrokerRegistration, register_broker
+from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage, Endpoint
 from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles

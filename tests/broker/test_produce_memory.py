@@ -25,8 +25,8 @@ from tierlog.clients.protocol.messages.produce import (
 )
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
-from tierlog.replication.metadata_records import ConfigRecord
-from tierlog.replication.replica_manager import ReplicaManager
+from tierlog.replication.leader.replica_manager import ReplicaManager
+from tierlog.replication.metadata.metadata_records import ConfigRecord
 
 from ..broker_process import BrokerThread, RawClient
 from ..replication.test_replication_factor_three import SECOND, THIRD, Leader, with_leader

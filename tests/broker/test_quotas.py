@@ -39,7 +39,7 @@ from tierlog.clients.protocol.messages.produce import (
 )
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
-from tierlog.replication.cluster_image import QuotaEntity
+from tierlog.replication.metadata.cluster_image import QuotaEntity
 
 from ..broker_process import BrokerThread, RawClient
 

@@ -9,8 +9,8 @@ from tierlog.broker.commands.rebuilt_directory import RebuiltDirectory
 from tierlog.broker.config import BrokerConfig, read_config
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.replication.cluster_image import ClusterDelta, ClusterImage
-from tierlog.replication.metadata_log import open_metadata_log
+from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.storage.config import LogConfig
 from tierlog.storage.directory.log_dir import REBUILD_MARKER, LogDirError
 from tierlog.storage.files import OsFiles

@@ -22,7 +22,11 @@ from tierlog.clients.protocol.messages.push_telemetry import (
     PushTelemetryRequest,
     PushTelemetryResponse,
 )
-from tierlog.replication.cluster_image import ClusterImage, ConfigResource, ConfigResourceType
+from tierlog.replication.metadata.cluster_image import (
+    ClusterImage,
+    ConfigResource,
+    ConfigResourceType,
+)
 
 from ..broker_process import BrokerThread, RawClient
 

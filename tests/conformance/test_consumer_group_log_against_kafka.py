@@ -15,7 +15,7 @@ from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.broker.coordinator.metadata_hash import MetadataHashes
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
-from tierlog.replication.cluster_image import (
+from tierlog.replication.metadata.cluster_image import (
     BrokerImage,
     ClusterImage,
     PartitionImage,

@@ -26,7 +26,7 @@ from tierlog.clients.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tierlog.replication.cluster_image import ConfigResourceType
+from tierlog.replication.metadata.cluster_image import ConfigResourceType
 
 from ..waiting import wait_until
 from .side_by_side import Plain

@@ -30,7 +30,7 @@ from tierlog.clients.protocol.schema import (
     fields_of,
     version_range,
 )
-from tierlog.replication import metadata_records, quorum
+from tierlog.replication.metadata import metadata_records, quorum
 from tierlog.tests.clients.protocol.definitions import KafkaDefinition, our_definition
 from tierlog.tests.clients.protocol.served_messages import (
     MESSAGES_PER_VERSION,

@@ -10,14 +10,14 @@ from tierlog.clients.record.batch import Record, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.append_data import AppendEntry, AppendRequest
-from tierlog.replication.controller import Controller
-from tierlog.replication.controller_config import ControllerConfig
-from tierlog.replication.fetch_data import FetchParams, FetchPartition
-from tierlog.replication.offset_lookup import OffsetQuery, OffsetResult
+from tierlog.replication.controller.controller import Controller
+from tierlog.replication.controller.controller_config import ControllerConfig
+from tierlog.replication.leader.offset_lookup import OffsetQuery, OffsetResult
+from tierlog.replication.leader.replica_directories import MoveTools, ReplicaDirectories
+from tierlog.replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
+from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
+from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition
 from tierlog.replication.remote_tier import RemoteTier
-from tierlog.replication.replica_directories import MoveTools, ReplicaDirectories
-from tierlog.replication.replica_manager import ReplicaManager, ReplicaManagerConfig
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import FileRegion
 from tierlog.storage.log.fetch_data import FetchIsolation

@@ -11,11 +11,11 @@ from tierlog.clients.protocol.messages.create_topics import (
 )
 from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tierlog.clients.supervisor import Supervisor
-from tierlog.replication.broker_control import BrokerRegistration
-from tierlog.replication.cluster_image import Endpoint
-from tierlog.replication.controller import Controller
-from tierlog.replication.controller_config import ControllerConfig
-from tierlog.replication.metadata_log import open_metadata_log
+from tierlog.replication.controller.broker_control import BrokerRegistration
+from tierlog.replication.controller.controller import Controller
+from tierlog.replication.controller.controller_config import ControllerConfig
+from tierlog.replication.metadata.cluster_image import Endpoint
+from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.tests.simulation.environment import EPOCH_MS, SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles

@@ -9,8 +9,8 @@ replica may ever serve anything else than its leader's history.
 import random
 from dataclasses import replace
 
-from tierlog.replication.fetch_state import FetchState
-from tierlog.replication.follower_asks import FollowerOptions
+from tierlog.replication.follower.fetch_state import FetchState
+from tierlog.replication.follower.follower_asks import FollowerOptions
 from tierlog.storage.remote.remote_lineage import remote_log_start_offset
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
 from tierlog.tests.replication.tiered_consumer import whole_log

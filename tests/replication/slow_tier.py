@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.messages.fetch import PartitionData
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.fetch_data import FetchParams
+from tierlog.replication.partition.fetch_data import FetchParams
 from tierlog.storage.log.fetch_data import FetchIsolation, RemoteRead, RemoteTimestampLookup
 from tierlog.storage.segment.time_index import TimestampAndOffset
 from tierlog.storage.segment.transaction_index import AbortedTxn

@@ -6,8 +6,8 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.replication.fetch_data import EpochEndOffset
-from tierlog.replication.offset_lookup import OffsetQuery
+from tierlog.replication.leader.offset_lookup import OffsetQuery
+from tierlog.replication.partition.fetch_data import EpochEndOffset
 from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.replication.broker_node import BrokerNode, codes, offsets, with_broker
 from tierlog.tests.replication.node import create, creation

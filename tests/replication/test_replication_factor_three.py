@@ -11,17 +11,17 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.fetch import LeaderIdAndEpoch, PartitionData
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.append_data import AppendEntry, AppendRequest
-from tierlog.replication.cluster_image import ClusterDelta, ClusterImage
-from tierlog.replication.fetch_data import FetchParams, FetchPartition
-from tierlog.replication.metadata_records import (
+from tierlog.replication.leader.offset_lookup import OffsetQuery
+from tierlog.replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
+from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from tierlog.replication.metadata.metadata_records import (
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
     TopicRecord,
 )
-from tierlog.replication.offset_lookup import OffsetQuery
-from tierlog.replication.replica_manager import ReplicaManager, ReplicaManagerConfig
+from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
+from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition
 from tierlog.storage.config import LogConfig
 from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.storage.manager.log_manager import LogManager

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import batches
-from tierlog.replication.fetch_data import EpochEndOffset, FetchParams, FetchPartition
+from tierlog.replication.partition.fetch_data import EpochEndOffset, FetchParams, FetchPartition
 from tierlog.storage.log.fetch_data import RemoteRead
 from tierlog.tests.replication.tiered_replicas import (
     PARTITION,

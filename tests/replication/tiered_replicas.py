@@ -16,15 +16,8 @@ from tierlog.clients.protocol.messages.fetch import PartitionData
 from tierlog.clients.record.batch import Record, RecordBatch, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.cluster_image import PartitionImage
-from tierlog.replication.fetch_data import (
-    CurrentLeader,
-    EpochEndOffset,
-    FetchParams,
-    FetchPartition,
-)
-from tierlog.replication.fetch_state import FetchState, FollowedPartition
-from tierlog.replication.follower_asks import (
+from tierlog.replication.follower.fetch_state import FetchState, FollowedPartition
+from tierlog.replication.follower.follower_asks import (
     Ask,
     AuxAsk,
     EpochEndAsk,
@@ -33,9 +26,16 @@ from tierlog.replication.follower_asks import (
     FollowerOptions,
     OffsetAsk,
 )
-from tierlog.replication.log_reader import LogReader
-from tierlog.replication.offset_lookup import OffsetQuery, look_up_offset
-from tierlog.replication.partition import Partition
+from tierlog.replication.leader.log_reader import LogReader
+from tierlog.replication.leader.offset_lookup import OffsetQuery, look_up_offset
+from tierlog.replication.metadata.cluster_image import PartitionImage
+from tierlog.replication.partition.fetch_data import (
+    CurrentLeader,
+    EpochEndOffset,
+    FetchParams,
+    FetchPartition,
+)
+from tierlog.replication.partition.partition import Partition
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import FileRegion
 from tierlog.storage.log.fetch_data import FetchIsolation

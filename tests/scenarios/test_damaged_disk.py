@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.replication.durable_end import DURABLE_END_FILE
+from tierlog.replication.metadata.durable_end import DURABLE_END_FILE
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.scenarios.plain_io import PlainProducer, produce, read, value_of

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from tierlog.clients.record.batch import batches
-from tierlog.replication.durable_end import DURABLE_END_FILE
-from tierlog.replication.metadata_records import ProducerIdsRecord, decode_record
+from tierlog.replication.metadata.durable_end import DURABLE_END_FILE
+from tierlog.replication.metadata.metadata_records import ProducerIdsRecord, decode_record
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from tierlog.broker.broker import Broker, World
 from tierlog.broker.config import read_config
 from tierlog.broker.transport import StreamNetwork
-from tierlog.replication.controller import Controller
-from tierlog.replication.log_compaction import LogCompaction
+from tierlog.replication.controller.controller import Controller
+from tierlog.replication.housekeeping.log_compaction import LogCompaction
 from tierlog.storage.config import LogConfig
 from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.simulation.disk import SimulatedDisk, Survival

@@ -17,9 +17,9 @@ from tierlog.clients.record.batch import Record, RecordBatch, TimestampType
 from tierlog.clients.record.builder import BatchFields, RecordBatchBuilder, build_control_batch
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
-from tierlog.replication.cluster_image import PartitionImage
-from tierlog.replication.offset_lookup import OffsetQuery, look_up_offset
-from tierlog.replication.partition import Partition
+from tierlog.replication.leader.offset_lookup import OffsetQuery, look_up_offset
+from tierlog.replication.metadata.cluster_image import PartitionImage
+from tierlog.replication.partition.partition import Partition
 from tierlog.storage.log.fetch_data import FetchDataInfo, FetchIsolation
 from tierlog.storage.segment.time_index import TimestampAndOffset
 from tierlog.storage.segment.transaction_index import AbortedTxn

@@ -40,7 +40,7 @@ from tierlog.broker.coordinator.shard_entries import ShardEntry
 from tierlog.broker.coordinator.topic_partitions import NOTHING, Partition, Partitions
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.replication.cluster_image import ClusterImage, PartitionImage, TopicImage
+from tierlog.replication.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
 
 GROUP = "group"
 SESSION_MS = 45_000

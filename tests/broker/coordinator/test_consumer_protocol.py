@@ -23,7 +23,11 @@ from tierlog.broker.coordinator.offsets import (
 from tierlog.broker.coordinator.offsets_topic import partition_for
 from tierlog.broker.coordinator.topic_partitions import NOTHING
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.replication.cluster_image import ClusterDelta, ConfigResource, ConfigResourceType
+from tierlog.replication.metadata.cluster_image import (
+    ClusterDelta,
+    ConfigResource,
+    ConfigResourceType,
+)
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 

@@ -32,7 +32,7 @@ from tierlog.broker.coordinator.offsets_topic import OFFSETS_TOPIC, partition_fo
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.record.batch import batches
-from tierlog.replication.cluster_image import (
+from tierlog.replication.metadata.cluster_image import (
     ClusterDelta,
     ClusterImage,
     PartitionImage,

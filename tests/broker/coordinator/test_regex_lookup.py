@@ -2,7 +2,7 @@
 
 from tierlog.broker.coordinator.regex_lookup import NAMES_PER_STRETCH, RegexLookup
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.replication.cluster_image import ClusterImage, TopicImage
+from tierlog.replication.metadata.cluster_image import ClusterImage, TopicImage
 
 
 def cluster(*names: str) -> ClusterImage:

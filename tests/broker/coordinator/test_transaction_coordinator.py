@@ -18,7 +18,7 @@ from tierlog.broker.coordinator.transaction_state import TransactionState
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.record.batch import batches
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.replication.cluster_image import ClusterDelta, ClusterImage
+from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 

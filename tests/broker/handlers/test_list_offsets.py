@@ -18,7 +18,7 @@ from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.replication.append_data import AppendEntry, AppendRequest
+from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate

@@ -9,7 +9,7 @@ import pytest
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.replication.clean_stop import close_logs
+from tierlog.replication.housekeeping.clean_stop import close_logs
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import FileHandle, MappedFile, OsFiles
 from tierlog.storage.log.unified_log import UnifiedLog

@@ -1,0 +1,171 @@
+"""AlterConfigs and IncrementalAlterConfigs as the controller decides them.
+
+A resource changes as a whole or not at all; each has its own result. What a topic, a group or a
+subscription would then be set to must hold together; a broker's properties were checked by the
+broker that passed the request on (`ConfigurationControlManager`).
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from ...clients.config_def import ConfigDef, ConfigType
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.schema import Message
+from ...storage.config import TOPIC_CONFIGS
+from ..metadata.cluster_image import ClusterImage, ConfigResource, ConfigResourceType
+from ..metadata.metadata_records import ConfigRecord
+from ..topic_names import validate_topic_name
+from .config_control import validate_topic_config
+from .controller_config import RECORDS_PER_OPERATION_MAX, ControllerConfig, Decision
+from .resource_configs import GROUP_CONFIGS, validate_client_metrics, validate_group_config
+from .tier_metadata_topic import check_is_kept
+
+
+class ConfigOperation(IntEnum):
+    """What IncrementalAlterConfigs does with a value (`AlterConfigOp.OpType`)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """One change of one property."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+class ConfigAlteration(NamedTuple):
+    """A resource and its changes; `replaces` takes away what they don't name.
+
+    `broker_lists` are the definitions of a broker's properties that hold lists.
+    """
+
+    resource: ConfigResource
+    changes: Sequence[ConfigChange]
+    replaces: bool = False
+    broker_lists: Mapping[str, ConfigDef] = {}
+
+
+AlterationResults = Sequence[KafkaError | None]
+"""One for each alteration, in order: what speaks against it."""
+
+
+def alter_configs(
+    config: ControllerConfig,
+    image: ClusterImage,
+    alterations: Sequence[ConfigAlteration],
+    validate_only: bool,
+) -> Decision[AlterationResults]:
+    """Decide on each alteration by itself."""
+    records: list[Message] = []
+    results: list[KafkaError | None] = []
+    for alteration in alterations:
+        try:
+            changed = _decide(config, image, alteration)
+            if len(records) + len(changed) > RECORDS_PER_OPERATION_MAX:
+                raise KafkaError(
+                    ErrorCode.POLICY_VIOLATION,
+                    f"One request may change at most {RECORDS_PER_OPERATION_MAX} properties.",
+                )
+        except KafkaError as error:
+            results.append(error)
+            continue
+        records += changed
+        results.append(None)
+    return Decision([] if validate_only else records, results)
+
+
+def _decide(
+    config: ControllerConfig, image: ClusterImage, alteration: ConfigAlteration
+) -> list[Message]:
+    resource = alteration.resource
+    before = image.configs.get(resource, {})
+    after = {} if alteration.replaces else dict(before)
+    apply_changes(after, alteration.changes, _definitions(alteration))
+    _validate(config, image, resource, before, after)
+    names = {**before, **after}
+    return [
+        ConfigRecord(
+            resource_type=resource.type,
+            resource_name=resource.name,
+            name=name,
+            value=after.get(name),
+        )
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _definitions(alteration: ConfigAlteration) -> Mapping[str, ConfigDef]:
+    resource_type = alteration.resource.type
+    if resource_type == ConfigResourceType.TOPIC:
+        return TOPIC_CONFIGS
+    # Subscriptions have none here: their lists cannot be appended to, in Kafka either.
+    return GROUP_CONFIGS if resource_type == ConfigResourceType.GROUP else alteration.broker_lists
+
+
+def apply_changes(
+    values: dict[str, str], changes: Sequence[ConfigChange], definitions: Mapping[str, ConfigDef]
+) -> None:
+    """Change `values` in place. Raises KafkaError(INVALID_CONFIG) for a list that is none."""
+    for name, number, value in changes:
+        try:
+            operation = ConfigOperation(number)
+        except ValueError:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+        if operation is ConfigOperation.DELETE or value is None:
+            values.pop(name, None)
+        elif operation is ConfigOperation.SET:
+            values[name] = value
+        else:
+            values[name] = _changed_list(operation, definitions.get(name), values, name, value)
+
+
+def _changed_list(
+    operation: ConfigOperation,
+    definition: ConfigDef | None,
+    values: Mapping[str, str],
+    name: str,
+    value: str,
+) -> str:
+    if definition is None or definition.type is not ConfigType.LIST:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {operation.name} to key {name} because its type is not LIST.",
+        )
+    stated = values.get(name, definition.default or "")
+    items = [item.strip() for item in stated.split(",") if item.strip()]
+    named = [item.strip() for item in value.split(",")]
+    if operation is ConfigOperation.APPEND:
+        items += [item for item in named if item not in items]
+    else:
+        items = [item for item in items if item not in named]
+    return ",".join(items)
+
+
+def _validate(
+    config: ControllerConfig,
+    image: ClusterImage,
+    resource: ConfigResource,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+) -> None:
+    kind, name = resource
+    if kind == ConfigResourceType.TOPIC:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        validate_topic_name(name)
+        if name not in image.topics_by_name:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+            )
+        check_is_kept(config, name, validate_topic_config(config, before, after))
+    elif kind == ConfigResourceType.GROUP:
+        validate_group_config(name, after, config.static_config)
+    elif kind == ConfigResourceType.CLIENT_METRICS:
+        validate_client_metrics(name, after)

@@ -1,0 +1,217 @@
+"""Brokers coming up: registration, fencing, and what that means for partitions (KIP-631).
+
+A broker registers with a fresh incarnation id and is given an epoch, the offset of the record that
+registers it. It starts fenced and is unfenced once it has caught up with the log; a broker that is
+its own controller has, by definition.
+
+A broker that comes back has lost whatever its last life had not yet put on the disk, so each
+partition that it led gets a new leader epoch even if it leads again: records written in one life
+can't be mistaken for those written at the same offsets in another (KIP-101, KIP-320).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import Uuid
+from ...clients.protocol.schema import Message
+from ..metadata.cluster_image import ClusterImage, Endpoint, PartitionImage
+from ..metadata.metadata_records import (
+    NO_LEADER,
+    SUPPORTED_FEATURES,
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from .controller_config import Decision
+from .directory_control import elect, is_online, without_replica
+
+_FENCED, _UNFENCED = 1, -1
+_IN_SHUTDOWN = 1
+
+PRODUCER_ID_BLOCK_SIZE = 1_000
+"""Producer ids that are handed out at once (`ProducerIdsBlock`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """What a broker says of itself when it comes up."""
+
+    broker_id: int
+    incarnation_id: Uuid
+    endpoints: Sequence[Endpoint]
+    directories: Sequence[Uuid]
+    rack: str | None = None
+
+
+def bootstrap_records() -> list[Message]:
+    """What a new cluster's log begins with: the features it has agreed on."""
+    return [
+        FeatureLevelRecord(name=name, feature_level=highest)
+        for name, (_, highest) in SUPPORTED_FEATURES.items()
+    ]
+
+
+def register_broker(
+    image: ClusterImage, registration: BrokerRegistration, offset: int
+) -> Decision[int]:
+    """Register and unfence a broker that has caught up; the answer is its epoch.
+
+    `offset` is where the first record will be. Raises KafkaError(INVALID_REGISTRATION) for a broker
+    without an address.
+    """
+    if not registration.endpoints:
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION,
+            f"Broker {registration.broker_id} has no listener that clients could reach.",
+        )
+    records: list[Message] = [
+        RegisterBrokerRecord(
+            broker_id=registration.broker_id,
+            incarnation_id=registration.incarnation_id,
+            broker_epoch=offset,
+            end_points=[
+                BrokerEndpoint(
+                    name=endpoint.listener,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=endpoint.security_protocol,
+                )
+                for endpoint in registration.endpoints
+            ],
+            features=[
+                BrokerFeature(
+                    name=name, min_supported_version=lowest, max_supported_version=highest
+                )
+                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            ],
+            rack=registration.rack,
+            fenced=True,
+            log_dirs=sorted(registration.directories),
+        ),
+        *_led_anew(image, registration),
+        BrokerRegistrationChangeRecord(
+            broker_id=registration.broker_id, broker_epoch=offset, fenced=_UNFENCED
+        ),
+    ]
+    return Decision(records, offset)
+
+
+def _led_anew(image: ClusterImage, registration: BrokerRegistration) -> list[Message]:
+    """New leader epochs for what the broker led, and for what has no leader and could have it.
+
+    What is in a directory that the broker has not come back with is led by nobody, or by another.
+    """
+    records: list[Message] = []
+    for topic in image.topics_by_name.values():
+        for number, partition in topic.partitions.items():
+            record = _in_this_life(image, partition, registration)
+            if record is not None:
+                record.partition_id, record.topic_id = number, topic.topic_id
+                records.append(record)
+    return records
+
+
+def _in_this_life(
+    image: ClusterImage, partition: PartitionImage, registration: BrokerRegistration
+) -> PartitionChangeRecord | None:
+    broker_id = registration.broker_id
+    if not is_online(partition.directory(broker_id), registration.directories):
+        return without_replica(image, partition, broker_id)
+    if partition.leader not in (broker_id, NO_LEADER):
+        return None
+    record = PartitionChangeRecord()
+    elect(record, partition, broker_id)
+    return record if record.leader == broker_id else None
+
+
+def controlled_shutdown(image: ClusterImage, broker_id: int) -> list[Message]:
+    """A broker goes down, and says so: it leads nothing and is fenced until it registers again.
+
+    A controller that finds it gone without a word waits for its session to end before it lets
+    another life of the broker register.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        return []
+    going = BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=_IN_SHUTDOWN
+    )
+    records: list[Message] = [going]
+    for topic in image.topics_by_name.values():
+        for number, partition in topic.partitions.items():
+            record = without_replica(image, partition, broker_id)
+            if record is not None:
+                record.partition_id, record.topic_id = number, topic.topic_id
+                records.append(record)
+    records.append(
+        BrokerRegistrationChangeRecord(
+            broker_id=broker_id, broker_epoch=broker.epoch, fenced=_FENCED
+        )
+    )
+    return records
+
+
+def allocate_producer_ids(
+    image: ClusterImage,
+    broker_id: int,
+    count: int = PRODUCER_ID_BLOCK_SIZE,
+    used: Sequence[int] = (),
+) -> Decision[int]:
+    """Give a broker the next `count` producer ids, none of `used`; the answer is the first."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {broker_id} is not registered."
+        )
+    first = image.next_producer_id
+    for producer_id in sorted(used):
+        if first <= producer_id < first + count:
+            first = producer_id + 1
+    record = ProducerIdsRecord(
+        broker_id=broker_id, broker_epoch=broker.epoch, next_producer_id=first + count
+    )
+    return Decision([record], first)
+
+
+def unregister_broker(image: ClusterImage, own_id: int, broker_id: int) -> Decision[None]:
+    """Forget a broker that will not come back; it is in sync nowhere from then on.
+
+    Raises KafkaError: BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST for the broker that runs here,
+    which would go on serving partitions that the cluster believes nobody has.
+    """
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {broker_id} is not currently registered",
+        )
+    if broker_id == own_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running: stop it instead."
+        )
+    records: list[Message] = []
+    for topic in image.topics_by_name.values():
+        for number, partition in topic.partitions.items():
+            if broker_id not in (*partition.isr, *partition.elr, partition.leader):
+                continue
+            record = _without(partition, broker_id)
+            record.partition_id, record.topic_id = number, topic.topic_id
+            records.append(record)
+    records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch))
+    return Decision(records, None)
+
+
+def _without(partition: PartitionImage, broker_id: int) -> PartitionChangeRecord:
+    isr = [each for each in partition.isr if each != broker_id]
+    record = PartitionChangeRecord(isr=isr)
+    if broker_id in partition.elr:
+        record.eligible_leader_replicas = [each for each in partition.elr if each != broker_id]
+    if partition.leader == broker_id:
+        record.leader = isr[0] if isr else NO_LEADER
+    return record

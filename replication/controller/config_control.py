@@ -1,0 +1,133 @@
+"""Topic configuration as the controller sees it: checking changes, and what is in force.
+
+A value in force comes from the first of: the topic, this broker's dynamic configuration, that of
+all brokers, the node's file, Kafka's default (`ConfigurationControlManager`, `KafkaConfigSchema`).
+A change is checked as a whole: the configuration that results must hold together.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ...clients.config_def import ConfigType
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.schema import Message
+from ...storage.config import TOPIC_CONFIGS, LogConfig
+from ..metadata.cluster_image import ClusterImage, ConfigResourceType
+from ..metadata.metadata_records import ConfigRecord
+from .controller_config import ConfigSource, ControllerConfig
+
+
+class ConfigInForce(NamedTuple):
+    """One property of a topic: its value and who set it."""
+
+    name: str
+    value: str
+    source: ConfigSource
+    is_sensitive: bool
+
+
+def validate_topic_config(
+    config: ControllerConfig, before: Mapping[str, str], after: Mapping[str, str]
+) -> LogConfig:
+    """What `after` amounts to. Raises KafkaError(INVALID_CONFIG) when it can't stand.
+
+    `before` are the topic's overrides until now; switching the remote tier off for a topic that
+    uses it takes a decision about the remote data (KIP-950).
+    """
+    result = LogConfig.from_properties(
+        after,
+        config.log_config,
+        remote_storage_system_enabled=config.remote_storage_system_enabled,
+    )
+    was_remote = before.get("remote.storage.enable", "false").lower() == "true"
+    is_disabled = was_remote and not result.remote_storage_enable
+    if is_disabled and not result.remote_log_delete_on_disable:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "It is invalid to disable remote storage without deleting remote data. "
+            "If you want to keep the remote data and turn to read only, please set "
+            "`remote.storage.enable=true,remote.log.copy.disable=true`. "
+            "If you want to disable remote storage and delete all remote data, please set "
+            "`remote.storage.enable=false,remote.log.delete.on.disable=true`.",
+        )
+    return result
+
+
+def alter_topic_config(
+    config: ControllerConfig, image: ClusterImage, topic: str, changes: Mapping[str, str | None]
+) -> list[Message]:
+    """The records that make these changes to an existing topic; None takes an override away.
+
+    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG.
+    """
+    if topic not in image.topics_by_name:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist."
+        )
+    before = image.topic_config(topic)
+    after = dict(before)
+    for name, value in changes.items():
+        if value is None:
+            after.pop(name, None)
+        else:
+            after[name] = value
+    validate_topic_config(config, before, after)
+    return [
+        config_record(topic, name, value)
+        for name, value in changes.items()
+        if before.get(name) != value
+    ]
+
+
+def new_topic_config(
+    config: ControllerConfig, stated: Iterable[tuple[str, str | None]]
+) -> dict[str, str]:
+    """The overrides of a topic to be created; of a name stated twice the last counts.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    overrides: dict[str, str] = {}
+    missing: list[str] = []
+    for name, value in stated:
+        if value is None:
+            missing.append(name)
+        else:
+            overrides[name] = value
+    if missing:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(missing)}",
+        )
+    validate_topic_config(config, {}, overrides)
+    return overrides
+
+
+def config_record(topic: str, name: str, value: str | None) -> ConfigRecord:
+    """The record that sets, or without a value takes away, a topic's override."""
+    return ConfigRecord(
+        resource_type=ConfigResourceType.TOPIC, resource_name=topic, name=name, value=value
+    )
+
+
+def topic_config_in_force(
+    config: ControllerConfig, image: ClusterImage, overrides: Mapping[str, str]
+) -> list[ConfigInForce]:
+    """Every property of a topic with these overrides, by name."""
+    effective = LogConfig.from_properties(overrides, config.log_config)
+    own_dynamic = image.broker_config(config.node_id)
+    all_dynamic = image.broker_config(None)
+    in_force: list[ConfigInForce] = []
+    for name, definition in TOPIC_CONFIGS.items():
+        synonym = definition.server_synonym
+        source, value = ConfigSource.DEFAULT_CONFIG, effective.value_text(name)
+        if name in overrides:
+            source = ConfigSource.TOPIC_CONFIG
+        elif synonym is not None and synonym in own_dynamic:
+            source, value = ConfigSource.DYNAMIC_BROKER_CONFIG, own_dynamic[synonym]
+        elif synonym is not None and synonym in all_dynamic:
+            source, value = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, all_dynamic[synonym]
+        elif synonym is not None and synonym in config.static_config:
+            source = ConfigSource.STATIC_BROKER_CONFIG
+        sensitive = definition.type is ConfigType.PASSWORD
+        in_force.append(ConfigInForce(name, value, source, sensitive))
+    return in_force

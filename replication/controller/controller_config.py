@@ -1,0 +1,73 @@
+"""What the controller must know of its node, and what each of its decisions is.
+
+The rules themselves (`topic_control.py`, `partition_control.py`, `config_control.py`,
+`broker_control.py`) are pure: an image, a request and this configuration in, a `Decision` out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Generic, TypeAlias, TypeVar
+
+from ...clients.protocol.schema import Message
+from ...storage.config import LogConfig
+
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+RECORDS_PER_OPERATION_MAX = 10_000
+"""Metadata records that one request may cause, and partitions it may create."""
+
+
+PartitionCharge: TypeAlias = Callable[[int], None]
+"""Counts partitions created or deleted against their client's quota.
+
+Raises KafkaError(THROTTLING_QUOTA_EXCEEDED).
+"""
+
+
+def no_charge(_: int) -> None:
+    """The charge of whoever is subject to no quota."""
+
+
+class ConfigSource(IntEnum):
+    """Where a value in force comes from (`DescribeConfigsResponse.ConfigSource`)."""
+
+    UNKNOWN = 0
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """The node's settings that decide what a request means."""
+
+    node_id: int = 0
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+    remote_storage_system_enabled: bool = False
+    # Whether new topics that do not say are tiered.
+    remote_storage_default: bool = False
+    # Partitions of all topics together, beyond which clients create no more.
+    partitions_max: int = 2**31 - 1
+    # What topics get where they and the cluster say nothing.
+    log_config: LogConfig = field(default_factory=LogConfig)
+    # How long the records of a metadata topic are kept on which this cluster's tier stands; None
+    # where none does.
+    tier_metadata_retention_ms: int | None = None
+    # The broker properties given in the node's file, by name.
+    static_config: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[ResultT_co]):
+    """Records to be committed, and the answer to give once they are."""
+
+    records: Sequence[Message]
+    answer: ResultT_co

@@ -1,0 +1,90 @@
+"""UpdateFeatures as the controller decides it (KIP-584, KIP-778, `FeatureControlManager`).
+
+All changes are made or none. A level may be raised within what this node supports; lowering the
+metadata version is refused, because records are only ever written as the newest level has them.
+Any other feature may be lowered by whoever says that a downgrade is meant.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ..metadata.cluster_image import ClusterImage
+from ..metadata.metadata_records import METADATA_VERSION_FEATURE, FeatureLevelRecord
+from .controller_config import Decision
+
+if TYPE_CHECKING:
+    from ...clients.protocol.schema import Message
+
+
+class UpgradeType(IntEnum):
+    """What a change may be."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class FeatureUpdate(NamedTuple):
+    """A feature's new level; 0 drops it."""
+
+    feature: str
+    level: int
+    upgrade_type: int
+
+
+def update_features(
+    image: ClusterImage,
+    supported: Mapping[str, tuple[int, int]],
+    updates: Sequence[FeatureUpdate],
+    validate_only: bool,
+) -> Decision[None]:
+    """The records of the changes. Raises KafkaError(INVALID_UPDATE_VERSION) for a bad one."""
+    records: list[Message] = []
+    for update in updates:
+        problem = _problem(image, supported, update)
+        if problem:
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                "The update failed for all features since the following feature had an error: "
+                + problem,
+            )
+        if image.features.get(update.feature, 0) != update.level:
+            records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
+    return Decision([] if validate_only else records, None)
+
+
+def _problem(
+    image: ClusterImage, supported: Mapping[str, tuple[int, int]], update: FeatureUpdate
+) -> str:
+    feature, level, upgrade_type = update
+    start = f"Invalid update version {level} for feature {feature}. "
+    controller = f"Local controller {image.controller_id}"
+    if feature not in supported:
+        return f"{start}{controller} does not support this feature."
+    if upgrade_type not in (1, 2, 3):
+        return f"{start}The controller does not support the given upgrade type."
+    if level < 0:
+        return f"{start}A feature version cannot be less than 0."
+    lowest, highest = supported[feature]
+    if not lowest <= level <= highest:
+        return f"{start}{controller} only supports versions {lowest}-{highest}"
+    current = image.features.get(feature, 0)
+    if level > current and upgrade_type != UpgradeType.UPGRADE:
+        return f"{start}Can't downgrade to a newer version."
+    if level >= current:
+        return ""
+    if upgrade_type == UpgradeType.UPGRADE:
+        return (
+            f"{start}Can't downgrade the version of this feature without setting the upgrade type "
+            "to either safe or unsafe downgrade."
+        )
+    if feature != METADATA_VERSION_FEATURE:
+        return ""
+    why = (
+        "Refusing to perform the requested downgrade because it might delete metadata information."
+        if upgrade_type == UpgradeType.SAFE_DOWNGRADE
+        else "Unsafe metadata downgrade is not supported in this version."
+    )
+    return f"Unsupported metadata.version downgrade from {current} to {level}. {why}"

@@ -1,0 +1,75 @@
+"""Which brokers a new partition's replicas go to (`StripedReplicaPlacer`, KIP-36).
+
+Replicas are spread over racks first and over the brokers of a rack second: racks take turns, and
+inside a rack brokers take turns, each starting at a random place that moves on with every
+partition. A broker that is fenced gets replicas only when the active ones don't suffice, and never
+the first, so that every partition has a leader from the start.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...clients.errors import ErrorCode, KafkaError
+from ..metadata.cluster_image import BrokerImage
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+def place_replicas(
+    brokers: Mapping[int, BrokerImage], partitions: int, replication_factor: int, random: "Random"
+) -> list[list[int]]:
+    """The replicas of each partition, the preferred leader first.
+
+    Raises KafkaError(INVALID_REPLICATION_FACTOR) when there are too few brokers.
+    """
+    if replication_factor > len(brokers):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replication_factor} time(s): The target "
+            f"replication factor of {replication_factor} cannot be reached because only "
+            f"{len(brokers)} broker(s) are registered or some brokers have all their log "
+            "directories cordoned.",
+        )
+    active = _racks((broker for broker in brokers.values() if not broker.fenced), random)
+    fenced = _racks((broker for broker in brokers.values() if broker.fenced), random)
+    if not active:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replication_factor} time(s): "
+            "All brokers are currently fenced.",
+        )
+    start = random.randrange(len(brokers))
+    return [
+        (_striped(active, start + index) + _striped(fenced, start + index))[:replication_factor]
+        for index in range(partitions)
+    ]
+
+
+def _racks(brokers: Iterable[BrokerImage], random: "Random") -> list[list[int]]:
+    """Broker ids by rack, both in an order that no topic shares with another."""
+    racks: dict[str | None, list[int]] = {}
+    for broker in sorted(brokers, key=lambda broker: broker.broker_id):
+        racks.setdefault(broker.rack, []).append(broker.broker_id)
+    shuffled = list(racks.values())
+    for rack in shuffled:
+        random.shuffle(rack)
+    random.shuffle(shuffled)
+    return shuffled
+
+
+def _striped(racks: Sequence[Sequence[int]], start: int) -> list[int]:
+    """All brokers, one from each rack in turn, beginning with rack and broker `start`."""
+    if not racks:
+        return []
+    first_rack = start % len(racks)
+    ordered = [*racks[first_rack:], *racks[:first_rack]]
+    # A rack's brokers move on once all racks have had their turn at being first.
+    turn = start // len(racks)
+    longest = max(map(len, ordered))
+    return [
+        rack[(turn + position) % len(rack)]
+        for position in range(longest)
+        for rack in ordered
+        if position < len(rack)
+    ]

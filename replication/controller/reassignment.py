@@ -1,0 +1,198 @@
+"""Moving partitions to other brokers, and what is on the move (KIP-455).
+
+A reassignment adds the new replicas to the old ones, waits until all of them are in sync, and then
+takes away those that are to go. Nothing but the replica set, the adding and the removing replicas
+says that one is under way. Where nothing must be waited for it is over in the same change, and
+where the replicas stay as they are nothing is recorded. Called off, the partition keeps what it had
+(Kafka's `PartitionReassignmentReplicas`, `PartitionReassignmentRevert`).
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import Uuid
+from ...clients.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from ...clients.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from ..metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ..metadata.metadata_records import NO_LEADER, PartitionChangeRecord
+from .controller_config import Decision
+from .partition_control import check_assignment, directory_of
+
+if TYPE_CHECKING:
+    from ...clients.protocol.schema import Message
+
+
+def list_reassignments(
+    image: ClusterImage, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """What is on the move; topics and partitions that do not exist are passed over."""
+    if request.topics is None:
+        asked = [(topic, list(topic.partitions)) for topic in image.topics_by_name.values()]
+    else:
+        asked = [
+            (image.topics_by_name[topic.name], topic.partition_indexes)
+            for topic in request.topics
+            if topic.name in image.topics_by_name
+        ]
+    topics: list[OngoingTopicReassignment] = []
+    for topic, indexes in asked:
+        moving = [
+            _ongoing(index, topic.partitions[index])
+            for index in indexes
+            if index in topic.partitions and _is_moving(topic.partitions[index])
+        ]
+        if moving:
+            topics.append(OngoingTopicReassignment(name=topic.name, partitions=moving))
+    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
+
+
+def _is_moving(partition: PartitionImage) -> bool:
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def _ongoing(index: int, partition: PartitionImage) -> OngoingPartitionReassignment:
+    return OngoingPartitionReassignment(
+        partition_index=index,
+        replicas=list(partition.replicas),
+        adding_replicas=list(partition.adding_replicas),
+        removing_replicas=list(partition.removing_replicas),
+    )
+
+
+def alter_reassignments(
+    image: ClusterImage, request: AlterPartitionReassignmentsRequest
+) -> Decision[AlterPartitionReassignmentsResponse]:
+    """Decide on each partition: move it, or with null leave it where it was."""
+    records: list[Message] = []
+    answer = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
+    )
+    for topic in request.topics:
+        results: list[ReassignablePartitionResponse] = []
+        for asked in topic.partitions:
+            result = ReassignablePartitionResponse(
+                partition_index=asked.partition_index, error_message=None
+            )
+            try:
+                found, partition = _find(image, topic.name, asked.partition_index)
+                record = _change(
+                    image, found, partition, asked, request.allow_replication_factor_change
+                )
+                records += [] if record is None else [record]
+            except KafkaError as error:
+                result.error_code = error.code
+                result.error_message = error.message or None
+            results.append(result)
+        answer.responses.append(ReassignableTopicResponse(name=topic.name, partitions=results))
+    return Decision(records, answer)
+
+
+def refused_reassignments(error: KafkaError) -> AlterPartitionReassignmentsResponse:
+    """The answer when the whole request comes to nothing."""
+    return AlterPartitionReassignmentsResponse(
+        error_code=error.code, error_message=error.message or None
+    )
+
+
+def _find(image: ClusterImage, name: str, index: int) -> tuple[TopicImage, PartitionImage]:
+    topic = image.topics_by_name.get(name)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
+        )
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}."
+        )
+    return topic, partition
+
+
+class _Replicas(NamedTuple):
+    """A partition as it shall be."""
+
+    replicas: list[int]
+    isr: list[int]
+    adding: list[int]
+    removing: list[int]
+
+
+def _change(
+    image: ClusterImage,
+    topic: TopicImage,
+    partition: PartitionImage,
+    asked: ReassignablePartition,
+    may_change_factor: bool,
+) -> PartitionChangeRecord | None:
+    record = PartitionChangeRecord(partition_id=asked.partition_index, topic_id=topic.topic_id)
+    if asked.replicas is None:
+        return _call_off(image, partition, record)
+    target = asked.replicas
+    check_assignment(image, target, None)
+    # What is being added counts neither as there nor as to be removed.
+    current = [each for each in partition.replicas if each not in partition.adding_replicas]
+    if not may_change_factor and len(target) != len(current):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {len(current)} to {len(target)}",
+        )
+    adding = sorted(set(target) - set(current))
+    removing = sorted(set(current) - set(target))
+    replicas = [*target, *removing]
+    isr = list(partition.isr)
+    if set(adding) <= set(isr) and set(isr) - set(removing):
+        replicas, isr = list(target), [each for each in isr if each not in removing]
+        adding, removing = [], []
+    return _settled(image, partition, record, _Replicas(replicas, isr, adding, removing))
+
+
+def _call_off(
+    image: ClusterImage, partition: PartitionImage, record: PartitionChangeRecord
+) -> PartitionChangeRecord | None:
+    if not _is_moving(partition):
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    replicas = [each for each in partition.replicas if each not in partition.adding_replicas]
+    isr = [each for each in partition.isr if each not in partition.adding_replicas]
+    if not isr:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "The reassignment cannot be called off: none of the replicas that would be left is in"
+            " sync.",
+        )
+    return _settled(image, partition, record, _Replicas(replicas, isr, [], []))
+
+
+def _settled(
+    image: ClusterImage, before: PartitionImage, record: PartitionChangeRecord, after: _Replicas
+) -> PartitionChangeRecord | None:
+    """The record of what differs; None where nothing does."""
+    wanted = (tuple(after.replicas), tuple(after.adding), tuple(after.removing))
+    if wanted == (before.replicas, before.adding_replicas, before.removing_replicas):
+        return None
+    known = dict(zip(before.replicas, before.directories, strict=False))
+    record.replicas = after.replicas
+    record.directories = [_directory(image, known, replica) for replica in after.replicas]
+    record.adding_replicas = after.adding
+    record.removing_replicas = after.removing
+    if tuple(after.isr) != before.isr:
+        record.isr = after.isr
+    if before.leader != NO_LEADER and before.leader not in after.replicas:
+        active = [each for each in after.isr if image.brokers[each].is_active]
+        record.leader = active[0] if active else NO_LEADER
+    return record
+
+
+def _directory(image: ClusterImage, known: Mapping[int, Uuid], replica: int) -> Uuid:
+    return known[replica] if replica in known else directory_of(image.brokers[replica])

@@ -1,0 +1,83 @@
+"""What may be done to `__remote_log_metadata` while this cluster's tier stands on it.
+
+What is in the tier is known there and nowhere else. So, unlike Kafka, which lets anybody write to
+the topic, delete it or shorten its retention:
+
+- only this broker's own producer writes to it, which names itself by a client id that nobody else
+  can guess (`ReplicaManager.metadata_writer`);
+- its records stay for as long as the broker's configuration says, its partitions are as many as
+  they were, since their number says which of them a segment's events are in, and it is deleted
+  only once the tier is switched off.
+
+A cluster without a tier, or with its metadata elsewhere, treats it as any other topic.
+"""
+
+from collections.abc import Mapping
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...storage.config import LogConfig
+from ..metadata.cluster_image import ClusterImage
+from ..topic_names import REMOTE_LOG_METADATA_TOPIC as TOPIC
+from .config_control import alter_topic_config
+from .controller_config import ControllerConfig, Decision
+
+_WHY = "what this cluster's remote tier holds is known in it alone"
+
+
+def check_may_delete(config: ControllerConfig, topic: str) -> None:
+    """Raises KafkaError(POLICY_VIOLATION)."""
+    if topic == TOPIC and config.tier_metadata_retention_ms is not None:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{TOPIC} cannot be deleted: {_WHY}. Set remote.log.storage.system.enable=false first.",
+        )
+
+
+def check_may_grow(config: ControllerConfig, topic: str) -> None:
+    """Raises KafkaError(POLICY_VIOLATION)."""
+    if topic == TOPIC and config.tier_metadata_retention_ms is not None:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{TOPIC} cannot be given more partitions: with another number of them nothing would "
+            "be found any more.",
+        )
+
+
+def check_is_kept(config: ControllerConfig, topic: str, result: LogConfig) -> None:
+    """Refuse a configuration that would lose records. Raises KafkaError(INVALID_CONFIG)."""
+    wrong = _wrong(config, topic, result)
+    if wrong:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{TOPIC} needs {_stated(wrong)}: {_WHY}.",
+        )
+
+
+def mend(config: ControllerConfig, image: ClusterImage) -> Decision[Mapping[str, str]]:
+    """Make the topic keep its records, if it is there; what was changed."""
+    if TOPIC not in image.topics_by_name:
+        return Decision([], {})
+    result = LogConfig.from_properties(image.topic_config(TOPIC), config.log_config)
+    wrong = _wrong(config, TOPIC, result)
+    return Decision(alter_topic_config(config, image, TOPIC, wrong) if wrong else [], wrong)
+
+
+def _wrong(config: ControllerConfig, topic: str, result: LogConfig) -> dict[str, str]:
+    """The properties that would lose records, and what they should be."""
+    least_ms = config.tier_metadata_retention_ms
+    if topic != TOPIC or least_ms is None:
+        return {}
+    wrong: dict[str, str] = {}
+    if result.cleanup_policy != ("delete",):
+        wrong["cleanup.policy"] = "delete"
+    if result.retention_ms >= 0 and not 0 <= least_ms <= result.retention_ms:
+        wrong["retention.ms"] = str(least_ms)
+    if result.retention_bytes >= 0:
+        wrong["retention.bytes"] = "-1"
+    if result.remote_storage_enable:
+        wrong["remote.storage.enable"] = "false"
+    return wrong
+
+
+def _stated(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -1,0 +1,464 @@
+"""How one partition follows its leader: what to ask it next, and what its answers do to the log.
+
+    TRUNCATING ------> FETCHING <--------------------------------------------------+
+    where do we part?   |  ^  |  records are appended; a diverging epoch cuts the log
+                        |  |  |
+       out of range (1) |  |  | moved to tiered storage (109)
+                        v  |  v
+    RESET_END, RESET_START |  TIER_END, TIER_START, TIER_LOCAL or TIER_PENDING, TIER_EPOCH
+    where does the         |  where does the leader's local log start, and which epoch is that?
+    leader's log lie? -----+                            v
+                           +------------------- BUILDING_AUX: the tier is read
+
+Each state asks one thing and waits for one answer; `NEXT_STATES` says where each answer leads. The
+states from TIER_END to BUILDING_AUX are what KIP-405 calls BuildingRemoteLogAux. Anything that goes
+wrong on the way there and back leads to FETCHING again, after a pause: the leader's next answer to
+a fetch says what is to be done, whatever has changed meanwhile.
+
+Rules it keeps (Kafka's `AbstractFetcherThread`, `ReplicaFetcherThread` and `TierStateMachine`):
+
+- an answer counts only if nothing has happened since it was asked for;
+- the log is cut where its history leaves the leader's, never merely at the high watermark, unless
+  it has no history at all (KIP-101, KIP-279; by the fetch itself: KIP-595);
+- the log gives nothing up before all that takes its place has been fetched (KIP-405);
+- a leader epoch that is over stops the partition until it is told of a newer one, and so does a
+  disk that fails; everything else is tried again after `replica.fetch.backoff.ms`.
+
+Nothing here waits or knows how requests travel. See `followed_partitions.py` for many partitions.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.offset_names import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+)
+from ...clients.record.batch import batches
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.log.aux_state import AuxRequest, AuxState, target_epoch
+from ...storage.log.unified_log import UnifiedLog
+from ...storage.remote.remote_lineage import OffsetAndEpoch
+from ..partition.fetch_data import NO_EPOCH, EpochEndOffset
+from .follower_asks import Ask, AuxAsk, EpochEndAsk, FetchAsk, Fetched, FollowerOptions, OffsetAsk
+
+
+class FetchState(Enum):
+    """What a follower is about, and so what it asks."""
+
+    TRUNCATING = "asks where the epoch of its last record ends"
+    FETCHING = "asks for records"
+    RESET_END = "out of range: asks where the leader's log ends"
+    RESET_START = "out of range: asks where the leader's log starts"
+    TIER_END = "moved to the tier: asks where the leader's log ends"
+    TIER_START = "moved to the tier: asks where the leader's log starts"
+    TIER_PENDING = "moved to the tier: asks for the first offset that is not in the tier"
+    TIER_LOCAL = "moved to the tier: asks where the leader's local log starts"
+    TIER_EPOCH = "moved to the tier: asks for the epoch before that start"
+    BUILDING_AUX = "asks the tier for the state at that start"
+    FAILED = "asks nothing until it hears of its leader"
+
+
+class FetchEvent(Enum):
+    """What an answer, or the cluster's metadata, has brought."""
+
+    ELECTED = "a leader, and the log has a history to compare"
+    ELECTED_UNKNOWN = "a leader, and the log must be cut before it may fetch"
+    FETCHED = "records, or none"
+    DIVERGED = "the log was cut where it leaves the leader's"
+    DIVERGED_FURTHER = "the log was cut, and an older epoch must be asked for"
+    OUT_OF_RANGE = "the offset lies outside the leader's log"
+    MOVED_TO_TIER = "the offset is only in the tier"
+    FOUND = "the offset that was asked for"
+    FOUND_SHORTER = "the leader's log ends before ours, which was cut"
+    FOUND_RESET = "the log begins anew where the leader's does"
+    WANTS_PENDING = "an empty log is to begin after what is in the tier (KIP-1023)"
+    UNKNOWN_PENDING = "the leader does not know what is in the tier"
+    NEEDS_NO_EPOCH = "there is no earlier epoch to ask for"
+    BUILT = "the log goes on where the leader's local log starts"
+    TROUBLE = "an error that may pass"
+    FENCED = "the leader epoch is over"
+    BROKEN = "our log cannot be used"
+
+
+_S, _E = FetchState, FetchEvent
+_ON_THE_WAY = (
+    _S.RESET_END,
+    _S.RESET_START,
+    _S.TIER_END,
+    _S.TIER_START,
+    _S.TIER_PENDING,
+    _S.TIER_LOCAL,
+    _S.TIER_EPOCH,
+    _S.BUILDING_AUX,
+)
+
+NEXT_STATES: Mapping[tuple[FetchState, FetchEvent], FetchState] = MappingProxyType(
+    {
+        **{(state, _E.ELECTED): _S.FETCHING for state in _S},
+        **{(state, _E.ELECTED_UNKNOWN): _S.TRUNCATING for state in _S},
+        **{(state, _E.FENCED): _S.FAILED for state in _S},
+        **{(state, _E.BROKEN): _S.FAILED for state in _S},
+        **{(state, _E.TROUBLE): _S.FETCHING for state in (_S.FETCHING, *_ON_THE_WAY)},
+        (_S.TRUNCATING, _E.TROUBLE): _S.TRUNCATING,
+        (_S.TRUNCATING, _E.DIVERGED): _S.FETCHING,
+        (_S.TRUNCATING, _E.DIVERGED_FURTHER): _S.TRUNCATING,
+        (_S.FETCHING, _E.FETCHED): _S.FETCHING,
+        (_S.FETCHING, _E.DIVERGED): _S.FETCHING,
+        # The next fetch names the older epoch, and its answer says whether that is enough.
+        (_S.FETCHING, _E.DIVERGED_FURTHER): _S.FETCHING,
+        (_S.FETCHING, _E.OUT_OF_RANGE): _S.RESET_END,
+        (_S.FETCHING, _E.MOVED_TO_TIER): _S.TIER_END,
+        (_S.RESET_END, _E.FOUND): _S.RESET_START,
+        (_S.RESET_END, _E.FOUND_SHORTER): _S.FETCHING,
+        (_S.RESET_END, _E.WANTS_PENDING): _S.TIER_START,
+        (_S.RESET_START, _E.FOUND_RESET): _S.FETCHING,
+        (_S.TIER_END, _E.FOUND): _S.TIER_START,
+        (_S.TIER_START, _E.FOUND): _S.TIER_LOCAL,
+        (_S.TIER_START, _E.WANTS_PENDING): _S.TIER_PENDING,
+        (_S.TIER_PENDING, _E.FOUND): _S.TIER_EPOCH,
+        (_S.TIER_PENDING, _E.NEEDS_NO_EPOCH): _S.BUILDING_AUX,
+        (_S.TIER_PENDING, _E.UNKNOWN_PENDING): _S.TIER_LOCAL,
+        (_S.TIER_PENDING, _E.FOUND_RESET): _S.FETCHING,
+        (_S.TIER_LOCAL, _E.FOUND): _S.TIER_EPOCH,
+        (_S.TIER_LOCAL, _E.NEEDS_NO_EPOCH): _S.BUILDING_AUX,
+        (_S.TIER_LOCAL, _E.FOUND_RESET): _S.FETCHING,
+        (_S.TIER_EPOCH, _E.FOUND): _S.BUILDING_AUX,
+        (_S.BUILDING_AUX, _E.BUILT): _S.FETCHING,
+    }
+)
+"""Any other pair is our own mistake."""
+
+TIMESTAMP_ASKED: Mapping[FetchState, int] = MappingProxyType(
+    {
+        _S.RESET_END: LATEST_TIMESTAMP,
+        _S.RESET_START: EARLIEST_TIMESTAMP,
+        _S.TIER_END: LATEST_TIMESTAMP,
+        _S.TIER_START: EARLIEST_TIMESTAMP,
+        _S.TIER_PENDING: EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+        _S.TIER_LOCAL: EARLIEST_LOCAL_TIMESTAMP,
+    }
+)
+"""The states that wait for a ListOffsets answer, and the timestamp that each asks for."""
+
+
+class _Trouble(Exception):
+    """An answer that cannot be used; the message says why."""
+
+
+class FollowedPartition:
+    """See the top of this file."""
+
+    def __init__(
+        self, topic_id_partition: TopicIdPartition, log: UnifiedLog, options: FollowerOptions
+    ) -> None:
+        self.topic_id_partition = topic_id_partition
+        self.log = log
+        self.state = FetchState.FAILED
+        self.leader_epoch = NO_EPOCH
+        self.fetch_offset = 0
+        """The next offset to fetch, which is where the log ends."""
+        self.last_fetched_epoch = NO_EPOCH
+        """The epoch of the record before it."""
+        self.lag: int | None = None
+        """Records behind the leader's high watermark; None before the first answer."""
+        self.delayed_until_ms = 0
+        """Nothing is asked before."""
+        self.trouble = ""
+        """Why it is delayed or has failed; empty while all is well."""
+        self._options = options
+        self._asked: Ask | None = None
+        self._leader_end = 0
+        self._leader_start = 0
+        self._from_last_tiered = False
+        self._start = OffsetAndEpoch(0, 0)
+        """Where the log is to begin anew, and the epoch of the record there."""
+
+    # -- Leaders ------------------------------------------------------------------------------
+
+    def follow(self, leader_epoch: int) -> None:
+        """Follow the leader of this epoch from now on. Nothing changes if that is so already."""
+        if leader_epoch == self.leader_epoch and self.state is not FetchState.FAILED:
+            return
+        self.leader_epoch = leader_epoch
+        self._asked = None
+        self.delayed_until_ms = 0
+        self.trouble = ""
+        self.lag = None
+        self.last_fetched_epoch = self.log.leader_epochs.latest_epoch
+        has_history = self.last_fetched_epoch != NO_EPOCH
+        self.fetch_offset = self.log.log_end_offset if has_history else self.log.high_watermark
+        knows = has_history and self._options.truncates_on_fetch
+        self._happens(FetchEvent.ELECTED if knows else FetchEvent.ELECTED_UNKNOWN)
+
+    # -- Asking -------------------------------------------------------------------------------
+
+    @property
+    def due_ms(self) -> int | None:
+        """When there is something to ask; None while an answer is awaited, and once failed."""
+        is_idle = self._asked is None and self.state is not FetchState.FAILED
+        return self.delayed_until_ms if is_idle else None
+
+    def is_ready(self, now_ms: int) -> bool:
+        """Whether `ask` has something to ask."""
+        due_ms = self.due_ms
+        return due_ms is not None and due_ms <= now_ms
+
+    def ask(self, now_ms: int) -> Ask | None:
+        """What to ask now; None while an answer is awaited, in a pause, or failed."""
+        if not self.is_ready(now_ms):
+            return None
+        if self.state is FetchState.TRUNCATING and self.last_fetched_epoch == NO_EPOCH:
+            # No history: what is below the high watermark is all that is known to be right.
+            self._guarded(lambda: self._cut(self.fetch_offset, is_enough=True), now_ms)
+            if not self.is_ready(now_ms):
+                return None
+        self._asked = self._next_ask()
+        return self._asked
+
+    def _next_ask(self) -> Ask:
+        state, epoch = self.state, self.leader_epoch
+        timestamp = TIMESTAMP_ASKED.get(state)
+        if timestamp is not None:
+            return OffsetAsk(timestamp, epoch)
+        if state is FetchState.TRUNCATING:
+            return EpochEndAsk(self.last_fetched_epoch, epoch)
+        if state is FetchState.TIER_EPOCH:
+            return EpochEndAsk(self._start.epoch - 1, epoch)
+        if state is FetchState.BUILDING_AUX:
+            return AuxAsk(
+                AuxRequest(
+                    self.topic_id_partition,
+                    self._start.epoch,
+                    self._start.offset - 1,
+                    self._leader_start,
+                    epoch,
+                    self.log.is_tiered,
+                )
+            )
+        last_epoch = self.last_fetched_epoch if self._options.truncates_on_fetch else NO_EPOCH
+        return FetchAsk(self.fetch_offset, epoch, last_epoch, self.log.log_start_offset)
+
+    # -- Answers ------------------------------------------------------------------------------
+
+    def fetched(self, ask: FetchAsk, answer: Fetched, now_ms: int) -> None:
+        """The leader's answer to a fetch."""
+        if not self._is_awaited(ask):
+            return
+        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._happens(FetchEvent.OUT_OF_RANGE)
+        elif answer.error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+            self._happens(FetchEvent.MOVED_TO_TIER)
+        elif answer.error is not ErrorCode.NONE:
+            self._refused(answer.error, now_ms)
+        elif answer.diverging is not None:
+            self._guarded(lambda: self._diverged(answer.diverging), now_ms)
+        else:
+            self._guarded(lambda: self._append(answer, now_ms), now_ms)
+
+    def offset_found(
+        self, ask: OffsetAsk, error: ErrorCode, found: OffsetAndEpoch, now_ms: int
+    ) -> None:
+        """The leader's answer to ListOffsets."""
+        if not self._is_awaited(ask):
+            return
+        if error is not ErrorCode.NONE:
+            self._refused(error, now_ms)
+            return
+        self._guarded(lambda: self._take_offset(found), now_ms)
+
+    def epoch_end_found(
+        self, ask: EpochEndAsk, error: ErrorCode, found: EpochEndOffset, now_ms: int
+    ) -> None:
+        """The leader's answer to OffsetForLeaderEpoch; (-1, -1) where it knows no end."""
+        if not self._is_awaited(ask):
+            return
+        if error is not ErrorCode.NONE:
+            self._refused(error, now_ms)
+        elif self.state is FetchState.TRUNCATING:
+            self._guarded(lambda: self._diverged(found), now_ms)
+        else:
+            earlier = OffsetAndEpoch(found.end_offset, found.epoch)
+            self._start = OffsetAndEpoch(self._start.offset, target_epoch(self._start, earlier))
+            self._happens(FetchEvent.FOUND)
+
+    def aux_fetched(self, ask: AuxAsk, state: AuxState, now_ms: int) -> None:
+        """The tier has given the state after the segment that was asked for."""
+        if self._is_awaited(ask):
+            self._guarded(lambda: self._build(state), now_ms)
+
+    def failed(self, ask: Ask, reason: str, now_ms: int) -> None:
+        """There is no answer: the leader could not be reached, or the tier has failed."""
+        if self._is_awaited(ask):
+            self._delay(reason, now_ms)
+
+    def _is_awaited(self, ask: Ask) -> bool:
+        """Whether this is the answer that is waited for, which then it no longer is."""
+        if ask is not self._asked:
+            return False
+        self._asked = None
+        return True
+
+    # -- What answers do ----------------------------------------------------------------------
+
+    def _append(self, answer: Fetched, now_ms: int) -> None:
+        log = self.log
+        records = self._of_known_epochs(memoryview(answer.records))
+        if records.nbytes:
+            log.append_as_follower(records, now_ms)
+        high_watermark = log.update_high_watermark(answer.high_watermark)
+        log_start_offset = min(answer.log_start_offset, high_watermark)
+        if log_start_offset > log.log_start_offset:
+            log.maybe_increment_log_start_offset(log_start_offset)
+        self._happens(FetchEvent.FETCHED)
+        self._continue_at_end(max(0, answer.high_watermark - log.log_end_offset))
+
+    def _of_known_epochs(self, records: memoryview) -> memoryview:
+        """The batches that the leader of our epoch may have sent, with room for the first one.
+
+        Batches of a later epoch come from a leader that we have not been told of: its history is to
+        be compared first. The first batch may begin below our end if the leader's log starts in the
+        middle of it: an empty log then begins with it.
+        """
+        log, size = self.log, 0
+        for batch in batches(records):
+            if batch.partition_leader_epoch > self.leader_epoch:
+                break
+            end = log.log_end_offset
+            is_around_end = batch.base_offset < end <= batch.last_offset
+            if size == 0 and is_around_end and end == log.log_start_offset:
+                log.truncate_fully_and_start_at(batch.base_offset)
+            size += batch.size_in_bytes
+        return records[:size]
+
+    def _diverged(self, leader: EpochEndOffset | None) -> None:
+        """Cut the log where the leader's history leaves ours (KIP-101, KIP-279)."""
+        assert leader is not None
+        log = self.log
+        end = log.log_end_offset
+        if leader.end_offset < 0:
+            self._cut(min(self.fetch_offset, log.high_watermark), is_enough=True)
+        elif leader.epoch < 0:
+            self._cut(min(leader.end_offset, end), is_enough=True)
+        else:
+            epoch, epoch_end = log.end_offset_for_epoch(leader.epoch)
+            if epoch_end < 0:
+                self._cut(min(leader.end_offset, end), is_enough=True)
+            elif epoch != leader.epoch:
+                # Ours is older: the leader knows nothing of what we have after it.
+                self._cut(min(epoch_end, end), is_enough=False)
+            else:
+                self._cut(min(leader.end_offset, epoch_end, end), is_enough=True)
+
+    def _cut(self, offset: int, *, is_enough: bool) -> None:
+        self.log.truncate_to(offset)
+        self._happens(FetchEvent.DIVERGED if is_enough else FetchEvent.DIVERGED_FURTHER)
+        self._continue_at_end(self.lag)
+
+    def _take_offset(self, found: OffsetAndEpoch) -> None:
+        state = self.state
+        if state in (FetchState.RESET_END, FetchState.TIER_END):
+            self._take_end(found.offset)
+        elif state is FetchState.RESET_START:
+            self._reset(found.offset)
+        elif state is FetchState.TIER_START:
+            self._leader_start = found.offset
+            wants = self._from_last_tiered
+            self._happens(FetchEvent.WANTS_PENDING if wants else FetchEvent.FOUND)
+        elif state is FetchState.TIER_PENDING and found.offset < 0:
+            self._happens(FetchEvent.UNKNOWN_PENDING)
+        else:
+            self._take_start(found)
+
+    def _take_end(self, leader_end: int) -> None:
+        log = self.log
+        self._leader_end = leader_end
+        self._from_last_tiered = (
+            self._options.fetches_last_tiered
+            and log.is_tiered
+            and not log.config.is_compacted
+            and log.log_end_offset == 0
+            and leader_end != 0
+        )
+        if self.state is FetchState.TIER_END:
+            self._happens(FetchEvent.FOUND)
+        elif self._from_last_tiered:
+            self._happens(FetchEvent.WANTS_PENDING)
+        elif leader_end < log.log_end_offset:
+            # An unclean election, and not enough of a history to see it by.
+            log.truncate_to(leader_end)
+            self._happens(FetchEvent.FOUND_SHORTER)
+            self._continue_at_end(0)
+        else:
+            self._happens(FetchEvent.FOUND)
+
+    def _reset(self, leader_start: int) -> None:
+        """Begin where the leader's log does, tier included, unless ours reaches as far."""
+        if leader_start > self.log.log_end_offset:
+            self.log.truncate_fully_and_start_at(leader_start)
+        self._happens(FetchEvent.FOUND_RESET)
+        self._continue_at_end(max(0, self._leader_end - self.log.log_end_offset))
+
+    def _take_start(self, start: OffsetAndEpoch) -> None:
+        """Where the leader's local log starts, or what it has yet to copy."""
+        was_unknown = self._from_last_tiered and self.state is FetchState.TIER_LOCAL
+        if was_unknown and start.offset != self._leader_start:
+            raise _Trouble(
+                "Segments are uploaded to remote storage, but the leader does not know the "
+                "earliest pending upload offset."
+            )
+        if start.offset <= self._leader_start:
+            # Nothing of the leader's log is in the tier alone.
+            self._reset(self._leader_start)
+        elif start.epoch < 0:
+            raise _Trouble(f"The leader does not know the epoch of its offset {start.offset}.")
+        else:
+            self._start = start
+            is_first = start.epoch == 0
+            self._happens(FetchEvent.NEEDS_NO_EPOCH if is_first else FetchEvent.FOUND)
+
+    def _build(self, state: AuxState) -> None:
+        self.log.start_at(state)
+        self._happens(FetchEvent.BUILT)
+        self._continue_at_end(max(0, self._leader_end - state.next_offset))
+
+    def _continue_at_end(self, lag: int | None) -> None:
+        self.fetch_offset = self.log.log_end_offset
+        self.last_fetched_epoch = self.log.leader_epochs.latest_epoch
+        self.lag = lag
+        self.trouble = ""
+
+    # -- What goes wrong ----------------------------------------------------------------------
+
+    def _guarded(self, step: Callable[[], None], now_ms: int) -> None:
+        """Do what an answer asks for. What goes wrong is this partition's trouble alone."""
+        try:
+            step()
+        except _Trouble as error:
+            self._delay(str(error), now_ms)
+        except KafkaError as error:
+            if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
+                # Damaged on its way, or on the leader's disk, which may be mended.
+                self._delay(str(error), now_ms)
+            else:
+                self._happens(FetchEvent.BROKEN)
+                self.trouble = str(error)
+
+    def _refused(self, error: ErrorCode, now_ms: int) -> None:
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            self._happens(FetchEvent.FENCED)
+            self.trouble = f"The leader epoch {self.leader_epoch} is over."
+        else:
+            self._delay(f"The leader answers {error.name}.", now_ms)
+
+    def _delay(self, reason: str, now_ms: int) -> None:
+        self._happens(FetchEvent.TROUBLE)
+        self.trouble = reason
+        self.delayed_until_ms = now_ms + self._options.backoff_ms
+
+    def _happens(self, event: FetchEvent) -> None:
+        self.state = NEXT_STATES[self.state, event]

@@ -1,0 +1,289 @@
+"""Compaction by the clock: the dirtiest log is cleaned, then the next, then there is a pause.
+
+What a cleaning reads and writes belongs to nobody else, so each of its bounded steps runs in the
+executor handed in, and `log.cleaner.io.max.bytes.per.second` decides how long to wait between two
+of them. Choosing a log and swapping a cleaned segment in are done on the event loop, because the
+logs are. A log whose records cannot be read is named uncleanable and left alone until the broker
+starts again (Kafka's `LogCleaner` and `LogCleanerManager`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...clients.environment import Environment
+from ...clients.errors import KafkaError
+from ...clients.supervisor import Supervisor
+from ...storage.cleaner.cleanable_log import CleanableLog, dirtiest, measure
+from ...storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
+from ...storage.cleaner.cleaner_config import CleanerConfig
+from ...storage.directory.log_dir import LogDir, ResourcesExhaustedError
+from ...storage.log.unified_log import UnifiedLog
+from ...storage.manager.log_manager import LogManager
+from ...storage.segment.index import CorruptIndexError
+
+if TYPE_CHECKING:
+    from ...clients.topic_partition import TopicPartition
+    from ...storage.cleaner.log_cleaner import CleaningStats, LogCleaning
+
+_LOG = logging.getLogger(__name__)
+
+COMPACTION = "Compaction"
+"""The loop's name, to whoever watches it."""
+
+_CLEANER = "kafka.log:type=LogCleaner,name="
+_MANAGER = "kafka.log:type=LogCleanerManager,name="
+_TICK_S = 0.001
+
+
+class LogCompaction:
+    """Cleans one log at a time until it is cancelled."""
+
+    def __init__(
+        self,
+        config: CleanerConfig,
+        log_manager: LogManager,
+        environment: Environment,
+        executor: Executor,
+        supervisor: Supervisor,
+    ) -> None:
+        self._config = config
+        self._supervisor = supervisor
+        self._is_changed = asyncio.Event()
+        self._log_manager = log_manager
+        log_manager.on_move(self._on_move)
+        self._environment = environment
+        self._executor = executor
+        self._checkpoints: dict[str, CleanerCheckpoint] = {}
+        self.uncleanable: set[TopicPartition] = set()
+        """Logs with records that could not be read."""
+        self._metrics: dict[str, float] = {}
+        self._last_run_ms = environment.wall_clock_ms()
+
+    @property
+    def config(self) -> CleanerConfig:
+        """May be changed at any time; a cleaning that is under way keeps its buffers."""
+        return self._config
+
+    @config.setter
+    def config(self, config: CleanerConfig) -> None:
+        self._config = config
+        self._is_changed.set()
+
+    # -- What it tells ------------------------------------------------------------------------
+
+    def metrics(self) -> dict[str, float]:
+        """Values by the names of Kafka's MBeans, of the last cleaning and of this moment."""
+        found = {
+            _CLEANER + "max-buffer-utilization-percent": 0.0,
+            _CLEANER + "cleaner-recopy-percent": 0.0,
+            _CLEANER + "max-clean-time-secs": 0.0,
+            _CLEANER + "max-compaction-delay-secs": 0.0,
+            _MANAGER + "max-dirty-percent": 0.0,
+            **self._metrics,
+        }
+        waited_ms = self._environment.wall_clock_ms() - self._last_run_ms
+        found[_MANAGER + "time-since-last-run-ms"] = waited_ms
+        for log_dir in self._log_manager.log_dirs:
+            lost = [
+                log
+                for partition in self.uncleanable
+                if (log := self._log_manager.get_log(partition)) and log.log_dir is log_dir
+            ]
+            of_directory = f',logDirectory="{log_dir.path}"'
+            found[_MANAGER + "uncleanable-partitions-count" + of_directory] = len(lost)
+            found[_MANAGER + "uncleanable-bytes" + of_directory] = sum(
+                log.size_in_bytes for log in lost
+            )
+        return found
+
+    def metric(self, name: str) -> float:
+        """One of `metrics`."""
+        return self.metrics()[name]
+
+    # -- By the clock -------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Clean whatever is due, again and again."""
+        while True:
+            was_due = False
+            with self._supervisor.attempt(COMPACTION):
+                was_due = await self.clean_dirtiest()
+            # One turn of the loop for others between two logs, however small they are.
+            if was_due:
+                await asyncio.sleep(0)
+            else:
+                await self._rest(lambda: self._config.backoff_ms / 1000)
+
+    async def _rest(self, seconds: Callable[[], float]) -> None:
+        """Do nothing for so long, which may change meanwhile."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while (rest := seconds() - (loop.time() - began)) > _TICK_S:
+            self._is_changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_changed.wait(), rest)
+
+    async def clean_dirtiest(self) -> bool:
+        """Clean the log that needs it most; False if none does."""
+        now_ms = self._last_run_ms = self._environment.wall_clock_ms()
+        measured = [
+            found for log in self._compacted_logs() if (found := self._measure(log, now_ms))
+        ]
+        self._metrics[_MANAGER + "max-dirty-percent"] = 100 * max(
+            (each.dirty_ratio for each in measured), default=0.0
+        )
+        self._metrics[_CLEANER + "max-compaction-delay-secs"] = (
+            max((each.overdue_ms for each in measured), default=0) / 1000
+        )
+        chosen = dirtiest(measured)
+        if chosen is None:
+            return False
+        await self._clean(chosen)
+        return True
+
+    def _compacted_logs(self) -> list[UnifiedLog]:
+        return [
+            log
+            for log in self._log_manager.all_logs()
+            if log.config.is_compacted
+            and log.log_dir.is_online
+            and log.topic_partition not in self.uncleanable
+            # Not while it is copied to another directory.
+            and self._log_manager.future_logs.get(log.topic_partition) is None
+        ]
+
+    def _measure(self, log: UnifiedLog, now_ms: int) -> CleanableLog | None:
+        if len(log.local.segments) == 1:
+            return None
+        try:
+            return measure(log, self._checkpoint(log.log_dir).first_dirty_offset(log), now_ms)
+        except OSError as error:
+            log.log_dir.fail(error)
+        except ResourcesExhaustedError:
+            # Another time.
+            pass
+        except Exception as error:
+            self._give_up(log, error)
+        return None
+
+    def _checkpoint(self, log_dir: LogDir) -> CleanerCheckpoint:
+        known = self._checkpoints.get(log_dir.path)
+        if known is None:
+            known = self._checkpoints[log_dir.path] = CleanerCheckpoint(log_dir)
+        return known
+
+    def _on_move(self, before: UnifiedLog, after: UnifiedLog) -> None:
+        """A log is in another directory now: so is what is known of its cleaning."""
+        source, target = self._checkpoint(before.log_dir), self._checkpoint(after.log_dir)
+        if not source.hand_over(before, target, after):
+            return
+        for log, checkpoint in ((after, target), (before, source)):
+            try:
+                checkpoint.write()
+            except OSError as error:
+                log.log_dir.fail(error)
+
+    def _give_up(self, log: UnifiedLog, error: Exception) -> None:
+        if not log.log_dir.is_online:
+            return
+        self.uncleanable.add(log.topic_partition)
+        is_told = isinstance(error, (KafkaError, CorruptIndexError))
+        _LOG.error(
+            "Unexpected exception thrown when cleaning log %s. Marking its partition (%s) as "
+            "uncleanable: it is not compacted any more until the broker starts again: %s",
+            log,
+            log.topic_partition,
+            error,
+            exc_info=None if is_told else error,
+        )
+
+    # -- One log ------------------------------------------------------------------------------
+
+    async def _clean(self, chosen: CleanableLog) -> None:
+        # Only here: most starts have nothing to clean, and should not wait for this.
+        from ...storage.cleaner.log_cleaner import LogCleaning
+
+        log = chosen.log
+        cleaning: LogCleaning | None = None
+        try:
+            cleaning = LogCleaning(chosen, self._config, self._environment.wall_clock_ms())
+            await self._clean_whole(cleaning)
+        except OSError as error:
+            # The directory of a log that is deleted meanwhile goes: nothing is wrong then.
+            if not log.local.is_released:
+                failure = log.log_dir.fail(error)
+                if log.log_dir.is_online:
+                    self._abandon(cleaning)
+                    raise failure from error
+        except ResourcesExhaustedError:
+            self._abandon(cleaning)
+            raise
+        except Exception as error:
+            # Whatever lies in one log, the others are cleaned (Kafka's `LogCleaner.cleanLog`).
+            self._give_up(log, error)
+            self._abandon(cleaning)
+
+    async def _clean_whole(self, cleaning: "LogCleaning") -> None:
+        """Run one round. Segments that go meanwhile are passed by; so is a log that is cut."""
+        wall_clock_ms = self._environment.wall_clock_ms
+        started_ms = wall_clock_ms()
+        is_whole = True
+        await self._in_steps(cleaning.read_keys())
+        checkpoint = self._checkpoint(cleaning.log_dir)
+        if not checkpoint.knows(cleaning.log):
+            # Before the first hole: a start must not take it for a tail that a loss of power took,
+            # not even once the topic is compacted no more (`log_loader.py`).
+            await self._note(cleaning.log, checkpoint.first_dirty_offset(cleaning.log))
+        for group in cleaning.groups():
+            if not cleaning.is_log_current:
+                return
+            await self._in_steps(cleaning.clean(group))
+            is_whole &= cleaning.swap(group, wall_clock_ms())
+        if is_whole and cleaning.is_log_current:
+            await self._note(cleaning.log, cleaning.cleaned_up_to)
+            self._count(cleaning.stats, wall_clock_ms() - started_ms)
+
+    def _abandon(self, cleaning: "LogCleaning | None") -> None:
+        """Remove what a cleaning has begun, after a failure that is not the disk's."""
+        if cleaning is None:
+            return
+        try:
+            cleaning.abandon()
+        except KafkaError:
+            # A disk that fails now is offline already, and its listener knows.
+            if cleaning.log_dir.is_online:
+                raise
+
+    async def _in_steps(self, steps: Iterator[int]) -> None:
+        """Run a generator in the executor, no faster than the bound on I/O allows."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            moved = await loop.run_in_executor(self._executor, next, steps, -1)
+            if moved < 0:
+                return
+            await self._rest(partial(self._due_s, moved, loop.time() - began))
+
+    def _due_s(self, moved: int, took_s: float) -> float:
+        return moved / max(self._config.io_max_bytes_per_second, 1.0) - took_s
+
+    async def _note(self, log: UnifiedLog, offset: int) -> None:
+        checkpoint = self._checkpoint(log.log_dir)
+        checkpoint.cleaned_up_to(log, offset)
+        checkpoint.keep_only({each.topic_partition for each in self._log_manager.all_logs()})
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._executor, checkpoint.prepare_write())
+        except OSError as error:
+            log.log_dir.fail(error)
+
+    def _count(self, stats: "CleaningStats", took_ms: int) -> None:
+        recopied = stats.bytes_written / stats.bytes_read if stats.bytes_read else 0.0
+        self._metrics[_CLEANER + "max-buffer-utilization-percent"] = 100 * stats.map_utilization
+        self._metrics[_CLEANER + "cleaner-recopy-percent"] = 100 * recopied
+        self._metrics[_CLEANER + "max-clean-time-secs"] = took_ms / 1000

@@ -1,0 +1,75 @@
+"""A fetch that waits for min.bytes (`DelayedFetch`).
+
+It completes as soon as one of these holds:
+
+- A: this broker no longer leads one of the partitions, or no longer in the epoch asked for;
+- B: one of the partitions is unknown or its log directory has failed;
+- C: a partition's log was cut below the fetch offset, or the fetcher's log diverges from it;
+- D: the bytes that the fetcher may see have reached min.bytes;
+
+or when max.wait.ms has passed. What has moved to the remote tier meanwhile is there to be had,
+unless its quota is exceeded: then it counts for nothing (KIP-956). Whatever the reason, the logs
+are then read again and the answer says what they hold.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ...clients.errors import KafkaError
+from ..partition.fetch_data import FetchParams, FetchPartition
+from ..purgatory.purgatory import DelayedOperation
+from .log_reader import LogReader
+
+
+class DelayedFetch(DelayedOperation):
+    """A fetch with too few bytes to answer yet."""
+
+    __slots__ = ("_on_complete", "_params", "_partitions", "_reader")
+
+    def __init__(
+        self,
+        params: FetchParams,
+        partitions: Sequence[FetchPartition],
+        reader: LogReader,
+        on_complete: Callable[[], None],
+    ) -> None:
+        super().__init__(params.max_wait_ms)
+        self._params = params
+        self._partitions = partitions
+        self._reader = reader
+        self._on_complete = on_complete
+
+    def try_complete(self) -> bool:
+        available = 0
+        min_bytes = self._params.min_bytes
+        try:
+            for asked in self._partitions:
+                available += self._available(asked, min_bytes)
+                if available >= min_bytes:
+                    return self.force_complete()
+        except KafkaError:
+            # A, B, C: reading again, to answer, finds the same error and puts it in its place.
+            return self.force_complete()
+        return False
+
+    def on_complete(self) -> None:
+        self._on_complete()
+
+    def _available(self, asked: FetchPartition, min_bytes: int) -> int:
+        """The bytes that the fetcher could be given now; `min_bytes` for "answer at once"."""
+        partition = self._reader.partition_for(asked)
+        log = partition.leader_log(asked.current_leader_epoch)
+        end = log.visible_end(self._params.isolation)
+        if end < asked.fetch_offset:
+            return min_bytes
+        if end > asked.fetch_offset:
+            if asked.fetch_offset < log.local_log_start_offset:
+                return 0 if self._reader.is_remote_throttled() else min_bytes
+            if min_bytes <= 1:
+                return 1
+            available = log.read_position(asked.fetch_offset, self._params.isolation)
+            return min(available, asked.max_bytes)
+        if asked.last_fetched_epoch >= 0:
+            diverging = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)
+            if diverging is not None:
+                return min_bytes
+        return 0

@@ -1,0 +1,33 @@
+"""A produce with acks=all that waits for its followers (`DelayedProduce`).
+
+A partition is settled when the high watermark has passed its records, when too few replicas are in
+sync although it has (NOT_ENOUGH_REPLICAS_AFTER_APPEND), or when this broker no longer leads it.
+What isn't settled by the time-out is answered REQUEST_TIMED_OUT: the records may survive.
+
+With one replica nothing ever waits here: the high watermark has moved before the append returns.
+"""
+
+from dataclasses import dataclass
+
+from ..partition.append_data import AppendEntry
+from ..partition.partition import Partition
+from .delayed_replication import DelayedReplication
+
+DelayedProduce = DelayedReplication[AppendEntry]
+
+
+@dataclass(slots=True)
+class UnsettledAppend:
+    """Records that are appended but not replicated, and the result that waits for that."""
+
+    partition: Partition
+    required_offset: int
+    result: AppendEntry
+
+    def settle(self) -> bool:
+        """Whether the high watermark has passed the records, or never will."""
+        code = self.partition.check_replicated(self.required_offset)
+        if code is None:
+            return False
+        self.result.error = code
+        return True

@@ -1,0 +1,133 @@
+"""A fetch that waits for the remote tier (`DelayedRemoteFetch`, KIP-405, KAFKA-14915).
+
+All remote partitions of a fetch are read at the same time. The fetch is answered when every one of
+them is done, when this broker ceases to lead one, or when remote.fetch.max.wait.ms has passed
+(KIP-1018); what isn't done by then is answered as empty and without an error.
+
+A read that failed and may succeed later is answered with its error, but not before the fetch would
+have been answered anyway, unless another partition has records: a Java consumer asks again at once,
+some two thousand times a second, and a store that is away would cost it and this broker a core.
+
+If nobody has found anything by the end although there is something, because each first batch was
+larger than what was left to its partition, one of them is read again, whole: a consumer is never
+stuck behind an empty partition that came first (KAFKA-19795).
+
+A read that its fetch no longer waits for goes on: interrupting it would waste what it has brought
+and could harm the caches it fills (KAFKA-15776), while left alone it makes the client's next fetch
+a quick one. That is why the reads are tasks of the replica manager and not of the request.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...clients.errors import ErrorCode
+from ...storage.log.fetch_data import FetchIsolation
+from ..partition.fetch_data import FetchResults, aborted_transactions
+from ..purgatory.purgatory import DelayedOperation
+from .log_reader import PendingRemoteRead, tell_leader
+
+if TYPE_CHECKING:
+    from ...tiering.remote_log_reader import RemoteFetchResult
+
+OnComplete = Callable[[FetchResults], None]
+
+
+class RemoteReadsOfFetch(NamedTuple):
+    """What of a fetch needs the tier."""
+
+    pending: Sequence[PendingRemoteRead]
+    """Read at the same time."""
+    crowded_out: Sequence[PendingRemoteRead]
+    """Read only if all the others find nothing."""
+    read_again: "Callable[[DelayedRemoteFetch, PendingRemoteRead], None]"
+
+
+class DelayedRemoteFetch(DelayedOperation):
+    """A fetch of which some partitions are being read from the remote tier."""
+
+    __slots__ = (
+        "_has_failed",
+        "_leader_epochs",
+        "_on_complete",
+        "_outstanding",
+        "_pending",
+        "_read_again",
+        "_results",
+        "_too_large",
+    )
+
+    def __init__(
+        self,
+        max_wait_ms: int,
+        results: FetchResults,
+        reads: RemoteReadsOfFetch,
+        on_complete: OnComplete,
+    ) -> None:
+        super().__init__(max_wait_ms)
+        self._results = results
+        self._pending = reads.pending
+        self._leader_epochs = [read.partition.leader_epoch for read in reads.pending]
+        self._outstanding = len(reads.pending)
+        self._too_large = list(reads.crowded_out)
+        self._read_again = reads.read_again
+        self._on_complete = on_complete
+        self._has_failed = False
+
+    def try_complete(self) -> bool:
+        for read, leader_epoch in zip(self._pending, self._leader_epochs, strict=True):
+            partition = read.partition
+            if not partition.is_leader or partition.leader_epoch != leader_epoch:
+                return self.force_complete()
+        return self._outstanding == 0 and not self._is_held_back and self.force_complete()
+
+    @property
+    def _is_held_back(self) -> bool:
+        return self._has_failed and not any(result.records for result in self._results)
+
+    def on_complete(self) -> None:
+        for read in self._pending:
+            if not read.partition.is_leader:
+                # Unless it was answered before the leadership went.
+                result = self._results[read.index]
+                if not result.records:
+                    result.error_code = read.partition.not_leader().code
+                    tell_leader(result, read.partition.current_leader)
+        self._on_complete(self._results)
+
+    def fill(self, pending: PendingRemoteRead, found: "RemoteFetchResult") -> None:
+        """One read is done. Ignored when the fetch has been answered already."""
+        if self.is_completed:
+            return
+        result = self._results[pending.index]
+        result.records = found.records
+        if pending.read.isolation is FetchIsolation.TXN_COMMITTED:
+            result.aborted_transactions = aborted_transactions(found.aborted_transactions or ())
+        if found.first_entry_incomplete:
+            self._too_large.append(pending)
+        self._one_done()
+
+    def fail(self, pending: PendingRemoteRead, error: ErrorCode) -> None:
+        """One read has failed: an error for its partition alone (pitfall 5.4)."""
+        if self.is_completed:
+            return
+        result = self._results[pending.index]
+        result.error_code = error
+        result.high_watermark = result.last_stable_offset = result.log_start_offset = -1
+        result.aborted_transactions = None
+        self._has_failed = self._has_failed or error is not ErrorCode.OFFSET_OUT_OF_RANGE
+        self._one_done()
+
+    def _one_done(self) -> None:
+        self._outstanding -= 1
+        if (
+            not self._outstanding
+            and self._too_large
+            and not any(result.records for result in self._results)
+        ):
+            first = min(self._too_large, key=lambda pending: pending.index)
+            self._too_large.clear()
+            self._outstanding = 1
+            first.read = first.read._replace(min_one_message=True)
+            self._read_again(self, first)
+            return
+        self.try_complete()

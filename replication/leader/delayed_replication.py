@@ -1,0 +1,65 @@
+"""What the leader has done and its followers have not: answered when they have followed.
+
+An append with acks=all and a deletion of records wait alike. Each of the request's partitions is
+settled by itself; what is not settled when the time is over is answered REQUEST_TIMED_OUT, and what
+the leader has done stays done. With one replica nothing ever waits here.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from ...clients.errors import ErrorCode
+from ..partition.partition import Partition
+from ..purgatory.purgatory import DelayedOperation
+
+
+class PartitionResult(Protocol):
+    """The answer for one partition."""
+
+    error: ErrorCode
+
+
+ResultT = TypeVar("ResultT", bound=PartitionResult)
+
+
+class Unreplicated(Protocol):
+    """What was done to one partition and is not everywhere yet."""
+
+    @property
+    def partition(self) -> Partition: ...
+
+    @property
+    def result(self) -> PartitionResult: ...
+
+    def settle(self) -> bool:
+        """Bring the result up to date; whether nothing is left to wait for."""
+        ...
+
+
+class DelayedReplication(DelayedOperation, Generic[ResultT]):
+    """A request of which some partitions are not settled yet."""
+
+    __slots__ = ("_on_complete", "_results", "_unsettled")
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        results: list[ResultT],
+        unsettled: Sequence[Unreplicated],
+        on_complete: Callable[[list[ResultT]], None],
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._results = results
+        self._unsettled = list(unsettled)
+        self._on_complete = on_complete
+
+    def try_complete(self) -> bool:
+        self._unsettled = [each for each in self._unsettled if not each.settle()]
+        return not self._unsettled and self.force_complete()
+
+    def on_expiration(self) -> None:
+        for each in self._unsettled:
+            each.result.error = ErrorCode.REQUEST_TIMED_OUT
+
+    def on_complete(self) -> None:
+        self._on_complete(self._results)

@@ -1,0 +1,464 @@
+"""Which partitions are on this broker: what the cluster image says, made so.
+
+`publish` is told of every committed change. A partition whose replicas include this broker gets a
+log and a role; one that no longer does, or whose topic is gone, loses both. The remote log manager
+learns which tiered partitions are led from here, and the listener of a topic (the coordinator of
+`__consumer_offsets`) when a leadership begins or ends.
+
+Rules it keeps:
+
+- a log belongs to a topic id: what is left of an older topic of the same name is never served
+  (KIP-516);
+- a log is deleted only if the cluster's metadata says that its topic was, or that its replica is
+  not here any more. What merely says that it is another topic's is set aside (Kafka's `-stray`);
+- the role goes before the log: waiting requests are answered and listeners told before any file of
+  the partition is touched;
+- one partition whose log directory fails doesn't keep the others from being published.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ...clients.environment import Environment
+from ...clients.errors import KafkaError
+from ...clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
+from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ...storage.checkpoint import PARTITION_METADATA_FILE
+from ...storage.config import LogConfig
+from ...storage.directory.log_dir import ResourcesExhaustedError
+from ...storage.log.unified_log import UnifiedLog
+from ...storage.manager.log_manager import LogManager
+from ...storage.manager.partition_directory import is_misread, write_topic_id
+from ..controller.partition_control import UNASSIGNED_DIRECTORY
+from ..metadata.cluster_image import (
+    ClusterDelta,
+    ClusterImage,
+    ConfigResourceType,
+    PartitionImage,
+    TopicDelta,
+    TopicImage,
+)
+from ..partition.partition import Partition, PartitionRole
+from ..remote_tier import RemoteTier
+from ..topic_names import NEVER_TIERED
+from .partition_backlog import PartitionBacklog
+
+if TYPE_CHECKING:
+    from ...tiering.remote_log_manager import LeaderPartition
+
+_log = logging.getLogger(__name__)
+
+_STRAYS_SHOWN = 10
+
+
+class LeadershipListener(Protocol):
+    """Who must know when this broker begins or ceases to lead a partition of a topic."""
+
+    def on_elected(self, partition: int, leader_epoch: int) -> None: ...
+
+    def on_resigned(self, partition: int) -> None: ...
+
+
+class ReplicaMover(Protocol):
+    """Who moves replicas between log directories, and tells the controller where they are."""
+
+    def resume(self, partition: Partition) -> None: ...
+
+    def forget(self, topic_partition: TopicPartition) -> None: ...
+
+    def tell_directory(self, partition: Partition) -> None: ...
+
+
+class HostedConfig(NamedTuple):
+    """The node's settings for the partitions it hosts."""
+
+    node_id: int
+    replica_lag_time_max_ms: int
+
+
+class _RoleChanges:
+    """What one publication means for the remote tier, collected to be told at once."""
+
+    def __init__(self) -> None:
+        self.leaders: list[Partition] = []
+        self.followers: list[Partition] = []
+
+
+class HostedPartitions:
+    """The partitions that have a replica on this broker."""
+
+    def __init__(
+        self,
+        config: HostedConfig,
+        environment: Environment,
+        log_manager: LogManager,
+        remote_tier: RemoteTier | None,
+        on_role_change: Callable[[Partition], None],
+    ) -> None:
+        self._config = config
+        self._environment = environment
+        self._log_manager = log_manager
+        self._remote_tier = remote_tier
+        self._on_role_change = on_role_change
+        self._listeners: dict[str, LeadershipListener] = {}
+        self.mover: ReplicaMover | None = None
+        self.by_name: dict[TopicPartition, Partition] = {}
+        # Ours by the image, but their log could not be opened.
+        self.offline: set[TopicPartition] = set()
+        self._image = ClusterImage("", config.node_id)
+        self._backlog = PartitionBacklog(self._make_waiting, self._delete_logs)
+
+    def listen(self, topic: str, listener: LeadershipListener) -> None:
+        """Tell `listener` of leaderships of the topic's partitions, beginning with present ones."""
+        self._listeners[topic] = listener
+        for partition in list(self.by_name.values()):
+            if partition.topic_partition.topic == topic and partition.is_leader:
+                listener.on_elected(partition.topic_partition.partition, partition.leader_epoch)
+
+    def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Make it so: deletions, then new and changed partitions, then configuration.
+
+        Of many new partitions, and of many deleted logs, most wait for later turns of the loop.
+        """
+        self._image = image
+        is_start = delta.base.offset < 0
+        changes = _RoleChanges()
+        for topic in delta.deleted_topics.values():
+            self._remove_all(topic)
+        for changed in delta.changed_topics.values():
+            for number, partition_image in changed.changed_partitions.items():
+                name = TopicPartition(changed.name, number)
+                if is_start or name in self.by_name or self._backlog.has_room():
+                    self._publish_partition(image, changed, number, partition_image, changes)
+                else:
+                    self._backlog.make_later(name)
+        if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
+            # The defaults of every topic may be others now.
+            for topic_name in image.topics_by_name:
+                self._publish_config(image, topic_name, changes)
+        for resource in delta.changed_configs:
+            if resource.type == ConfigResourceType.TOPIC:
+                self._publish_config(image, resource.name, changes)
+        self._tell_remote_tier(changes)
+        if is_start:
+            self._settle_unclaimed(image)
+
+    def stop(self) -> None:
+        """Delete the logs that are still to be deleted, and make no more."""
+        self._backlog.stop()
+
+    def _make_waiting(self, name: TopicPartition) -> None:
+        """Make a partition that has waited, if it is still to be made."""
+        image, changes = self._image, _RoleChanges()
+        topic = image.topics_by_name.get(name.topic)
+        partition_image = None if topic is None else topic.partitions.get(name.partition)
+        if topic is not None and partition_image is not None:
+            self._publish_partition(image, topic, name.partition, partition_image, changes)
+            self._tell_remote_tier(changes)
+
+    def _settle_unclaimed(self, image: ClusterImage) -> None:
+        """Delete the logs of deleted topics that a crash has left; say which others nobody wants.
+
+        Those stay: metadata can be wrong, data is dear.
+        """
+        strays: list[str] = []
+        deletions: list[tuple[TopicPartition, Callable[[], None]]] = []
+        manager, now_ms = self._log_manager, self._environment.wall_clock_ms()
+        for log in (*manager.all_logs(), *manager.future_logs.all()):
+            if log.topic_partition in self.by_name or log.topic_partition in self.offline:
+                continue
+            if log.topic_id in image.deleted_topic_ids:
+                _log.info("The topic of the log %s was deleted: the log goes", log.directory)
+                # By itself: a log of the same name may be another topic's.
+                delete = partial(manager.delete_only, log, now_ms, durably=False)
+                deletions.append((log.topic_partition, delete))
+            else:
+                strays.append(log.directory)
+        self._delete_each(deletions)
+        if strays:
+            _log.warning(
+                "%d logs belong to no partition of this broker and are left alone: %s",
+                len(strays),
+                ", ".join(sorted(strays)[:_STRAYS_SHOWN]),
+            )
+
+    def _publish_partition(
+        self,
+        image: ClusterImage,
+        topic: TopicDelta | TopicImage,
+        number: int,
+        partition_image: PartitionImage,
+        changes: _RoleChanges,
+    ) -> None:
+        name = TopicPartition(topic.name, number)
+        self._backlog.discard_new(name)
+        if self._config.node_id not in partition_image.replicas:
+            self._remove(name)
+            return
+        try:
+            partition = self._host(image, topic, name, partition_image)
+        except ResourcesExhaustedError as error:
+            _log.warning("The log of %s cannot be opened yet: %s", name, error.message)
+            self._backlog.make_again(name)
+            return
+        except KafkaError as error:
+            _log.error("The log of %s cannot be opened: %s", name, error)
+            self.offline.add(name)
+            return
+        had_led = partition.is_leader
+        leads_anew = partition.update(partition_image)
+        if self.mover is not None:
+            self.mover.tell_directory(partition)
+        if leads_anew:
+            changes.leaders.append(partition)
+        elif partition.role is PartitionRole.FOLLOWER:
+            changes.followers.append(partition)
+        self._on_role_change(partition)
+        self._tell_listener(partition, had_led, leads_anew)
+
+    def _host(
+        self,
+        image: ClusterImage,
+        topic: TopicDelta | TopicImage,
+        name: TopicPartition,
+        partition_image: PartitionImage,
+    ) -> Partition:
+        """The partition, made with its log where it isn't hosted yet."""
+        partition = self.by_name.get(name)
+        if partition is not None:
+            return partition
+        self._backlog.settle_deletion(name)
+        now_ms = self._environment.wall_clock_ms()
+        manager = self._log_manager
+        for found in (manager.get_log(name), manager.future_logs.get(name)):
+            if found is not None:
+                self._settle_stale(found, topic.topic_id, image, now_ms)
+        directory = partition_image.directory(self._config.node_id)
+        self._settle_future(name, directory, now_ms)
+        config = self._log_config(image, topic.name)
+        log = self._log_manager.get_or_create_log(
+            name,
+            topic.topic_id,
+            config,
+            now_ms,
+            None if directory == UNASSIGNED_DIRECTORY else directory,
+        )
+        partition = Partition(
+            TopicIdPartition(topic.topic_id, topic.name, name.partition),
+            log,
+            partition_image,
+            self._config.node_id,
+            self._config.replica_lag_time_max_ms,
+        )
+        self.by_name[name] = partition
+        self.offline.discard(name)
+        if self.mover is not None and self._log_manager.future_logs.get(name) is not None:
+            self.mover.resume(partition)
+        return partition
+
+    def _settle_stale(
+        self, log: UnifiedLog, topic_id: Uuid, image: ClusterImage, now_ms: int
+    ) -> None:
+        """What becomes of a log that says that it is another's of the name. Raises KafkaError.
+
+        One that lost its topic's id in a power loss is taken for the topic's: its records may have
+        been acknowledged.
+        """
+        found, manager = log.topic_id, self._log_manager
+        if found in (ZERO_UUID, topic_id):
+            return
+        if found in image.deleted_topic_ids:
+            manager.delete_only(log, now_ms)
+        elif is_misread(found, topic_id):
+            write_topic_id(log, topic_id)
+            _log.error(
+                "%s was damaged: %s says that the log is of a topic %s, which never was, where one "
+                "letter is other than in the id of its own, %s. The file is mended; look after "
+                "that disk",
+                log.directory,
+                PARTITION_METADATA_FILE,
+                uuid_to_string(found),
+                uuid_to_string(topic_id),
+            )
+        else:
+            directory = log.directory
+            aside = manager.set_aside(log, now_ms)
+            _log.error(
+                "%s says that it is the log of a topic %s, which this cluster never had: it is set "
+                "aside as %s, and %s begins anew here. If its records are wanted, stop the broker, "
+                "mend %s, and give the directory its name back",
+                directory,
+                uuid_to_string(found),
+                aside,
+                log.topic_partition,
+                PARTITION_METADATA_FILE,
+            )
+
+    def _settle_future(self, name: TopicPartition, directory: Uuid | None, now_ms: int) -> None:
+        """A log that a stop or a crash has left on its way to `directory` takes over if it was
+        about to and no other is left."""
+        future = self._log_manager.future_logs.get(name)
+        if future is None:
+            return
+        if self._log_manager.get_log(name) is None and future.log_dir.directory_id == directory:
+            self._log_manager.replace_current_with_future(name, now_ms)
+
+    def _log_config(self, image: ClusterImage, topic: str) -> LogConfig:
+        return LogConfig.from_properties(
+            image.topic_config(topic), self._log_manager.default_config
+        )
+
+    def _remove_all(self, topic: TopicImage) -> None:
+        """Stop serving the partitions of a deleted topic, then delete all that they have stored."""
+        names = [TopicPartition(topic.name, number) for number in topic.partitions]
+        removed = [each for each in map(self._resign, names) if each is not None]
+        if removed and self._remote_tier is not None:
+            ids = [partition.topic_id_partition for partition in removed]
+            self._remote_tier.stop_partitions(ids, delete=True)
+        at_once: list[TopicPartition] = []
+        later: list[TopicPartition] = []
+        for partition in removed:
+            (at_once if self._backlog.has_room() else later).append(partition.topic_partition)
+        self._delete_logs(at_once)
+        self._backlog.delete_later(later)
+
+    def _remove(self, name: TopicPartition) -> None:
+        """Stop serving a partition that moves to another broker; its part of the tier stays."""
+        partition = self._resign(name)
+        if partition is None:
+            return
+        if self._remote_tier is not None:
+            self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
+        self._delete_logs([name])
+
+    def _resign(self, name: TopicPartition) -> Partition | None:
+        """Stop serving the partition; it, if it was served."""
+        self.offline.discard(name)
+        self._backlog.discard_new(name)
+        if self.mover is not None:
+            self.mover.forget(name)
+        partition = self.by_name.pop(name, None)
+        if partition is None:
+            return None
+        had_led = partition.is_leader
+        partition.remove()
+        self._on_role_change(partition)
+        self._tell_listener(partition, had_led, False)
+        return partition
+
+    def _delete_logs(self, names: list[TopicPartition]) -> None:
+        """Take all that the partitions have here away."""
+        manager, now_ms = self._log_manager, self._environment.wall_clock_ms()
+        self._delete_each(
+            (name, partial(manager.delete_log, name, now_ms, durably=False)) for name in names
+        )
+
+    def _delete_each(self, deletions: Iterable[tuple[TopicPartition, Callable[[], None]]]) -> None:
+        """Take logs away, durably; one fsync of each directory does for all."""
+        for name, delete in deletions:
+            try:
+                delete()
+            except KafkaError as error:
+                # Its directory is offline: the next start finds a log of a deleted topic.
+                _log.error("The log of %s cannot be deleted: %s", name, error)
+            except Exception as error:
+                # Whatever is wrong with one log, the others go; the next start finds this one.
+                _log.error("The log of %s cannot be deleted", name, exc_info=error)
+        self._log_manager.sync_deletions()
+
+    def _publish_config(self, image: ClusterImage, topic: str, changes: _RoleChanges) -> None:
+        hosted = image.topics_by_name.get(topic)
+        if hosted is None:
+            return
+        config = self._log_config(image, topic)
+        for number in hosted.partitions:
+            partition = self.by_name.get(TopicPartition(topic, number))
+            if partition is None or partition.log.config == config:
+                continue
+            before = partition.log.config
+            partition.log.update_config(config)
+            future = self._log_manager.future_logs.get(partition.topic_partition)
+            if future is not None:
+                future.update_config(config)
+            partition.update_min_isr()
+            self._tiering_changed(partition, before, changes)
+
+    def _tiering_changed(
+        self, partition: Partition, before: LogConfig, changes: _RoleChanges
+    ) -> None:
+        """The partition's topic is configured otherwise than before; what of it is the tier's?"""
+        config = partition.log.config
+        if not (config.remote_storage_enable or before.remote_storage_enable):
+            return
+        if config.remote_storage_enable or config.remote_log_delete_on_disable:
+            if partition.is_leader:
+                changes.leaders.append(partition)
+            elif config.remote_storage_enable != before.remote_storage_enable:
+                changes.followers.append(partition)
+        elif self._remote_tier is not None:
+            self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
+
+    def on_moved(self, partition: Partition) -> None:
+        """The partition has another log, of the same records: the tier's work begins anew."""
+        if self._remote_tier is not None and _tiered([partition]):
+            self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
+            changes = _RoleChanges()
+            if partition.is_leader:
+                changes.leaders.append(partition)
+            else:
+                changes.followers.append(partition)
+            self._tell_remote_tier(changes)
+
+    def _tell_listener(self, partition: Partition, had_led: bool, leads_anew: bool) -> None:
+        listener = self._listeners.get(partition.topic_partition.topic)
+        if listener is None:
+            return
+        number = partition.topic_partition.partition
+        if leads_anew:
+            listener.on_elected(number, partition.leader_epoch)
+        elif had_led and not partition.is_leader:
+            listener.on_resigned(number)
+
+    def _tell_remote_tier(self, changes: _RoleChanges) -> None:
+        manager = self._remote_tier
+        if manager is None:
+            return
+        leaders, followers = _tiered(changes.leaders), _tiered(changes.followers)
+        if leaders or followers:
+            manager.on_leadership_change(_as_leaders(leaders), _as_followers(followers))
+        leaders, followers = _disabled(changes.leaders), _disabled(changes.followers)
+        if leaders or followers:
+            manager.on_tiering_disabled(_as_leaders(leaders), _as_followers(followers))
+
+
+def _as_leaders(partitions: Iterable[Partition]) -> "list[LeaderPartition]":
+    from ...tiering.remote_log_manager import LeaderPartition
+
+    return [LeaderPartition(each.topic_id_partition, each.leader_epoch) for each in partitions]
+
+
+def _as_followers(partitions: Iterable[Partition]) -> list[TopicIdPartition]:
+    return [each.topic_id_partition for each in partitions]
+
+
+def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
+    """Those whose segments go to the remote tier (`RemoteLogManager.filterPartitions`)."""
+    return [
+        partition
+        for partition in partitions
+        if partition.log.config.remote_storage_enable
+        and partition.topic_partition.topic not in NEVER_TIERED
+    ]
+
+
+def _disabled(partitions: Iterable[Partition]) -> list[Partition]:
+    """Those that are not tiered any more and whose remote data, if any is left, is to go."""
+    return [
+        partition
+        for partition in partitions
+        if partition.log.config.remote_log_delete_on_disable
+        and not partition.log.config.remote_storage_enable
+        and partition.topic_partition.topic not in NEVER_TIERED
+    ]

@@ -1,0 +1,141 @@
+"""Fetching from the partitions that this broker leads: now, soon, or from the remote tier.
+
+A fetch that finds enough is answered in the same call, without a future or a task. One that finds
+too little waits in the fetch purgatory; one that needs the remote tier waits in another, because
+what completes them differs (`delayed_fetch.py`, `delayed_remote_fetch.py`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.task_owner import TaskOwner
+from ..partition.fetch_data import FetchParams, FetchPartition, FetchResults
+from ..purgatory.purgatory import Purgatory
+from ..remote_tier import RemoteTier
+from .delayed_fetch import DelayedFetch
+from .delayed_remote_fetch import DelayedRemoteFetch, RemoteReadsOfFetch
+from .log_reader import LogReader, PendingRemoteRead, ReadOutcome
+
+_log = logging.getLogger(__name__)
+
+
+class LeaderFetch:
+    """Answers fetches from local logs and the remote tier."""
+
+    def __init__(
+        self,
+        reader: LogReader,
+        loop: asyncio.AbstractEventLoop,
+        remote_tier: RemoteTier | None,
+        remote_fetch_max_wait_ms: int = 500,
+        remote_reads_max: int = 10_000,
+    ) -> None:
+        self._reader = reader
+        self._loop = loop
+        self._remote_tier = remote_tier
+        self.remote_fetch_max_wait_ms = remote_fetch_max_wait_ms
+        self._remote_reads = TaskOwner(remote_reads_max)
+        self.purgatory: Purgatory[DelayedFetch] = Purgatory("Fetch", loop)
+        self.remote_purgatory: Purgatory[DelayedRemoteFetch] = Purgatory("RemoteFetch", loop)
+
+    def fetch(
+        self, params: FetchParams, partitions: Sequence[FetchPartition]
+    ) -> "FetchResults | asyncio.Future[FetchResults]":
+        """The results in the order asked, or a future of them when something must be waited for.
+
+        Cancelling the future gives the wait up; remote reads under way go on.
+        """
+        outcome = self._reader.read(params, partitions)
+        if outcome.remote:
+            return self._fetch_remote(outcome)
+        if (
+            outcome.readable_bytes >= params.min_bytes
+            or outcome.must_answer
+            or params.max_wait_ms <= 0
+            or not partitions
+        ):
+            return outcome.results
+        return self._wait_for_bytes(params, partitions)
+
+    async def stop(self) -> None:
+        """Answer what waits with what there is, and give up reading from the remote tier."""
+        self.purgatory.shutdown()
+        self.remote_purgatory.shutdown()
+        await self._remote_reads.stop()
+
+    def _wait_for_bytes(
+        self, params: FetchParams, partitions: Sequence[FetchPartition]
+    ) -> "asyncio.Future[FetchResults]":
+        answer: asyncio.Future[FetchResults] = self._loop.create_future()
+
+        def read_again() -> None:
+            if answer.done():
+                return
+            outcome = self._reader.read(params, partitions)
+            if outcome.remote:
+                # Retention has moved local data to the remote tier while we waited.
+                self._fetch_remote(outcome, answer)
+            else:
+                answer.set_result(outcome.results)
+
+        delayed = DelayedFetch(params, partitions, self._reader, read_again)
+        keys = [self._reader.partition_for(asked) for asked in partitions]
+        self.purgatory.try_complete_else_watch(delayed, keys)
+        answer.add_done_callback(lambda _: delayed.force_complete())
+        return answer
+
+    def _fetch_remote(
+        self, outcome: ReadOutcome, answer: "asyncio.Future[FetchResults] | None" = None
+    ) -> "asyncio.Future[FetchResults]":
+        """Read every remote partition at the same time, and answer when it makes sense."""
+        future: asyncio.Future[FetchResults] = answer or self._loop.create_future()
+
+        def respond(results: FetchResults) -> None:
+            if not future.done():
+                future.set_result(results)
+
+        wait_ms = self.remote_fetch_max_wait_ms
+        reads = RemoteReadsOfFetch(outcome.remote, outcome.crowded_out, self._start_remote_read)
+        delayed = DelayedRemoteFetch(wait_ms, outcome.results, reads, respond)
+        for pending in outcome.remote:
+            self._start_remote_read(delayed, pending)
+        if not delayed.is_completed:
+            keys = [pending.partition for pending in outcome.remote]
+            self.remote_purgatory.try_complete_else_watch(delayed, keys)
+        future.add_done_callback(lambda _: delayed.force_complete())
+        return future
+
+    def _start_remote_read(self, delayed: DelayedRemoteFetch, pending: PendingRemoteRead) -> None:
+        if self._remote_tier is None:
+            # The topic is tiered but this broker has been restarted without its tier.
+            delayed.fail(pending, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return
+        try:
+            self._remote_reads.start(
+                self._read_remote(self._remote_tier, delayed, pending),
+                f"remote read of {pending.partition.topic_partition}",
+            )
+        except RuntimeError:
+            # At the bound: an error for this partition only, which the client retries.
+            _log.warning("Too many remote reads: %s", pending.partition.topic_partition)
+            delayed.fail(pending, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    async def _read_remote(
+        self,
+        remote_tier: RemoteTier,
+        delayed: DelayedRemoteFetch,
+        pending: PendingRemoteRead,
+    ) -> None:
+        """One task: what it finds or why it failed goes into the waiting fetch, if it waits."""
+        try:
+            found = await remote_tier.read(pending.read)
+        except KafkaError as error:
+            delayed.fail(pending, error.code)
+        except Exception:
+            # A fault of ours must not take the broker down with it; the client hears of it.
+            _log.exception("Reading %s from the remote tier failed", pending.read)
+            delayed.fail(pending, ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            delayed.fill(pending, found)

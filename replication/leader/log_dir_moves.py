@@ -1,0 +1,223 @@
+"""Moving replicas from one log directory of this broker to another (KIP-113).
+
+    asked -> a future log is filled, one partition at a time, no faster than
+             replica.alter.log.dirs.io.max.bytes.per.second allows
+          -> it has caught up: it is put on the disk, and the controller told of its directory
+          -> what was appended meanwhile is copied in one go, and it takes over
+
+Between the last two steps nothing else runs: no record comes between the last one copied and the
+first one that the new log takes. A move is called off by asking for the directory that the replica
+is in, and begun anew by asking for a third one. One that a stop or a crash has interrupted goes on
+by itself (`ReplicaAlterLogDirsManager` and `ReplicaAlterLogDirsThread`).
+
+Rules it keeps:
+
+- a move that cannot go on (a disk has failed, the partition is gone) ends, and no other with it;
+- whatever happened while something was waited for is looked at before the next step.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ...clients.environment import Environment
+from ...clients.errors import KafkaError
+from ...clients.task_owner import TaskOwner
+from ...clients.topic_partition import TopicPartition
+from ...storage.directory.log_dir import LogDir
+from ...storage.manager.future_copy import FutureCopy
+from ...storage.manager.log_manager import LogManager
+from ...tiering.quota import UNLIMITED, ByteRateQuota
+from ..partition.partition import Partition
+from .replica_directories import MoveTools
+
+_LOG = logging.getLogger(__name__)
+
+_COPY_BYTES = 1 << 20
+"""Read and appended at once (replica.fetch.max.bytes)."""
+
+_LAST_BYTES_MAX = 4 << 20
+"""More than this is not copied in one go at the end."""
+
+_QUOTA_STEP_S = 1.0
+_MOVE = "Move to another log directory"
+_RETRY_S = 1.0
+
+
+class _Move(NamedTuple):
+    partition: Partition
+    copy: FutureCopy
+
+
+class LogDirMoves:
+    """The moves of one broker."""
+
+    def __init__(
+        self,
+        tools: MoveTools,
+        log_manager: LogManager,
+        environment: Environment,
+        on_moved: Callable[[Partition], None],
+    ) -> None:
+        self._tools = tools
+        self._log_manager = log_manager
+        self._environment = environment
+        self._on_moved = on_moved
+        self.quota = ByteRateQuota(UNLIMITED)
+        """Bytes a second for all moves together; its limit may be changed at any time."""
+        self._moves: dict[TopicPartition, _Move] = {}
+        self._tasks = TaskOwner(1)
+        self._mover: asyncio.Task[None] | None = None
+
+    # -- What is asked ------------------------------------------------------------------------
+
+    def alter(self, partition: Partition, log_dir: LogDir) -> None:
+        """Move the replica there, or stay, as asked for last. Raises KafkaError."""
+        name, log = partition.topic_partition, partition.log
+        future = self._log_manager.future_logs.get(name)
+        if future is not None and future.log_dir is not log_dir:
+            self._call_off(partition)
+            future = None
+        if log.log_dir is log_dir or future is not None:
+            return
+        unique_id = self._environment.random_uuid().hex()
+        now_ms = self._environment.wall_clock_ms()
+        self._log_manager.create_future_log(log, log_dir, unique_id, now_ms)
+        self.resume(partition)
+
+    def resume(self, partition: Partition) -> None:
+        """Go on with the move of a partition that has a future log."""
+        name = partition.topic_partition
+        future = self._log_manager.future_logs.get(name)
+        assert future is not None
+        self._moves[name] = _Move(partition, FutureCopy(partition.log, future))
+        if self._mover is None or self._mover.done():
+            self._mover = self._tasks.start(self._run(), "log directory moves")
+
+    def _call_off(self, partition: Partition) -> None:
+        name = partition.topic_partition
+        self._moves.pop(name, None)
+        self._log_manager.delete_future_log(name, self._environment.wall_clock_ms())
+        # The controller may have been told of the other directory by now.
+        self._tools.directories.tell(
+            partition.topic_id_partition, partition.log.log_dir.directory_id
+        )
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """The partition is not here any more; its logs are somebody else's to delete."""
+        self._moves.pop(topic_partition, None)
+
+    def on_log_dir_failure(self, log_dir: LogDir) -> None:
+        """End the moves from and to a directory."""
+        for name, move in list(self._moves.items()):
+            if move.copy.future.log_dir is log_dir:
+                self._call_off(move.partition)
+            elif move.copy.current.log_dir is log_dir:
+                del self._moves[name]
+
+    async def stop(self) -> None:
+        """Leave the moves as they are; the next start goes on with them."""
+        await self._tasks.stop()
+
+    # -- What is done -------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while self._moves:
+            move = next(iter(self._moves.values()))
+            name = move.partition.topic_partition
+            with self._tools.supervisor.attempt(_MOVE, name):
+                try:
+                    await self._advance(move)
+                except KafkaError as error:
+                    await self._put_off(move, error)
+            if self._tools.supervisor.has_failed(_MOVE, name):
+                await self._put_off(move, None)
+
+    async def _put_off(self, move: _Move, error: KafkaError | None) -> None:
+        """Let others go first, and try again, unless a disk has failed."""
+        name = move.partition.topic_partition
+        if error is not None:
+            _LOG.warning("The move of %s to another log directory waits: %s", name, error)
+        if self._is_current(move):
+            self._moves[name] = self._moves.pop(name)
+        await asyncio.sleep(_RETRY_S)
+
+    def _is_current(self, move: _Move) -> bool:
+        return self._moves.get(move.partition.topic_partition) is move
+
+    async def _advance(self, move: _Move) -> None:
+        """Fill the future log and let it take over. Returns early when the move is called off."""
+        if move.copy.future.local.is_released:
+            move = self._reopen(move)
+        await self._fill(move)
+        future = move.copy.future
+        if not self._is_current(move) or not await self._flush(move):
+            return
+        partition = move.partition
+        directory = future.log_dir.directory_id
+        if partition.image.directory(partition.node_id) != directory:
+            await self._tools.directories.assign(partition.topic_id_partition, directory)
+        if not self._is_current(move):
+            # Whoever called it off has told the controller before us.
+            self._tools.directories.tell(
+                partition.topic_id_partition, partition.log.log_dir.directory_id
+            )
+        elif move.copy.bytes_left <= _LAST_BYTES_MAX:
+            self._take_over(move)
+
+    def _reopen(self, move: _Move) -> _Move:
+        """Go on with a future log that was closed when it could not take over."""
+        name, now_ms = move.partition.topic_partition, self._environment.wall_clock_ms()
+        future = self._log_manager.reopen_future_log(name, now_ms)
+        self._moves[name] = again = _Move(move.partition, FutureCopy(move.partition.log, future))
+        return again
+
+    async def _fill(self, move: _Move) -> None:
+        loop = asyncio.get_running_loop()
+        copy = move.copy
+        while await self._may_copy(move):
+            read = copy.next_read(_COPY_BYTES)
+            if read is None:
+                return
+            try:
+                content = await loop.run_in_executor(self._tools.executor, read.read)
+            except OSError as error:
+                raise read.log_dir.fail(error) from error
+            if self._is_current(move):
+                copied = copy.append(read, content, self._environment.wall_clock_ms())
+                self.quota.record(copied, loop.time())
+
+    async def _may_copy(self, move: _Move) -> bool:
+        """Wait for the quota, in short steps, so that a new limit is soon felt."""
+        loop = asyncio.get_running_loop()
+        while self._is_current(move):
+            wait = self.quota.throttle_seconds(loop.time())
+            if wait <= 0:
+                return True
+            await asyncio.sleep(min(wait, _QUOTA_STEP_S))
+        return False
+
+    async def _flush(self, move: _Move) -> bool:
+        """Put what was copied on the disk; whether the move is still wanted then."""
+        future = move.copy.future
+        task = future.prepare_flush()
+        if task is not None:
+            loop = asyncio.get_running_loop()
+            try:
+                await loop.run_in_executor(self._tools.executor, task.run)
+            except OSError as error:
+                raise future.log_dir.fail(error) from error
+            future.complete_flush(task)
+        return self._is_current(move)
+
+    def _take_over(self, move: _Move) -> None:
+        partition, copy = move.partition, move.copy
+        now_ms = self._environment.wall_clock_ms()
+        copied = copy.finish(_COPY_BYTES, now_ms)
+        self.quota.record(copied, asyncio.get_running_loop().time())
+        name = partition.topic_partition
+        partition.log = self._log_manager.replace_current_with_future(name, now_ms)
+        del self._moves[name]
+        _LOG.info("%s has moved to %s", name, partition.log.log_dir.path)
+        self._on_moved(partition)

@@ -1,0 +1,225 @@
+"""Reading several partitions for one fetch, within its limits (`ReplicaManager.readFromLog`).
+
+Partitions are read in the order asked. The first one that has data may return one batch larger
+than every limit, so that no consumer is ever stuck; all others get whole batches that fit into
+what is left of the request's bytes and of their own (KAFKA-19795). A remote read counts as the
+bytes it may bring, because how many it brings isn't known yet. While the quota of remote fetches is
+exceeded, a partition that needs the tier has nothing to give, without an error (KIP-956).
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import ZERO_UUID
+from ...clients.protocol.messages.fetch import (
+    EpochEndOffset as DivergingEpoch,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from ...clients.topic_partition import TopicPartition
+from ...storage.log.fetch_data import EMPTY_RECORDS, FetchIsolation, RemoteRead
+from ...storage.log.unified_log import UnifiedLog
+from ..partition.fetch_data import (
+    CurrentLeader,
+    EpochEndOffset,
+    FetchParams,
+    FetchPartition,
+    FetchResults,
+    aborted_transactions,
+)
+from ..partition.partition import Partition
+
+_log = logging.getLogger(__name__)
+
+_NAMES_THE_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every partition.
+_TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
+
+LeaderOf = Callable[[TopicPartition], "CurrentLeader | None"]
+
+
+@dataclass(slots=True)
+class PendingRemoteRead:
+    """A result that the remote tier still has to fill, by its place among the results."""
+
+    index: int
+    partition: Partition
+    read: RemoteRead
+
+
+@dataclass(slots=True)
+class ReadOutcome:
+    """What one pass over the partitions has found."""
+
+    results: FetchResults
+    readable_bytes: int = 0
+    # An error or a diverging epoch is to be told at once.
+    must_answer: bool = False
+    remote: list[PendingRemoteRead] = field(default_factory=list[PendingRemoteRead])
+    # No bytes are left for these, should each of the others bring what it may.
+    crowded_out: list[PendingRemoteRead] = field(default_factory=list[PendingRemoteRead])
+
+
+class LogReader:
+    """Reads partitions' logs for consumers and followers."""
+
+    def __init__(
+        self,
+        partition_of: Callable[[TopicPartition], Partition],
+        leader_of: LeaderOf,
+        on_follower_fetch: Callable[[Partition, int, FetchPartition], None],
+        is_remote_throttled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._partition_of = partition_of
+        self._leader_of = leader_of
+        self._on_follower_fetch = on_follower_fetch
+        self.is_remote_throttled = is_remote_throttled
+        """Whether nobody may be given anything from the tier at the moment."""
+        self._damage: dict[TopicPartition, str] = {}
+        """What was last told of a partition whose log is damaged."""
+
+    def read(self, params: FetchParams, partitions: Sequence[FetchPartition]) -> ReadOutcome:
+        """Read what is there now; waits for nothing."""
+        outcome = ReadOutcome([])
+        bytes_left = params.max_bytes
+        may_exceed = True
+        for asked in partitions:
+            max_bytes = min(asked.max_bytes, bytes_left)
+            try:
+                found = self._read_partition(params, asked, max_bytes, may_exceed, outcome)
+            except KafkaError as error:
+                self._tell_damage(asked, error)
+                outcome.results.append(self.refused(asked, error))
+                outcome.must_answer = True
+                continue
+            if found:
+                may_exceed = False
+                bytes_left = bytes_left - found if bytes_left > found else 0
+        return outcome
+
+    def _read_partition(
+        self,
+        params: FetchParams,
+        asked: FetchPartition,
+        max_bytes: int,
+        may_exceed: bool,
+        outcome: ReadOutcome,
+    ) -> int:
+        """Append one partition's result; how many bytes of the limit it takes."""
+        partition = self.partition_for(asked)
+        log = partition.leader_log(asked.current_leader_epoch)
+        offset, isolation = asked.fetch_offset, params.isolation
+        if asked.last_fetched_epoch >= 0:
+            diverging = partition.diverging_epoch(asked.last_fetched_epoch, offset)
+            if diverging is not None:
+                outcome.must_answer = True
+                outcome.results.append(_without_records(asked, log, isolation, diverging))
+                return 0
+        if offset == log.visible_end(isolation) and not params.is_from_follower:
+            # Caught up, as most partitions of most fetches are: no need to ask the segments.
+            outcome.results.append(_without_records(asked, log, isolation, None))
+            return 0
+        found = log.read(offset, max_bytes, isolation, may_exceed)
+        if params.is_from_follower:
+            if isinstance(found, RemoteRead):
+                raise KafkaError(
+                    ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+                    f"Offset {offset} of {partition.topic_partition} is only in the remote "
+                    f"tier; the local log starts at {log.local_log_start_offset}.",
+                )
+            self._on_follower_fetch(partition, params.replica_id, asked)
+        if isinstance(found, RemoteRead):
+            outcome.results.append(_without_records(asked, log, isolation, None))
+            if self.is_remote_throttled():
+                return 0
+            pending = PendingRemoteRead(len(outcome.results) - 1, partition, found)
+            if found.max_bytes <= 0 and not found.min_one_message:
+                outcome.crowded_out.append(pending)
+                return 0
+            outcome.remote.append(pending)
+            return max(found.max_bytes, 1)
+        nbytes, aborted = found.nbytes, found.aborted_transactions
+        outcome.readable_bytes += nbytes
+        outcome.results.append(
+            PartitionData(
+                partition_index=asked.topic_id_partition.partition,
+                high_watermark=found.high_watermark,
+                last_stable_offset=found.last_stable_offset,
+                log_start_offset=found.log_start_offset,
+                aborted_transactions=None if aborted is None else aborted_transactions(aborted),
+                records=found.records,
+            )
+        )
+        return nbytes
+
+    def _tell_damage(self, asked: FetchPartition, error: KafkaError) -> None:
+        """Say once what of a log cannot be read, however often its readers ask."""
+        if error.code is not ErrorCode.CORRUPT_MESSAGE:
+            return
+        partition = asked.topic_id_partition.topic_partition
+        if self._damage.get(partition) != error.message:
+            self._damage[partition] = error.message
+            _log.error(
+                "%s cannot be read at offset %d: %s Consumers are told CORRUPT_MESSAGE; what lies "
+                "behind can be read by those that seek past it",
+                partition,
+                asked.fetch_offset,
+                error.message,
+            )
+
+    def partition_for(self, asked: FetchPartition) -> Partition:
+        """The partition asked for. Raises KafkaError: 3, 6, 103."""
+        topic_id, topic, number = asked.topic_id_partition
+        partition = self._partition_of(TopicPartition(topic, number))
+        if topic_id != ZERO_UUID and topic_id != partition.topic_id_partition.topic_id:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                f"The topic {topic} has another id than the request says.",
+            )
+        return partition
+
+    def refused(self, asked: FetchPartition, error: KafkaError) -> PartitionData:
+        """The answer that tells of an error, with the current leader where that helps."""
+        answer = PartitionData(
+            partition_index=asked.topic_id_partition.partition,
+            error_code=error.code,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=EMPTY_RECORDS,
+        )
+        if error.code in _NAMES_THE_LEADER:
+            tell_leader(answer, self._leader_of(asked.topic_id_partition.topic_partition))
+        return answer
+
+
+def tell_leader(answer: PartitionData, leader: CurrentLeader | None) -> None:
+    """Say in the answer who leads instead, if that is known (KIP-951)."""
+    if leader is not None:
+        answer.current_leader = LeaderIdAndEpoch(
+            leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+        )
+
+
+def _without_records(
+    asked: FetchPartition,
+    log: UnifiedLog,
+    isolation: FetchIsolation,
+    diverging: EpochEndOffset | None,
+) -> PartitionData:
+    """The log's bounds and no bytes."""
+    answer = PartitionData(
+        partition_index=asked.topic_id_partition.partition,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=[] if isolation is _TXN_COMMITTED else None,
+        records=EMPTY_RECORDS,
+    )
+    if diverging is not None:
+        answer.diverging_epoch = DivergingEpoch(
+            epoch=diverging.epoch, end_offset=diverging.end_offset
+        )
+    return answer

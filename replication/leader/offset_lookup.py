@@ -1,0 +1,161 @@
+"""ListOffsets: from a timestamp, or a word for one, to an offset.
+
+    -1 latest                 the end that the reader may see (high watermark or LSO)
+    -2 earliest               the log start offset, wherever it lies
+    -3 max timestamp          the offset of the record with the largest timestamp (KIP-734)
+    -4 earliest local         the local log start offset (KIP-405)
+    -5 latest tiered          the last offset that the remote tier holds (KIP-1005)
+    -6 earliest pending       the first offset that isn't copied to the tier yet (KIP-1023)
+    >= 0                      the first record at least that young, in whichever tier it is
+
+Nothing at or beyond the end that the reader may see is ever answered, but for where the log begins:
+-6 is nothing (-1) when all is copied. A leader that has not yet moved the high watermark past the
+start of its epoch doesn't know the end (OFFSET_NOT_AVAILABLE).
+"""
+
+from collections.abc import Coroutine, Generator
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.offset_names import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+)
+from ...clients.topic_partition import TopicPartition
+from ...clients.turns import in_turns
+from ...storage.log.fetch_data import FetchIsolation, RemoteTimestampLookup
+from ...storage.log.log_offsets import Found
+from ...storage.segment.time_index import TimestampAndOffset
+from ..partition.fetch_data import NO_EPOCH, CurrentLeader
+from ..partition.partition import Partition
+from ..remote_tier import RemoteTier
+
+NO_OFFSET = TimestampAndOffset(-1, -1, -1)
+
+
+@dataclass(slots=True)
+class OffsetQuery:
+    """A partition and the timestamp to look for; -1 as epoch where the request has none."""
+
+    topic_partition: TopicPartition
+    timestamp: int
+    current_leader_epoch: int = NO_EPOCH
+
+
+@dataclass(slots=True)
+class OffsetResult:
+    """The answer for one partition: -1 where there is no such record."""
+
+    topic_partition: TopicPartition
+    error: ErrorCode = ErrorCode.NONE
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+    current_leader: CurrentLeader | None = None
+
+    def fill(self, found: TimestampAndOffset) -> None:
+        self.timestamp, self.offset, self.leader_epoch = found
+
+    def fail(self, error: KafkaError, leader: CurrentLeader | None) -> None:
+        self.error = error.code
+        if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+            self.current_leader = leader
+
+
+def look_up_offset(
+    partition: Partition,
+    query: OffsetQuery,
+    isolation: FetchIsolation,
+    remote_tier: RemoteTier | None,
+) -> TimestampAndOffset | Coroutine[object, object, TimestampAndOffset]:
+    """The answer, or a coroutine for it: only the remote tier can tell, or there is much to read.
+
+    Raises KafkaError, as does the coroutine.
+    """
+    log = partition.leader_log(query.current_leader_epoch)
+    sight = _Sight(partition, isolation, log.visible_end(isolation))
+    timestamp = query.timestamp
+    if timestamp == LATEST_TIMESTAMP:
+        sight.check()
+        return TimestampAndOffset(-1, sight.end, partition.leader_epoch)
+    if timestamp < EARLIEST_PENDING_UPLOAD_TIMESTAMP:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"The timestamp {timestamp} has no meaning here."
+        )
+    search = log.search_timestamp(timestamp)
+    try:
+        next(search)
+    except StopIteration as end:
+        return _answer(sight, timestamp, cast("Found", end.value), remote_tier)
+    return _look_up_at_length(sight, timestamp, search, remote_tier)
+
+
+async def _look_up_at_length(
+    sight: "_Sight",
+    timestamp: int,
+    search: Generator[None, None, Found],
+    remote_tier: RemoteTier | None,
+) -> TimestampAndOffset:
+    answer = _answer(sight, timestamp, await in_turns(search), remote_tier)
+    return answer if isinstance(answer, TimestampAndOffset) else await answer
+
+
+def _answer(
+    sight: "_Sight", timestamp: int, found: Found, remote_tier: RemoteTier | None
+) -> TimestampAndOffset | Coroutine[object, object, TimestampAndOffset]:
+    if isinstance(found, RemoteTimestampLookup):
+        if remote_tier is None:
+            return sight.of(found.local_result)
+        return _look_up_remote(remote_tier, found, sight)
+    # A follower may begin where a log ends of which everything is in the tier (KIP-1023).
+    is_follower = sight.isolation is FetchIsolation.LOG_END
+    is_start = is_follower and timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP
+    if not is_start and timestamp not in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+        found = sight.of(found)
+    partition = sight.partition
+    return _with_epoch(partition, partition.log.log_start_offset, found or NO_OFFSET)
+
+
+def _with_epoch(
+    partition: Partition, log_start_offset: int, found: TimestampAndOffset
+) -> TimestampAndOffset:
+    """Offsets that are still to be written belong to the current epoch, though none was yet."""
+    first = max(partition.leader_epoch_start_offset, log_start_offset)
+    if found.leader_epoch < 0 and found.offset >= first:
+        return found._replace(leader_epoch=partition.leader_epoch)
+    return found
+
+
+async def _look_up_remote(
+    remote_tier: RemoteTier, lookup: RemoteTimestampLookup, sight: "_Sight"
+) -> TimestampAndOffset:
+    return sight.of(await remote_tier.offset_for_timestamp(lookup))
+
+
+class _Sight(NamedTuple):
+    """How far a reader may see."""
+
+    partition: Partition
+    isolation: FetchIsolation
+    end: int
+
+    def of(self, found: TimestampAndOffset | None) -> TimestampAndOffset:
+        """What was found, or nothing if it lies beyond. Raises what `check` raises."""
+        if found is not None and found.offset < self.end:
+            return found
+        self.check()
+        return NO_OFFSET
+
+    def check(self) -> None:
+        """Raises KafkaError(OFFSET_NOT_AVAILABLE) while the end is not known."""
+        partition = self.partition
+        is_late = self.end < partition.leader_epoch_start_offset
+        if is_late and self.isolation is not FetchIsolation.LOG_END:
+            raise KafkaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"The high watermark of {partition.topic_partition} is still below the start of "
+                f"leader epoch {partition.leader_epoch}.",
+            )

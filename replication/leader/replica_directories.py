@@ -1,0 +1,103 @@
+"""Tells the controller in which log directory each replica of this broker is (KIP-858).
+
+What is to be told waits until the controller has room for it and goes in bounded batches; a
+controller that refuses is asked again a little later. Before a replica that was moved takes over,
+its mover waits for the answer, and what was to be told of the replica before is not told any more
+(`AssignmentsManager`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+from ...clients.errors import KafkaError
+from ...clients.kafka_uuid import Uuid
+from ...clients.supervisor import Supervisor
+from ...clients.task_owner import TaskOwner
+from ...clients.topic_partition import TopicIdPartition
+from ..controller.controller_config import Decision
+from ..controller.directory_control import assign_replicas, directories_failed
+from ..metadata.cluster_image import ClusterImage
+
+_LOG = logging.getLogger(__name__)
+
+_ASSIGNMENTS_PER_WRITE = 2_250
+_RETRY_S = 1.0
+_ASSIGNMENT = "Assignment of replicas to directories"
+
+Decide = Callable[[Callable[[ClusterImage], Decision[None]]], Awaitable[None]]
+
+
+class ReplicaDirectories:
+    """See the top of this file. `decide` is the controller's."""
+
+    def __init__(self, node_id: int, decide: Decide, supervisor: Supervisor) -> None:
+        self._node_id = node_id
+        self._decide = decide
+        self._pending: dict[TopicIdPartition, Uuid] = {}
+        self._failed: set[Uuid] = set()
+        self._supervisor = supervisor
+        self._tasks = TaskOwner(1)
+        self._is_stopped = False
+        self._teller: asyncio.Task[None] | None = None
+
+    def tell(self, replica: TopicIdPartition, directory: Uuid) -> None:
+        """Have the controller know before long."""
+        self._pending[replica] = directory
+        self._wake()
+
+    def tell_failure(self, directories: Collection[Uuid]) -> None:
+        """Have the controller know that these directories have failed."""
+        self._failed.update(directories)
+        self._wake()
+
+    async def assign(self, replica: TopicIdPartition, directory: Uuid) -> None:
+        """Have the controller know now. Raises KafkaError."""
+        self._pending.pop(replica, None)
+        await self._assign({replica: directory})
+
+    async def stop(self) -> None:
+        """Tell nothing more; the next start tells again what is still to be told."""
+        self._is_stopped = True
+        await self._tasks.stop()
+
+    def _wake(self) -> None:
+        if not self._is_stopped and (self._teller is None or self._teller.done()):
+            self._teller = self._tasks.start(self._tell_all(), "replica directories")
+
+    async def _assign(self, directories: Mapping[TopicIdPartition, Uuid]) -> None:
+        await self._decide(lambda image: assign_replicas(image, self._node_id, directories))
+
+    async def _tell_all(self) -> None:
+        while self._pending or self._failed:
+            with self._supervisor.attempt(_ASSIGNMENT):
+                try:
+                    await self._tell_some()
+                except KafkaError as error:
+                    _LOG.info("The controller was not told where replicas are: %s", error)
+                    await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(self._supervisor.pause_seconds(_ASSIGNMENT))
+
+    async def _tell_some(self) -> None:
+        # What has left a failed directory is not to be taken for lost with it.
+        if not self._pending:
+            failed = frozenset(self._failed)
+            await self._decide(lambda image: directories_failed(image, self._node_id, failed))
+            self._failed -= failed
+            return
+        batch = dict(list(self._pending.items())[:_ASSIGNMENTS_PER_WRITE])
+        await self._assign(batch)
+        for replica, directory in batch.items():
+            # It may have moved again in the meantime.
+            if self._pending.get(replica) == directory:
+                del self._pending[replica]
+
+
+class MoveTools(NamedTuple):
+    """What moving needs of the broker: who is told of directories, and a thread that may wait."""
+
+    directories: ReplicaDirectories
+    executor: Executor
+    supervisor: Supervisor

@@ -1,0 +1,440 @@
+"""The partitions of this broker, and everything clients do to them (`ReplicaManager`).
+
+The cluster image says which partitions have a replica here and who leads them; `publish` makes it
+so. Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords come in partition by
+partition and are answered partition by partition: one partition's error is never another's.
+
+Rules it keeps:
+
+- an append or a fetch that needs not wait is answered in the same call: no future, no task;
+- whatever may complete a waiting operation (an append, a high watermark, a change of leader) is
+  told to the purgatories before the call that caused it returns;
+- a partition that is no longer ours is taken away before its log is deleted, so nobody can write
+  to a log that is going.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ...clients.environment import Environment
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.topic_partition import TopicPartition
+from ...clients.turns import in_turns
+from ...storage.directory.log_dir import LogDir
+from ...storage.log.append_info import RecordValidationError
+from ...storage.log.fetch_data import FetchIsolation
+from ...storage.log.log_validator import may_take_long
+from ...storage.manager.log_manager import LogManager
+from ...storage.producer.producer_entry import AppendOrigin
+from ..metadata.cluster_image import ClusterDelta, ClusterImage
+from ..partition.append_data import ACKS_ALL, AppendEntry, AppendRequest
+from ..partition.fetch_data import (
+    CurrentLeader,
+    EpochEndOffset,
+    FetchParams,
+    FetchPartition,
+    FetchResults,
+)
+from ..partition.partition import Partition, PartitionEvent, PartitionRole
+from ..purgatory.purgatory import Purgatory
+from ..remote_tier import RemoteTier
+from .delayed_list_offsets import OffsetListing, OffsetResults
+from .delayed_produce import DelayedProduce, UnsettledAppend
+from .delayed_replication import DelayedReplication, ResultT, Unreplicated
+from .delete_records import (
+    DelayedDeleteRecords,
+    DeleteRecordsResult,
+    UnsettledDeletion,
+    check_is_not_tier_metadata,
+    delete_records_of,
+)
+from .hosted_partitions import HostedConfig, HostedPartitions, LeadershipListener
+from .leader_fetch import LeaderFetch
+from .log_reader import LogReader
+from .offset_lookup import OffsetQuery
+from .replica_directories import MoveTools
+from .replica_movement import ReplicaMovement
+
+if TYPE_CHECKING:
+    from ...clients.record.batch import RecordBatch
+
+_log = logging.getLogger(__name__)
+
+AppendResults = list[AppendEntry]
+DeletionResults = list[DeleteRecordsResult]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaManagerConfig:
+    """The node's settings for its replicas. Times in milliseconds."""
+
+    node_id: int
+    replica_lag_time_max_ms: int = 30_000
+    remote_fetch_max_wait_ms: int = 500
+    remote_list_offsets_timeout_ms: int = 30_000
+
+
+# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every batch.
+_NONE = ErrorCode.NONE
+
+_WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Refusals that don't say where the log starts (`ReplicaManager.appendToLocalLog`)."""
+
+
+class ReplicaManager:
+    """Serves the partitions that have a replica on this broker."""
+
+    def __init__(
+        self,
+        config: ReplicaManagerConfig,
+        environment: Environment,
+        log_manager: LogManager,
+        image: Callable[[], ClusterImage],
+        remote_tier: RemoteTier | None = None,
+        move_tools: MoveTools | None = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._environment = environment
+        self._image = image
+        self._loop = loop
+        self._remote_tier = remote_tier
+        self.metadata_writer: str | None = None
+        """The client id that alone may write to the tier's metadata topic; None: anybody may."""
+        self._hosted = HostedPartitions(
+            HostedConfig(config.node_id, config.replica_lag_time_max_ms),
+            environment,
+            log_manager,
+            remote_tier,
+            self._complete_after_role_change,
+        )
+        # The very dict that `publish` keeps: one look-up on the way of every batch.
+        self._partitions = self._hosted.by_name
+        self._reader = LogReader(
+            self.partition,
+            self._current_leader,
+            self._on_follower_fetch,
+            lambda: remote_tier is not None and remote_tier.is_fetch_throttled,
+        )
+        self._leader_fetch = LeaderFetch(
+            self._reader, loop, remote_tier, config.remote_fetch_max_wait_ms
+        )
+        self.long_work = asyncio.Lock()
+        """Held for each part of what takes long on the loop, and for a pause behind it."""
+        self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
+        self._delete_purgatory: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", loop)
+        self._offsets = OffsetListing(
+            self.partition,
+            self._current_leader,
+            remote_tier,
+            config.remote_list_offsets_timeout_ms,
+        )
+        self._movement: ReplicaMovement | None = None
+        if move_tools is not None:
+            self._movement = ReplicaMovement(self._hosted, move_tools, log_manager, environment)
+            self._hosted.mover = self._movement
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, Partition]:
+        """The partitions that have a replica here."""
+        return MappingProxyType(self._partitions)
+
+    @property
+    def purgatories(self) -> Sequence[Purgatory[Any]]:
+        """Where operations wait, of every kind."""
+        fetch = self._leader_fetch
+        return (
+            self._produce_purgatory,
+            fetch.purgatory,
+            fetch.remote_purgatory,
+            self._delete_purgatory,
+            self._offsets.purgatory,
+        )
+
+    @property
+    def purgatory_sizes(self) -> Mapping[str, int]:
+        """How many operations wait, by the purgatory's name."""
+        return {purgatory.name: len(purgatory) for purgatory in self.purgatories}
+
+    @property
+    def expired_offset_searches(self) -> Mapping[TopicPartition, int]:
+        """How often a partition was not found in the tier in the time that there was."""
+        return self._offsets.expired
+
+    def partition(self, topic_partition: TopicPartition) -> Partition:
+        """The replica here. Raises KafkaError: 3 unknown to the cluster, 6 not ours, 56."""
+        found = self._partitions.get(topic_partition)
+        if found is not None:
+            return found
+        if topic_partition in self._hosted.offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic_partition} cannot be opened."
+            )
+        image = self._image().partition(topic_partition.topic, topic_partition.partition)
+        if image is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"There is no partition {topic_partition}.",
+            )
+        raise KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker has no replica of {topic_partition}."
+        )
+
+    def wait_for_remote(self, max_wait_ms: int, list_offsets_timeout_ms: int) -> None:
+        """Let fetches and searches of remote offsets wait so long from now on."""
+        self._leader_fetch.remote_fetch_max_wait_ms = max_wait_ms
+        self._offsets.timeout_ms = list_offsets_timeout_ms
+
+    def listen(self, topic: str, listener: LeadershipListener) -> None:
+        """Tell `listener` of leaderships of the topic's partitions, beginning with present ones."""
+        self._hosted.listen(topic, listener)
+
+    def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Make the partitions here what the image says (a listener of the controller)."""
+        self._hosted.publish(image, delta)
+
+    def alter_replica_log_dirs(
+        self, destinations: Mapping[TopicPartition, str]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Move replicas to these directories of this broker; what is wrong with each of them."""
+        assert self._movement is not None
+        return {
+            name: self._movement.alter(name, path, self.partition)
+            for name, path in destinations.items()
+        }
+
+    def limit_moves(self, bytes_per_second: int) -> None:
+        """Copy no faster than this between log directories from now on."""
+        if self._movement is not None:
+            self._movement.limit(bytes_per_second)
+
+    def on_log_dir_failure(self, log_dir: LogDir) -> None:
+        """Every partition in the directory is offline (a listener of the log manager)."""
+        if self._movement is not None:
+            self._movement.on_log_dir_failure(log_dir)
+        for partition in list(self._partitions.values()):
+            if partition.log.log_dir is log_dir:
+                partition.apply(PartitionEvent.FAIL)
+                self._complete_after_role_change(partition)
+
+    def append_records(
+        self, request: AppendRequest
+    ) -> "AppendResults | asyncio.Future[AppendResults]":
+        """Append to each partition, in the call; only waiting for followers takes a future.
+
+        The results are the request's own entries.
+        """
+        entries = request.entries
+        if request.acks not in (-1, 0, 1):
+            for entry in entries:
+                entry.refuse(ErrorCode.INVALID_REQUIRED_ACKS)
+            return entries
+        now_ms = self._environment.wall_clock_ms()
+        unsettled: list[UnsettledAppend] = []
+        for entry in entries:
+            self._append(entry, request, now_ms, unsettled)
+        if unsettled:
+            waiting = self._produce_purgatory
+            return self._wait_for_followers(waiting, request.timeout_ms, entries, unsettled)
+        return entries
+
+    def needs_long_check(self, entry: AppendEntry) -> bool:
+        """Whether a look at the entry's records may take longer than others should wait."""
+        return may_take_long(entry.records) and self._long_check(entry) is not None
+
+    def _long_check(self, entry: AppendEntry) -> "Generator[None, None, RecordBatch] | None":
+        partition = self._partitions.get(entry.topic_partition)
+        if partition is None or partition.role is not PartitionRole.LEADER:
+            return None
+        try:
+            return partition.log.long_check(entry.records, self._environment.wall_clock_ms())
+        except KafkaError:
+            # The append will say so.
+            return None
+
+    async def check_at_length(self, entry: AppendEntry) -> None:
+        """Look at the entry's records, with pauses, and one entry of all after the other.
+
+        The records must be the entry's own: they may be changed, and are read across the pauses.
+        """
+        async with self.long_work:
+            steps = self._long_check(entry)
+            if steps is None:
+                return
+            config = self.partition(entry.topic_partition).log.config
+            try:
+                entry.records = (await in_turns(steps)).view
+                entry.checked_for = config
+            except KafkaError as error:
+                self._refuse(entry, error)
+
+    def _append(
+        self,
+        entry: AppendEntry,
+        request: AppendRequest,
+        now_ms: int,
+        unsettled: list[UnsettledAppend],
+    ) -> None:
+        topic_partition, acks = entry.topic_partition, request.acks
+        try:
+            partition = self._partitions.get(topic_partition) or self.partition(topic_partition)
+            if partition.is_guarded:
+                self._check_may_write(partition, request)
+            info = partition.append_as_leader(
+                entry.records, acks, request.origin, now_ms, entry.checked_for
+            )
+        except KafkaError as error:
+            self._refuse(entry, error)
+            return
+        entry.error = _NONE
+        entry.base_offset = info.first_offset
+        entry.last_offset = last_offset = info.last_offset
+        entry.log_append_time_ms = info.log_append_time_ms
+        entry.log_start_offset = info.log_start_offset
+        self._complete_waiting(partition)
+        if acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
+            unsettled.append(UnsettledAppend(partition, last_offset + 1, entry))
+
+    def _check_may_write(self, partition: Partition, request: AppendRequest) -> None:
+        """The internal topics are their coordinators' alone, and the tier's its own producer's."""
+        if request.origin is not AppendOrigin.CLIENT:
+            return
+        writer = self.metadata_writer
+        if not partition.is_internal and (writer is None or request.sender == writer):
+            return
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Cannot append to internal topic {partition.topic_partition.topic}",
+        )
+
+    def _refuse(self, entry: AppendEntry, error: KafkaError) -> None:
+        entry.refuse(error.code, error.message or None)
+        partition = self._partitions.get(entry.topic_partition)
+        if partition is not None and error.code not in _WITHOUT_LOG_START:
+            entry.log_start_offset = partition.log.log_start_offset
+        if isinstance(error, RecordValidationError):
+            entry.record_errors = error.record_errors
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            entry.current_leader = self._current_leader(entry.topic_partition)
+
+    def _wait_for_followers(
+        self,
+        purgatory: Purgatory[DelayedReplication[ResultT]],
+        timeout_ms: int,
+        results: list[ResultT],
+        unsettled: Sequence[Unreplicated],
+    ) -> "asyncio.Future[list[ResultT]]":
+        answer: asyncio.Future[list[ResultT]] = self._loop.create_future()
+
+        def respond(settled: list[ResultT]) -> None:
+            if not answer.done():
+                answer.set_result(settled)
+
+        delayed = DelayedReplication(timeout_ms, results, unsettled, respond)
+        keys = [each.partition for each in unsettled]
+        purgatory.try_complete_else_watch(delayed, keys)
+        answer.add_done_callback(lambda _: delayed.force_complete())
+        return answer
+
+    def _complete_waiting(self, partition: Partition) -> None:
+        """The partition's end, high watermark, leader or epoch has moved."""
+        fetch = self._leader_fetch
+        if fetch.purgatory.is_watched(partition):
+            fetch.purgatory.check_and_complete(partition)
+        if self._produce_purgatory.is_watched(partition):
+            self._produce_purgatory.check_and_complete(partition)
+
+    def _complete_after_role_change(self, partition: Partition) -> None:
+        """The partition is led anew, by another, or not from here any more."""
+        self._complete_waiting(partition)
+        self._leader_fetch.remote_purgatory.check_and_complete(partition)
+        self._offsets.purgatory.check_and_complete(partition)
+        self._delete_purgatory.check_and_complete(partition)
+
+    def fetch(
+        self, params: FetchParams, partitions: Sequence[FetchPartition]
+    ) -> "FetchResults | asyncio.Future[FetchResults]":
+        """The results in the order asked, or a future of them when something must be waited for."""
+        return self._leader_fetch.fetch(params, partitions)
+
+    def _on_follower_fetch(
+        self, partition: Partition, replica_id: int, asked: FetchPartition
+    ) -> None:
+        now_ms = self._environment.wall_clock_ms()
+        if partition.update_follower(
+            replica_id,
+            asked.fetch_offset,
+            asked.log_start_offset,
+            now_ms,
+            knows_epoch=asked.current_leader_epoch >= 0,
+        ):
+            self._complete_waiting(partition)
+        if self._delete_purgatory.is_watched(partition):
+            self._delete_purgatory.check_and_complete(partition)
+
+    def _current_leader(self, topic_partition: TopicPartition) -> CurrentLeader | None:
+        image = self._image().partition(topic_partition.topic, topic_partition.partition)
+        return None if image is None else CurrentLeader(image.leader, image.leader_epoch)
+
+    def list_offsets(
+        self, queries: Sequence[OffsetQuery], isolation: FetchIsolation, timeout_ms: int = 0
+    ) -> "OffsetResults | asyncio.Future[OffsetResults]":
+        """The results in the order asked; a future when the remote tier must be searched.
+
+        With 0 the broker's own time-out for such searches holds.
+        """
+        return self._offsets.list_offsets(queries, isolation, timeout_ms)
+
+    def delete_records(
+        self, offsets: Sequence[tuple[TopicPartition, int]], timeout_ms: int
+    ) -> "DeletionResults | asyncio.Future[DeletionResults]":
+        """Delete what lies below each offset (-1: the high watermark), in the order asked."""
+        results: DeletionResults = []
+        unsettled: list[UnsettledDeletion] = []
+        for topic_partition, offset in offsets:
+            result = DeleteRecordsResult(topic_partition)
+            results.append(result)
+            try:
+                partition = self.partition(topic_partition)
+                if self.metadata_writer is not None:
+                    check_is_not_tier_metadata(partition)
+                required = delete_records_of(partition, offset)
+            except KafkaError as error:
+                result.error = error.code
+                continue
+            deletion = UnsettledDeletion(partition, required, result)
+            if not deletion.settle():
+                unsettled.append(deletion)
+        if not unsettled:
+            return results
+        return self._wait_for_followers(self._delete_purgatory, timeout_ms, results, unsettled)
+
+    def offset_for_leader_epoch(
+        self, topic_partition: TopicPartition, current_leader_epoch: int, leader_epoch: int
+    ) -> EpochEndOffset:
+        """The end of a leader epoch. Raises KafkaError: 3, 6, 56, 74, 75."""
+        partition = self.partition(topic_partition)
+        partition.leader_log(current_leader_epoch)
+        return partition.epoch_end_offset(leader_epoch)
+
+    async def stop(self) -> None:
+        """Answer everything that waits with what there is, and end our tasks."""
+        self._hosted.stop()
+        if self._movement is not None:
+            await self._movement.stop()
+        self._produce_purgatory.shutdown()
+        self._delete_purgatory.shutdown()
+        await self._leader_fetch.stop()
+        await self._offsets.stop()

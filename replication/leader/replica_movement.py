@@ -1,0 +1,138 @@
+"""Where the replicas of this broker are, and shall be (`ReplicaManager.alterReplicaLogDirs`).
+
+This is what every start needs of moving replicas: it tells the controller of directories that it
+does not know. The machinery of moves is loaded with the first one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...clients.environment import Environment
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import ZERO_UUID
+from ...clients.topic_partition import TopicPartition
+from ...storage.directory.log_dir import LogDir
+from ...storage.log_file import MAX_NAME_LENGTH, future_directory_name
+from ...storage.manager.log_manager import LogManager
+from ..partition.partition import Partition
+from .hosted_partitions import HostedPartitions
+from .replica_directories import MoveTools
+
+if TYPE_CHECKING:
+    from .log_dir_moves import LogDirMoves
+
+_LOG = logging.getLogger(__name__)
+
+_REPORT_INTERVAL_S = 1.0
+_ANY_ID = "0" * 32
+
+
+class ReplicaMovement:
+    """See the top of this file."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        tools: MoveTools,
+        log_manager: LogManager,
+        environment: Environment,
+    ) -> None:
+        self._hosted = hosted
+        self._tools = tools
+        self._log_manager = log_manager
+        self._environment = environment
+        self._bytes_per_second: int | None = None
+        self._moves: LogDirMoves | None = None
+        self._next_report = 0.0
+        self._unreported = 0
+
+    def alter(
+        self, name: TopicPartition, path: str, partition_of: Callable[[TopicPartition], Partition]
+    ) -> ErrorCode:
+        """Move a replica, or have a partition that is not here yet made in that directory."""
+        try:
+            if len(future_directory_name(name, _ANY_ID)) > MAX_NAME_LENGTH:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+            log_dir = self._log_manager.placement.directory_at(path)
+            self._prefer(name, log_dir)
+            partition = partition_of(name)
+            partition.log.log_dir.check()
+            self._machinery().alter(partition, log_dir)
+        except KafkaError as error:
+            self._report(name, error)
+            if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                # What old clients expect.
+                return ErrorCode.REPLICA_NOT_AVAILABLE
+            return error.code
+        return ErrorCode.NONE
+
+    def _report(self, name: TopicPartition, error: KafkaError) -> None:
+        """Log the refusal, at most once a second: a request may name a hundred thousand."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_report:
+            self._unreported += 1
+            return
+        more = f" ({self._unreported} more like it before)" if self._unreported else ""
+        self._unreported = 0
+        self._next_report = now + _REPORT_INTERVAL_S
+        _LOG.warning(
+            "Unable to alter log dirs for %.300r: %.300r%s", str(name), error.message, more
+        )
+
+    def _prefer(self, name: TopicPartition, log_dir: LogDir) -> None:
+        if self._log_manager.get_log(name) is None:
+            self._log_manager.placement.prefer(name, log_dir)
+
+    def _machinery(self) -> "LogDirMoves":
+        if self._moves is None:
+            from .log_dir_moves import LogDirMoves
+
+            self._moves = LogDirMoves(
+                self._tools, self._log_manager, self._environment, self._hosted.on_moved
+            )
+            self._apply_limit(self._moves)
+        return self._moves
+
+    def limit(self, bytes_per_second: int) -> None:
+        """Copy no faster than this from now on."""
+        self._bytes_per_second = bytes_per_second
+        if self._moves is not None:
+            self._apply_limit(self._moves)
+
+    def _apply_limit(self, moves: "LogDirMoves") -> None:
+        if self._bytes_per_second is not None:
+            moves.quota.bytes_per_second = self._bytes_per_second
+
+    # -- What happens to partitions -----------------------------------------------------------
+
+    def resume(self, partition: Partition) -> None:
+        """Go on with a move that a stop or a crash has interrupted."""
+        self._machinery().resume(partition)
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """The partition is not here any more."""
+        if self._moves is not None:
+            self._moves.forget(topic_partition)
+
+    def tell_directory(self, partition: Partition) -> None:
+        """See that the controller knows where the replica is."""
+        directory = partition.log.log_dir.directory_id
+        known = partition.image.directory(partition.node_id)
+        future = self._log_manager.future_logs.get(partition.topic_partition)
+        is_moving = future is not None and future.log_dir.directory_id == known
+        if directory not in (ZERO_UUID, known) and not is_moving:
+            self._tools.directories.tell(partition.topic_id_partition, directory)
+
+    def on_log_dir_failure(self, log_dir: LogDir) -> None:
+        """Tell the controller, and end what was on its way from or to there."""
+        if self._moves is not None:
+            self._moves.on_log_dir_failure(log_dir)
+        self._tools.directories.tell_failure([log_dir.directory_id])
+
+    async def stop(self) -> None:
+        """Leave everything as it is."""
+        if self._moves is not None:
+            await self._moves.stop()
+        await self._tools.directories.stop()

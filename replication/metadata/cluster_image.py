@@ -1,0 +1,469 @@
+"""The cluster as one immutable value: the fold of the metadata log (`MetadataImage`).
+
+    image + records = image'
+
+An image never changes; whoever holds one can read it for as long as they like. A `ClusterDelta`
+collects what a run of records changes, is asked by listeners what moved, and makes the next image.
+Maps of the new image that nothing touched are the old image's own.
+
+Rules it keeps:
+
+- a record that contradicts the image (a partition of an unknown topic, a change of an unknown
+  partition) is refused: a state that can't be explained must not be served;
+- a PartitionChangeRecord raises the partition epoch by one, and the leader epoch too when it names
+  a leader, even the same one (`PartitionRegistration.merge`);
+- removing a topic removes its configuration, and a topic created again is another topic.
+"""
+
+from collections.abc import Iterable, Mapping, Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar, cast
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import ZERO_UUID, Uuid
+from ...clients.protocol.schema import Message
+from .metadata_records import (
+    NO_LEADER_CHANGE,
+    BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+
+class ConfigResourceType(IntEnum):
+    """What a configuration belongs to (`ConfigResource.Type`)."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """The owner of a configuration; a broker's name is its id, and empty for all brokers."""
+
+    type: int
+    name: str
+
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Whom quotas are for: (type, name) pairs by type; no name is the default of the type."""
+
+
+class Endpoint(NamedTuple):
+    """Where clients reach a broker through one of its listeners."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """A registered broker."""
+
+    broker_id: int
+    epoch: int
+    incarnation_id: Uuid
+    endpoints: Mapping[str, Endpoint]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool = False
+    directories: tuple[Uuid, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the broker may lead and be given replicas."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """A partition's replicas, and who leads them."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    directories: tuple[Uuid, ...] = ()
+    leader_recovery_state: int = 0
+
+    def directory(self, broker_id: int) -> Uuid | None:
+        """The log directory of a broker's replica, zero if nobody has told; None: no replica."""
+        if broker_id not in self.replicas:
+            return None
+        known = len(self.directories) == len(self.replicas)
+        return self.directories[self.replicas.index(broker_id)] if known else ZERO_UUID
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """A topic and its partitions."""
+
+    name: str
+    topic_id: Uuid
+    partitions: Mapping[int, PartitionImage]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """Everything the cluster has agreed on, up to and including one record."""
+
+    cluster_id: str
+    controller_id: int
+    # The last record that counts; -1 before the first.
+    offset: int = -1
+    epoch: int = -1
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict[int, BrokerImage])
+    topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict[str, TopicImage])
+    topics_by_id: Mapping[Uuid, TopicImage] = field(default_factory=dict[Uuid, TopicImage])
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(
+        default_factory=dict[ConfigResource, Mapping[str, str]]
+    )
+    features: Mapping[str, int] = field(default_factory=dict[str, int])
+    next_producer_id: int = 0
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(
+        default_factory=dict[QuotaEntity, Mapping[str, float]]
+    )
+    # Of every topic whose removal is on record. Data goes for this reason, and for no other.
+    deleted_topic_ids: AbstractSet[Uuid] = frozenset()
+
+    def partition(self, topic: str, partition: int) -> PartitionImage | None:
+        found = self.topics_by_name.get(topic)
+        return None if found is None else found.partitions.get(partition)
+
+    def topic_config(self, topic: str) -> Mapping[str, str]:
+        """The topic's own overrides."""
+        return self.configs.get(ConfigResource(ConfigResourceType.TOPIC, topic), _NO_CONFIG)
+
+    def broker_config(self, broker_id: int | None) -> Mapping[str, str]:
+        """One broker's dynamic configuration, or, for None, that of all brokers."""
+        name = "" if broker_id is None else str(broker_id)
+        return self.configs.get(ConfigResource(ConfigResourceType.BROKER, name), _NO_CONFIG)
+
+
+_NO_CONFIG: Mapping[str, str] = MappingProxyType({})
+
+
+class TopicDelta:
+    """What a run of records did to one topic (new, or known before)."""
+
+    __slots__ = ("changed_partitions", "name", "topic_id", "was_created")
+
+    def __init__(self, name: str, topic_id: Uuid, was_created: bool) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.was_created = was_created
+        # The new state of each partition that is new or has changed.
+        self.changed_partitions: dict[int, PartitionImage] = {}
+
+
+class ClusterDelta:
+    """What a run of records changes in an image."""
+
+    def __init__(self, base: ClusterImage) -> None:
+        self.base = base
+        self.changed_topics: dict[Uuid, TopicDelta] = {}
+        # Topics of the base image that are gone.
+        self.deleted_topics: dict[Uuid, TopicImage] = {}
+        # Their ids, and those of topics that came and went within the run.
+        self.removed_ids: set[Uuid] = set()
+        self.changed_configs: dict[ConfigResource, dict[str, str]] = {}
+        self.changed_brokers: dict[int, BrokerImage | None] = {}
+        self.features: dict[str, int] = {}
+        self.changed_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.next_producer_id = base.next_producer_id
+
+    @staticmethod
+    def between(base: ClusterImage, image: ClusterImage) -> "ClusterDelta":
+        """What leads from an empty image to `image`: everything in it."""
+        assert not base.topics_by_id
+        delta = ClusterDelta(base)
+        for topic in image.topics_by_id.values():
+            topic_delta = TopicDelta(topic.name, topic.topic_id, True)
+            topic_delta.changed_partitions.update(topic.partitions)
+            delta.changed_topics[topic.topic_id] = topic_delta
+        delta.changed_configs.update(
+            {resource: dict(values) for resource, values in image.configs.items()}
+        )
+        delta.changed_brokers.update(image.brokers)
+        delta.features.update(image.features)
+        delta.changed_quotas.update(
+            {entity: dict(values) for entity, values in image.client_quotas.items()}
+        )
+        delta.next_producer_id = image.next_producer_id
+        delta.removed_ids.update(image.deleted_topic_ids)
+        return delta
+
+    def replay(self, record: Message) -> None:
+        """Add one record. Raises KafkaError(INVALID_RECORD) when it doesn't fit the image."""
+        match record:
+            case TopicRecord():
+                self._replay_topic(record)
+            case PartitionRecord():
+                self._replay_partition(record)
+            case PartitionChangeRecord():
+                self._replay_partition_change(record)
+            case RemoveTopicRecord():
+                self._replay_remove_topic(record)
+            case ConfigRecord():
+                self._replay_config(record)
+            case FeatureLevelRecord():
+                self.features[record.name] = record.feature_level
+            case ClientQuotaRecord():
+                self._replay_quota(record)
+            case ProducerIdsRecord():
+                self.next_producer_id = record.next_producer_id
+            case _:
+                self._replay_broker_record(record)
+
+    def _replay_broker_record(self, record: Message) -> None:
+        match record:
+            case RegisterBrokerRecord():
+                self._replay_register_broker(record)
+            case UnregisterBrokerRecord():
+                self._broker(record.broker_id)
+                self.changed_brokers[record.broker_id] = None
+            case BrokerRegistrationChangeRecord():
+                self._replay_registration_change(record)
+            case FenceBrokerRecord():
+                self.changed_brokers[record.id] = replace(self._broker(record.id), fenced=True)
+            case UnfenceBrokerRecord():
+                self.changed_brokers[record.id] = replace(self._broker(record.id), fenced=False)
+            case _:
+                # The others (no-ops, transaction brackets, controllers) leave the image as it is.
+                pass
+
+    def replay_all(self, records: Iterable[Message]) -> None:
+        for record in records:
+            self.replay(record)
+
+    def apply(self, offset: int, epoch: int) -> ClusterImage:
+        """The image after the run, whose last record has this offset and leader epoch."""
+        base = self.base
+        by_name, by_id = base.topics_by_name, base.topics_by_id
+        if self.changed_topics or self.deleted_topics:
+            by_name, by_id = self._new_topics()
+        return ClusterImage(
+            cluster_id=base.cluster_id,
+            controller_id=base.controller_id,
+            offset=offset,
+            epoch=epoch,
+            brokers=_merge(base.brokers, self.changed_brokers),
+            topics_by_name=by_name,
+            topics_by_id=by_id,
+            configs=_merge(
+                base.configs,
+                {resource: values or None for resource, values in self.changed_configs.items()},
+            ),
+            features=_merge(
+                base.features, {name: level or None for name, level in self.features.items()}
+            ),
+            next_producer_id=self.next_producer_id,
+            client_quotas=_merge(
+                base.client_quotas,
+                {entity: values or None for entity, values in self.changed_quotas.items()},
+            ),
+            deleted_topic_ids=(
+                base.deleted_topic_ids | self.removed_ids
+                if self.removed_ids
+                else base.deleted_topic_ids
+            ),
+        )
+
+    def _new_topics(self) -> tuple[Mapping[str, TopicImage], Mapping[Uuid, TopicImage]]:
+        by_name = dict(self.base.topics_by_name)
+        by_id = dict(self.base.topics_by_id)
+        for topic_id, topic in self.deleted_topics.items():
+            del by_name[topic.name]
+            del by_id[topic_id]
+        for topic_id, delta in self.changed_topics.items():
+            before = by_id.get(topic_id)
+            partitions = {} if before is None else dict(before.partitions)
+            partitions.update(delta.changed_partitions)
+            topic = TopicImage(delta.name, topic_id, MappingProxyType(partitions))
+            by_name[delta.name] = by_id[topic_id] = topic
+        return MappingProxyType(by_name), MappingProxyType(by_id)
+
+    def _topic_delta(self, topic_id: Uuid) -> TopicDelta:
+        delta = self.changed_topics.get(topic_id)
+        if delta is None:
+            topic = self.base.topics_by_id.get(topic_id)
+            if topic is None or topic_id in self.deleted_topics:
+                raise _contradiction("it names a topic that does not exist")
+            delta = self.changed_topics[topic_id] = TopicDelta(topic.name, topic_id, False)
+        return delta
+
+    def _partition(self, delta: TopicDelta, partition: int) -> PartitionImage:
+        found = delta.changed_partitions.get(partition)
+        if found is None and not delta.was_created:
+            found = self.base.topics_by_id[delta.topic_id].partitions.get(partition)
+        if found is None:
+            raise _contradiction(f"it changes partition {partition}, which does not exist")
+        return found
+
+    def _config(self, resource: ConfigResource) -> dict[str, str]:
+        values = self.changed_configs.get(resource)
+        if values is None:
+            values = self.changed_configs[resource] = dict(self.base.configs.get(resource, {}))
+        return values
+
+    def _broker(self, broker_id: int) -> BrokerImage:
+        broker = (
+            self.changed_brokers[broker_id]
+            if broker_id in self.changed_brokers
+            else self.base.brokers.get(broker_id)
+        )
+        if broker is None:
+            raise _contradiction(f"it names broker {broker_id}, which is not registered")
+        return broker
+
+    def _replay_topic(self, record: TopicRecord) -> None:
+        self.changed_topics[record.topic_id] = TopicDelta(record.name, record.topic_id, True)
+
+    def _replay_partition(self, record: PartitionRecord) -> None:
+        delta = self._topic_delta(record.topic_id)
+        delta.changed_partitions[record.partition_id] = PartitionImage(
+            replicas=tuple(record.replicas),
+            isr=tuple(record.isr),
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            elr=tuple(record.eligible_leader_replicas or ()),
+            last_known_elr=tuple(record.last_known_elr or ()),
+            adding_replicas=tuple(record.adding_replicas),
+            removing_replicas=tuple(record.removing_replicas),
+            directories=tuple(record.directories),
+            leader_recovery_state=record.leader_recovery_state,
+        )
+
+    def _replay_partition_change(self, record: PartitionChangeRecord) -> None:
+        delta = self._topic_delta(record.topic_id)
+        before = self._partition(delta, record.partition_id)
+        delta.changed_partitions[record.partition_id] = changed_partition(before, record)
+
+    def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
+        delta = self.changed_topics.pop(record.topic_id, None)
+        self.removed_ids.add(record.topic_id)
+        base = self.base.topics_by_id.get(record.topic_id)
+        if base is not None:
+            self.deleted_topics[record.topic_id] = base
+        elif delta is None:
+            raise _contradiction("it removes a topic that does not exist")
+        name = base.name if base is not None else cast("TopicDelta", delta).name
+        self._config(ConfigResource(ConfigResourceType.TOPIC, name)).clear()
+
+    def _replay_config(self, record: ConfigRecord) -> None:
+        values = self._config(ConfigResource(record.resource_type, record.resource_name))
+        if record.value is None:
+            values.pop(record.name, None)
+        else:
+            values[record.name] = record.value
+
+    def _replay_quota(self, record: ClientQuotaRecord) -> None:
+        entity = tuple(sorted((part.entity_type, part.entity_name) for part in record.entity))
+        values = self.changed_quotas.get(entity)
+        if values is None:
+            values = self.changed_quotas[entity] = dict(self.base.client_quotas.get(entity, {}))
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+
+    def _replay_register_broker(self, record: RegisterBrokerRecord) -> None:
+        self.changed_brokers[record.broker_id] = BrokerImage(
+            broker_id=record.broker_id,
+            epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            endpoints=MappingProxyType(
+                {
+                    end.name: Endpoint(end.name, end.host, end.port, end.security_protocol)
+                    for end in record.end_points
+                }
+            ),
+            rack=record.rack,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+            directories=tuple(record.log_dirs),
+        )
+
+    def _replay_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
+        broker = self._broker(record.broker_id)
+        self.changed_brokers[record.broker_id] = replace(
+            broker,
+            fenced=_changed_flag(broker.fenced, record.fenced),
+            in_controlled_shutdown=_changed_flag(
+                broker.in_controlled_shutdown, record.in_controlled_shutdown
+            ),
+            directories=tuple(record.log_dirs) or broker.directories,
+        )
+
+
+def changed_partition(before: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+    """The partition after a change record: what it doesn't name stays."""
+
+    def new(named: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+        return old if named is None else tuple(named)
+
+    names_leader = record.leader != NO_LEADER_CHANGE
+    recovery = record.leader_recovery_state
+    return PartitionImage(
+        replicas=new(record.replicas, before.replicas),
+        isr=new(record.isr, before.isr),
+        leader=record.leader if names_leader else before.leader,
+        leader_epoch=before.leader_epoch + names_leader,
+        partition_epoch=before.partition_epoch + 1,
+        elr=new(record.eligible_leader_replicas, before.elr),
+        last_known_elr=new(record.last_known_elr, before.last_known_elr),
+        adding_replicas=new(record.adding_replicas, before.adding_replicas),
+        removing_replicas=new(record.removing_replicas, before.removing_replicas),
+        directories=before.directories if record.directories is None else tuple(record.directories),
+        leader_recovery_state=before.leader_recovery_state if recovery < 0 else recovery,
+    )
+
+
+def _changed_flag(before: bool, change: int) -> bool:
+    return before if change == 0 else change > 0
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _merge(base: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
+    """`base` with changes; None takes a key away. Without changes it is `base` itself."""
+    if not changes:
+        return base
+    merged = dict(base)
+    for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = value
+    return MappingProxyType(merged)
+
+
+def _contradiction(why: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_RECORD, f"A metadata record contradicts the log before it: {why}."
+    )

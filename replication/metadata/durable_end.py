@@ -1,0 +1,167 @@
+"""How far the metadata log was on the disk, and whether a recovery would cut below that.
+
+A recovery ends a log at the first batch that is damaged. After a crash that is right for what was
+never synced, but one flipped bit among committed records would take back all decisions behind it.
+So each flush is noted in a small file, and a start that would lose what was flushed is refused
+before it changes anything.
+
+The note is written after the fsync and never synced itself: it may be lost or old, and then less
+is checked, but it is never ahead of what is on the disk.
+
+Apache Kafka may have run on the directory since, recovered the log in its own way and gone on. What
+it cut is gone, and what it decided then is the truth. That is seen by its epoch: a log that we have
+flushed to the noted offset holds nothing below it of a later epoch than the noted one. Damage does
+not look like that, for a later epoch begins with a control record, `quorum-state` knows it, and no
+batch behind it is of an older one.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...clients.errors import KafkaError
+from ...clients.record.batch import RecordBatch
+from ...clients.record.checksum import crc32c
+from ...storage.directory.log_dir import LogDirError
+from ...storage.files import Files
+from ...storage.log_file import LOG_SUFFIX, has_offset_name, offset_of
+from ...storage.segment.log_segment import PinnedSegment
+
+DURABLE_END_FILE = "durable-end"
+
+_log = logging.getLogger(__name__)
+
+
+class DurableEnd(NamedTuple):
+    """Everything below the offset has been synced, and is of no later epoch."""
+
+    offset: int
+    epoch: int | None
+    """None: a note of before epochs were noted."""
+
+
+def write_durable_end(files: Files, directory: str, offset: int, epoch: int) -> None:
+    """Note that everything below the offset has been synced."""
+    text = f"{offset} {epoch}".encode()
+    try:
+        files.atomic_replace(
+            f"{directory}/{DURABLE_END_FILE}", b"%s %08x\n" % (text, crc32c(text)), durable=False
+        )
+    except OSError:
+        # The records are on the disk, and an older note is still true.
+        return
+
+
+def read_durable_end(files: Files, directory: str) -> DurableEnd | None:
+    """What was noted last; None if no whole note is there."""
+    try:
+        text, _, checksum = files.read(f"{directory}/{DURABLE_END_FILE}").strip().rpartition(b" ")
+        if int(checksum, 16) != crc32c(text):
+            return None
+        offset, *epochs = map(int, text.split())
+    except (OSError, ValueError):
+        return None
+    return DurableEnd(offset, epochs[0] if epochs else None)
+
+
+def refuse_to_cut(files: Files, directory: str, quorum_epoch: int) -> None:
+    """Raise LogDirError if a recovery would cut what was on the disk once. Nothing is written."""
+    noted = read_durable_end(files, directory)
+    if noted is None:
+        return
+    end = _sound_end(files, directory, noted.offset)
+    if end >= noted.offset:
+        return
+    if noted.epoch is not None:
+        later = _later_epoch(files, directory, noted.epoch, end)
+        if later is not None and later <= quorum_epoch:
+            _log.warning(
+                "The metadata log in %s ends at offset %d, and was on the disk up to %d when this "
+                "broker had it, in epoch %d. Another has led it since, in epoch %d, as Apache "
+                "Kafka does that runs on the directory: what that one left counts.",
+                directory,
+                end,
+                noted.offset,
+                noted.epoch,
+                later,
+            )
+            return
+    raise LogDirError(
+        f"The metadata log in {directory} is damaged at offset {end}, and what was committed "
+        f"from there to offset {noted.offset} would be lost: restore the metadata log from a "
+        f"backup, or remove {directory}/{DURABLE_END_FILE} to go on without what is lost."
+    )
+
+
+def _later_epoch(files: Files, directory: str, epoch: int, end: int) -> int | None:
+    """The epoch in which the log below `end` goes on after this one, if it does soundly."""
+    later: int | None = None
+    for base in _bases(files, directory):
+        if base >= end:
+            break
+        path = f"{directory}/{base:020d}{LOG_SUFFIX}"
+        handle = files.open(path)
+        try:
+            segment = PinnedSegment(base, path, handle.region(0, handle.size()))
+            for batch in _readable(segment):
+                if batch.base_offset >= end:
+                    break
+                if later is not None and batch.partition_leader_epoch < later:
+                    return None
+                if batch.partition_leader_epoch > (epoch if later is None else later):
+                    if not batch.is_control:
+                        return None
+                    later = batch.partition_leader_epoch
+        finally:
+            handle.close()
+    return later
+
+
+def _bases(files: Files, directory: str) -> list[int]:
+    """Where the log's segments begin."""
+    return sorted(
+        offset_of(name)
+        for name in files.listdir(directory)
+        if name.endswith(LOG_SUFFIX)
+        and has_offset_name(name)
+        and not files.is_directory(f"{directory}/{name}")
+    )
+
+
+def _sound_end(files: Files, directory: str, durable_end: int) -> int:
+    """Where a recovery would end the log, or something at or above `durable_end`."""
+    bases = _bases(files, directory)
+    end = bases[0] if bases else 0
+    for base, following in zip(bases, [*bases[1:], None], strict=False):
+        if end >= durable_end:
+            break
+        if base != end:
+            return end
+        end = _end_of_segment(files, f"{directory}/{base:020d}{LOG_SUFFIX}", base, following)
+    return end
+
+
+def _end_of_segment(files: Files, path: str, base: int, following: int | None) -> int:
+    handle = files.open(path)
+    try:
+        # No checksum covers a base offset: a recovery puts it right if what follows proves it, so
+        # a batch with a wrong one counts only together with the next.
+        proven = end = base
+        for batch in _readable(PinnedSegment(base, path, handle.region(0, handle.size()))):
+            is_placed = batch.base_offset == end
+            if not batch.crc_is_valid() or not (is_placed or proven == end):
+                return proven
+            end += batch.last_offset_delta + 1
+            if is_placed:
+                proven = end
+        return end if end == following else proven
+    finally:
+        handle.close()
+
+
+def _readable(segment: PinnedSegment) -> Iterator[RecordBatch]:
+    """The batches up to bytes that cannot be one."""
+    try:
+        yield from segment.batches(0)
+    except KafkaError:
+        return

@@ -1,0 +1,345 @@
+"""The records of the metadata log: what a cluster's state is made of (KIP-500, KIP-631).
+
+The state of the cluster is the fold of these records (see `cluster_image.py`). They are Kafka's
+own, field by field and byte by byte, so `kafka-dump-log --cluster-metadata-decoder` reads our log.
+
+A record's value is a frame version (1), the record's type and its version, each an unsigned
+varint, and then the message. The version a record is written in depends on what the metadata
+version of the cluster allows; `WRITTEN_VERSIONS` are those of metadata.version 30, which Apache
+Kafka 4.3 finalises for a new cluster. Older ones are read.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ...clients.errors import ErrorCode, KafkaError, ProtocolError
+from ...clients.kafka_uuid import Uuid
+from ...clients.protocol.codec import decode, encode_bytes
+from ...clients.protocol.schema import (
+    Message,
+    Struct,
+    field,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint16,
+)
+from ...clients.record.varint import encode_unsigned_varint, read_unsigned_varint
+
+_FRAME_VERSION = 1
+
+NO_LEADER = -1
+"""The partition has none."""
+
+NO_LEADER_CHANGE = -2
+"""In a PartitionChangeRecord: the leader stays, and so does its epoch."""
+
+
+class BrokerEndpoint(Struct):
+    """One listener of a broker, as clients should dial it."""
+
+    name: str = field("0+")
+    host: str = field("0+")
+    port: uint16 = field("0+")
+    security_protocol: int16 = field("0+")
+
+
+class BrokerFeature(Struct):
+    """The levels of one feature that a broker can run at."""
+
+    name: str = field("0+")
+    min_supported_version: int16 = field("0+")
+    max_supported_version: int16 = field("0+")
+
+
+class RegisterBrokerRecord(Message, key=0, versions="0-4", flexible="0+"):
+    """A broker has come up. Its epoch is the offset of this record."""
+
+    broker_id: int32 = field("0+")
+    is_migrating_zk_broker: bool = field("2+")
+    incarnation_id: Uuid = field("0+")
+    broker_epoch: int64 = field("0+")
+    end_points: list[BrokerEndpoint] = field("0+")
+    features: list[BrokerFeature] = field("0+")
+    rack: str | None = field("0+", nullable="0+")
+    fenced: bool = field("0+", default=True)
+    in_controlled_shutdown: bool = field("1+")
+    log_dirs: list[Uuid] = field("3+", tag=0)
+    cordoned_log_dirs: list[Uuid] | None = field("4+", tag=1, nullable="4+", default=None)
+
+
+class UnregisterBrokerRecord(Message, key=1, versions="0", flexible="0+"):
+    """A broker is gone for good."""
+
+    broker_id: int32 = field("0+")
+    broker_epoch: int64 = field("0+")
+
+
+class TopicRecord(Message, key=2, versions="0", flexible="0+"):
+    """A topic exists; its partitions follow."""
+
+    name: str = field("0+")
+    topic_id: Uuid = field("0+")
+
+
+class PartitionRecord(Message, key=3, versions="0-2", flexible="0+"):
+    """A partition exists, in this state."""
+
+    partition_id: int32 = field("0+", default=-1)
+    topic_id: Uuid = field("0+")
+    replicas: list[int32] = field("0+")
+    isr: list[int32] = field("0+")
+    removing_replicas: list[int32] = field("0+")
+    adding_replicas: list[int32] = field("0+")
+    leader: int32 = field("0+", default=-1)
+    leader_recovery_state: int8 = field("0+", tag=0)
+    leader_epoch: int32 = field("0+", default=-1)
+    partition_epoch: int32 = field("0+", default=-1)
+    directories: list[Uuid] = field("1+")
+    eligible_leader_replicas: list[int32] | None = field("2+", tag=1, nullable="2+", default=None)
+    last_known_elr: list[int32] | None = field("2+", tag=2, nullable="2+", default=None)
+
+
+class ConfigRecord(Message, key=4, versions="0", flexible="0+"):
+    """A property of a resource has this value, or, without one, its default again."""
+
+    resource_type: int8 = field("0+")
+    resource_name: str = field("0+")
+    name: str = field("0+")
+    value: str | None = field("0+", nullable="0+")
+
+
+class PartitionChangeRecord(Message, key=5, versions="0-2", flexible="0+"):
+    """What has changed in a partition; what isn't named stays.
+
+    Each raises the partition epoch by one, and one that names a leader the leader epoch too.
+    """
+
+    partition_id: int32 = field("0+", default=-1)
+    topic_id: Uuid = field("0+")
+    isr: list[int32] | None = field("0+", tag=0, nullable="0+", default=None)
+    leader: int32 = field("0+", tag=1, default=NO_LEADER_CHANGE)
+    replicas: list[int32] | None = field("0+", tag=2, nullable="0+", default=None)
+    removing_replicas: list[int32] | None = field("0+", tag=3, nullable="0+", default=None)
+    adding_replicas: list[int32] | None = field("0+", tag=4, nullable="0+", default=None)
+    leader_recovery_state: int8 = field("0+", tag=5, default=-1)
+    directories: list[Uuid] | None = field("1+", tag=8, nullable="1+", default=None)
+    eligible_leader_replicas: list[int32] | None = field("2+", tag=6, nullable="2+", default=None)
+    last_known_elr: list[int32] | None = field("2+", tag=7, nullable="2+", default=None)
+
+
+class FenceBrokerRecord(Message, key=7, versions="0", flexible="0+"):
+    """A broker may lead nothing (written by old controllers)."""
+
+    id: int32 = field("0+")
+    epoch: int64 = field("0+")
+
+
+class UnfenceBrokerRecord(Message, key=8, versions="0", flexible="0+"):
+    """A broker may lead again (written by old controllers)."""
+
+    id: int32 = field("0+")
+    epoch: int64 = field("0+")
+
+
+class RemoveTopicRecord(Message, key=9, versions="0", flexible="0+"):
+    """A topic is gone, with its partitions and its configuration."""
+
+    topic_id: Uuid = field("0+")
+
+
+class FeatureLevelRecord(Message, key=12, versions="0", flexible="0+"):
+    """The cluster runs a feature at this level; zero is off."""
+
+    name: str = field("0+")
+    feature_level: int16 = field("0+")
+
+
+class QuotaEntityData(Struct):
+    """One part of a quota's entity; without a name it is the default of its type."""
+
+    entity_type: str = field("0+")
+    entity_name: str | None = field("0+", nullable="0+")
+
+
+# Kafka's own name, which stands for something else in a request.
+QuotaEntityData.__name__ = "EntityData"
+
+
+class ClientQuotaRecord(Message, key=14, versions="0", flexible="0+"):
+    """A quota of an entity has this value, or is set no more."""
+
+    entity: list[QuotaEntityData] = field("0+")
+    key: str = field("0+")
+    value: float64 = field("0+")
+    remove: bool = field("0+")
+
+
+class ProducerIdsRecord(Message, key=15, versions="0", flexible="0+"):
+    """A broker has been given the producer ids below `next_producer_id`."""
+
+    broker_id: int32 = field("0+")
+    broker_epoch: int64 = field("0+", default=-1)
+    next_producer_id: int64 = field("0+")
+
+
+class BrokerRegistrationChangeRecord(Message, key=17, versions="0-3", flexible="0+"):
+    """What has changed in a registration: 1 sets a state, -1 clears it, 0 leaves it."""
+
+    broker_id: int32 = field("0+")
+    broker_epoch: int64 = field("0+")
+    fenced: int8 = field("0+", tag=0)
+    in_controlled_shutdown: int8 = field("1+", tag=1)
+    log_dirs: list[Uuid] = field("2+", tag=2)
+    cordoned_log_dirs: list[Uuid] | None = field("3+", tag=3, nullable="3+", default=None)
+
+
+class NoOpRecord(Message, key=20, versions="0", flexible="0+"):
+    """Moves the end of the log and says nothing."""
+
+
+class BeginTransactionRecord(Message, key=23, versions="0", flexible="0+"):
+    """What follows counts only once the transaction ends (KIP-868)."""
+
+    name: str | None = field("0+", tag=0, nullable="0+", default=None)
+
+
+class EndTransactionRecord(Message, key=24, versions="0", flexible="0+"):
+    """The open transaction counts."""
+
+
+class AbortTransactionRecord(Message, key=25, versions="0", flexible="0+"):
+    """The open transaction doesn't count."""
+
+    reason: str | None = field("0+", tag=0, nullable="0+", default=None)
+
+
+class ControllerEndpoint(Struct):
+    """One listener of a controller."""
+
+    name: str = field("0+")
+    host: str = field("0+")
+    port: uint16 = field("0+")
+    security_protocol: int16 = field("0+")
+
+
+class ControllerFeature(Struct):
+    """The levels of one feature that a controller can run at."""
+
+    name: str = field("0+")
+    min_supported_version: int16 = field("0+")
+    max_supported_version: int16 = field("0+")
+
+
+class RegisterControllerRecord(Message, key=27, versions="0", flexible="0+"):
+    """A controller has come up."""
+
+    controller_id: int32 = field("0+")
+    incarnation_id: Uuid = field("0+")
+    zk_migration_ready: bool = field("0+")
+    end_points: list[ControllerEndpoint] = field("0+")
+    features: list[ControllerFeature] = field("0+")
+
+
+class ClearElrRecord(Message, key=28, versions="0", flexible="0+"):
+    """Forget the eligible leader replicas of a topic, or of all (KIP-966)."""
+
+    topic_name: str = field("0+")
+
+
+_CLASSES: tuple[type[Message], ...] = (
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+    TopicRecord,
+    PartitionRecord,
+    ConfigRecord,
+    PartitionChangeRecord,
+    FenceBrokerRecord,
+    UnfenceBrokerRecord,
+    RemoveTopicRecord,
+    FeatureLevelRecord,
+    ClientQuotaRecord,
+    ProducerIdsRecord,
+    BrokerRegistrationChangeRecord,
+    NoOpRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    AbortTransactionRecord,
+    RegisterControllerRecord,
+    ClearElrRecord,
+)
+
+RECORD_CLASSES: Mapping[int, type[Message]] = MappingProxyType(
+    {record_class.api_key: record_class for record_class in _CLASSES}
+)
+"""Every record type we know, by its number."""
+
+METADATA_VERSION_FEATURE = "metadata.version"
+METADATA_VERSION = 30
+"""The level that decides how records are written; Kafka 4.3's for a new cluster."""
+
+GROUP_VERSION_FEATURE = "group.version"
+GROUP_VERSION = 1
+"""From this level on there are groups of the consumer protocol (KIP-848)."""
+
+TRANSACTION_VERSION_FEATURE = "transaction.version"
+TRANSACTION_VERSION = 2
+"""From level 1 on their log has tagged fields; from 2 on each has its own epoch (KIP-890)."""
+
+SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        METADATA_VERSION_FEATURE: (7, METADATA_VERSION),
+        GROUP_VERSION_FEATURE: (0, GROUP_VERSION),
+        TRANSACTION_VERSION_FEATURE: (0, TRANSACTION_VERSION),
+    }
+)
+"""The levels of each feature that this software can run at. A new cluster has the highest ones."""
+
+WRITTEN_VERSIONS: Mapping[int, int] = MappingProxyType(
+    {
+        record_class.api_key: int(record_class.versions.rpartition("-")[2])
+        for record_class in _CLASSES
+    }
+)
+"""The version in which each record type is written at `METADATA_VERSION`."""
+
+
+def encode_record(record: Message) -> bytes:
+    """The value of a log record: frame, type, version, message."""
+    version = WRITTEN_VERSIONS[record.api_key]
+    head = (_FRAME_VERSION, record.api_key, version)
+    return b"".join(map(encode_unsigned_varint, head)) + encode_bytes(record, version)
+
+
+def decode_record(value: bytes) -> Message:
+    """Read a log record's value.
+
+    Raises KafkaError(INVALID_RECORD) for a frame or type that isn't known: state that can't be
+    read must not be passed over.
+    """
+    try:
+        frame, position = read_unsigned_varint(value, 0)
+        key, position = read_unsigned_varint(value, position)
+        version, position = read_unsigned_varint(value, position)
+    except IndexError:
+        raise _unreadable("it is cut short") from None
+    if frame != _FRAME_VERSION:
+        raise _unreadable(f"its frame version is {frame}, not {_FRAME_VERSION}")
+    record_class = RECORD_CLASSES.get(key)
+    if record_class is None:
+        raise _unreadable(f"its type {key} is not known")
+    if version > WRITTEN_VERSIONS[key]:
+        raise _unreadable(f"version {version} of {record_class.__name__} is not known")
+    try:
+        record, position = decode(record_class, version, memoryview(value), position)
+    except ProtocolError as error:
+        raise _unreadable(f"its {record_class.__name__} is malformed ({error.message})") from error
+    if position != len(value):
+        raise _unreadable(f"{len(value) - position} bytes follow the {record_class.__name__}")
+    return record
+
+
+def _unreadable(why: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, f"A metadata record cannot be read: {why}.")

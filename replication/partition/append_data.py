@@ -1,0 +1,54 @@
+"""What an append asks of the replica manager, and what it is answered, partition by partition."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...clients.errors import ErrorCode
+from ...clients.topic_partition import TopicPartition
+from ...storage.config import LogConfig
+from ...storage.log.append_info import RecordError
+from ...storage.producer.producer_entry import AppendOrigin
+from .fetch_data import CurrentLeader
+
+ACKS_ALL = -1
+"""Answer when every in-sync replica has the records."""
+
+
+@dataclass(slots=True)
+class AppendEntry:
+    """The records for one partition, and what became of them.
+
+    They are stamped in place: the buffer must be ours.
+    """
+
+    topic_partition: TopicPartition
+    records: memoryview
+    error: ErrorCode = ErrorCode.NONE
+    base_offset: int = -1
+    last_offset: int = -1
+    # The broker's time where the topic stamps records with it, else -1.
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: Sequence[RecordError] = ()
+    error_message: str | None = None
+    # With NOT_LEADER_OR_FOLLOWER only.
+    current_leader: CurrentLeader | None = None
+    # The configuration by which `ReplicaManager.check_at_length` has looked at the records.
+    checked_for: LogConfig | None = None
+
+    def refuse(self, code: ErrorCode, message: str | None = None) -> None:
+        """Say that nothing was appended, and why."""
+        self.error = code
+        self.error_message = message
+
+
+@dataclass(slots=True)
+class AppendRequest:
+    """Records for several partitions, with what their sender waits for."""
+
+    entries: list[AppendEntry]
+    acks: int = ACKS_ALL
+    timeout_ms: int = 30_000
+    origin: AppendOrigin = AppendOrigin.CLIENT
+    # The client id of a client's request.
+    sender: str | None = None

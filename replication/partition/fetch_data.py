@@ -1,0 +1,81 @@
+"""What a fetch asks of the replica manager, and what it is answered, partition by partition.
+
+The handlers turn requests into these, so that the rules of fetching don't depend on the version of
+a message. What is answered goes into the response as it is. Offsets are logical, sizes are bytes,
+times milliseconds.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...clients.protocol.messages.fetch import AbortedTransaction, PartitionData
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.log.fetch_data import FetchIsolation
+from ...storage.segment.transaction_index import AbortedTxn
+
+CONSUMER_REPLICA_ID = -1
+"""The replica id of whoever isn't a replica."""
+
+NO_EPOCH = -1
+"""No leader epoch is given or known."""
+
+
+class EpochEndOffset(NamedTuple):
+    """The end of a leader epoch in a log: the offset after its last record (KIP-101)."""
+
+    epoch: int
+    end_offset: int
+
+
+class CurrentLeader(NamedTuple):
+    """Who leads instead, for answers that say "not me" (KIP-951)."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class FetchParams:
+    """What holds for a whole fetch."""
+
+    replica_id: int = CONSUMER_REPLICA_ID
+    replica_epoch: int = -1
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 0x7FFFFFFF
+    isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK
+
+    @property
+    def is_from_follower(self) -> bool:
+        return self.replica_id >= 0
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the reader is told of aborted transactions."""
+        return self.isolation is FetchIsolation.TXN_COMMITTED
+
+
+@dataclass(slots=True)
+class FetchPartition:
+    """One partition of a fetch; -1 where the request has no epoch."""
+
+    topic_id_partition: TopicIdPartition
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = NO_EPOCH
+    last_fetched_epoch: int = NO_EPOCH
+    # The follower's own log start offset; consumers send -1.
+    log_start_offset: int = -1
+
+
+FetchResults = list[PartitionData]
+"""The answers for the partitions, in the order asked. Their records are sent, not read."""
+
+
+def aborted_transactions(found: Iterable[AbortedTxn]) -> list[AbortedTransaction]:
+    """Aborted transactions as a reader is told of them."""
+    return [
+        AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
+        for txn in found
+    ]

@@ -1,0 +1,336 @@
+"""One partition on this broker: its log, and the part this broker plays in it (`Partition`).
+
+    REMOTE TIER     LOCAL LOG
+    |---------------|=================|------------|
+    log start       local log start   high         log end offset
+    offset          offset            watermark
+
+The role is a state machine (`TRANSITIONS`). As leader the partition appends, serves fetches,
+remembers how far each follower is and moves the high watermark; as follower it refuses both, and
+names the leader.
+
+Rules it keeps:
+
+- a request that carries a leader epoch is answered only by the leader of that very epoch: an older
+  one is fenced (74), a newer one not known yet (75), and only then does it matter who leads (6);
+- with acks=all nothing is appended while fewer than min.insync.replicas are in sync;
+- the high watermark is the smallest end offset of the maximal ISR; with no follower it is the log
+  end offset, at once.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ...storage.config import LogConfig
+from ...storage.log.append_info import LogAppendInfo
+from ...storage.log.unified_log import UnifiedLog
+from ...storage.producer.producer_entry import AppendOrigin
+from ..metadata.cluster_image import PartitionImage
+from ..topic_names import INTERNAL_TOPICS, NEVER_TIERED
+from .append_data import ACKS_ALL
+from .fetch_data import NO_EPOCH, CurrentLeader, EpochEndOffset
+from .isr import IsrView, effective_min_isr, next_high_watermark
+from .replica import Replica
+
+
+class PartitionRole(Enum):
+    """What this broker is to a partition."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OFFLINE = "offline: its log directory has failed"
+    REMOVED = "removed: no longer on this broker"
+
+
+class PartitionEvent(Enum):
+    """What changes the role."""
+
+    LEAD = "lead"
+    FOLLOW = "follow"
+    FAIL = "log directory failed"
+    REMOVE = "remove"
+
+
+TRANSITIONS: Mapping[tuple[PartitionRole, PartitionEvent], PartitionRole] = MappingProxyType(
+    {
+        (PartitionRole.FOLLOWER, PartitionEvent.LEAD): PartitionRole.LEADER,
+        (PartitionRole.FOLLOWER, PartitionEvent.FOLLOW): PartitionRole.FOLLOWER,
+        (PartitionRole.FOLLOWER, PartitionEvent.FAIL): PartitionRole.OFFLINE,
+        (PartitionRole.FOLLOWER, PartitionEvent.REMOVE): PartitionRole.REMOVED,
+        # Leading again is leading in a newer epoch.
+        (PartitionRole.LEADER, PartitionEvent.LEAD): PartitionRole.LEADER,
+        (PartitionRole.LEADER, PartitionEvent.FOLLOW): PartitionRole.FOLLOWER,
+        (PartitionRole.LEADER, PartitionEvent.FAIL): PartitionRole.OFFLINE,
+        (PartitionRole.LEADER, PartitionEvent.REMOVE): PartitionRole.REMOVED,
+        # A failed log directory is not used again before a restart.
+        (PartitionRole.OFFLINE, PartitionEvent.LEAD): PartitionRole.OFFLINE,
+        (PartitionRole.OFFLINE, PartitionEvent.FOLLOW): PartitionRole.OFFLINE,
+        (PartitionRole.OFFLINE, PartitionEvent.FAIL): PartitionRole.OFFLINE,
+        (PartitionRole.OFFLINE, PartitionEvent.REMOVE): PartitionRole.REMOVED,
+    }
+)
+"""A removed partition has no way back: a new one is made in its place."""
+
+# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every request.
+_LEADER = PartitionRole.LEADER
+
+
+class Partition:
+    """A partition that has a replica here."""
+
+    __slots__ = (
+        "_followers",
+        "_max_lag_ms",
+        "_node_id",
+        "image",
+        "is_guarded",
+        "is_internal",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "log",
+        "min_isr",
+        "role",
+        "topic_id_partition",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_id_partition: TopicIdPartition,
+        log: UnifiedLog,
+        image: PartitionImage,
+        node_id: int,
+        max_lag_ms: int = 30_000,
+    ) -> None:
+        self.topic_id_partition = topic_id_partition
+        self.topic_partition: TopicPartition = topic_id_partition.topic_partition
+        self.is_internal = topic_id_partition.topic in INTERNAL_TOPICS
+        # Whether not everybody may write to it.
+        self.is_guarded = topic_id_partition.topic in NEVER_TIERED
+        self.log = log
+        self.role = PartitionRole.FOLLOWER
+        self.image = image
+        self.leader_epoch = image.leader_epoch
+        # The end of the log when this broker became leader: earlier records are others'.
+        self.leader_epoch_start_offset = -1
+        self.min_isr = 1
+        self._node_id = node_id
+        self._max_lag_ms = max_lag_ms
+        # As leader: every other replica. Empty: the high watermark is the log end offset.
+        self._followers: dict[int, Replica] = {}
+
+    @property
+    def node_id(self) -> int:
+        """This broker."""
+        return self._node_id
+
+    @property
+    def is_leader(self) -> bool:
+        return self.role is PartitionRole.LEADER
+
+    @property
+    def current_leader(self) -> CurrentLeader:
+        """Whom the cluster's metadata names as leader."""
+        return CurrentLeader(self.image.leader, self.image.leader_epoch)
+
+    def apply(self, event: PartitionEvent) -> None:
+        """Change the role as the table says; anything else is our own mistake."""
+        self.role = TRANSITIONS[self.role, event]
+
+    def update(self, image: PartitionImage) -> bool:
+        """Play the part that the metadata gives this broker.
+
+        Returns whether it leads in an epoch in which it did not lead before.
+        """
+        known_epoch, was_leader = self.leader_epoch, self.is_leader
+        self.image = image
+        self.leader_epoch = image.leader_epoch
+        self.update_min_isr()
+        if image.leader != self._node_id:
+            self.apply(PartitionEvent.FOLLOW)
+            self._followers.clear()
+            return False
+        self.apply(PartitionEvent.LEAD)
+        if not self.is_leader:
+            return False
+        is_new = not was_leader or image.leader_epoch != known_epoch
+        if is_new:
+            self.leader_epoch_start_offset = self.log.log_end_offset
+            self._followers.clear()
+        others = [replica for replica in image.replicas if replica != self._node_id]
+        self._followers = {
+            replica: self._followers.get(replica) or Replica(replica) for replica in others
+        }
+        if not self._followers:
+            self.log.update_high_watermark(self.log.log_end_offset)
+        return is_new
+
+    def update_min_isr(self) -> None:
+        """Take over min.insync.replicas from the log's configuration."""
+        self.min_isr = effective_min_isr(
+            self.log.config.min_insync_replicas, len(self.image.replicas)
+        )
+
+    def remove(self) -> None:
+        self.apply(PartitionEvent.REMOVE)
+        self._followers.clear()
+
+    def leader_log(self, current_leader_epoch: int = NO_EPOCH) -> UnifiedLog:
+        """The log, if this broker leads in the epoch that the client knows (-1: any).
+
+        Raises KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER,
+        KAFKA_STORAGE_ERROR.
+        """
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            raise self._wrong_epoch(current_leader_epoch)
+        if self.role is not _LEADER:
+            raise self.not_leader()
+        return self.log
+
+    def _wrong_epoch(self, current_leader_epoch: int) -> KafkaError:
+        if current_leader_epoch < self.leader_epoch:
+            return KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                f"Leader epoch {current_leader_epoch} of {self.topic_partition} is over; "
+                f"the current one is {self.leader_epoch}.",
+            )
+        return KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"Leader epoch {current_leader_epoch} of {self.topic_partition} is not known here; "
+            f"the newest known is {self.leader_epoch}.",
+        )
+
+    def not_leader(self) -> KafkaError:
+        """Why a request that needs the leader is refused."""
+        if self.role is PartitionRole.OFFLINE:
+            return KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The log directory of {self.topic_partition} has failed.",
+            )
+        return KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"This broker does not lead {self.topic_partition}.",
+        )
+
+    def append_as_leader(
+        self,
+        records: memoryview,
+        acks: int,
+        origin: AppendOrigin,
+        now_ms: int,
+        checked_for: LogConfig | None = None,
+    ) -> LogAppendInfo:
+        """Append to the log and move the high watermark if that is all it takes.
+
+        Raises KafkaError: what `leader_log` and `UnifiedLog.append_as_leader` raise, and
+        NOT_ENOUGH_REPLICAS, with nothing appended.
+        """
+        if self.role is not _LEADER:
+            raise self.not_leader()
+        if acks == ACKS_ALL and len(self.image.isr) < self.min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR : {len(self.image.isr)} is insufficient to satisfy "
+                f"the min.isr requirement of {self.min_isr} for partition {self.topic_partition}",
+            )
+        log = self.log
+        info = log.append_as_leader(records, self.leader_epoch, now_ms, origin, checked_for)
+        if self._followers:
+            self.maybe_increment_high_watermark(now_ms)
+        else:
+            log.update_high_watermark(log.local.log_end_offset)
+        return info
+
+    def maybe_increment_high_watermark(self, now_ms: int) -> bool:
+        """Move the high watermark as far as the replicas allow; whether it moved."""
+        log = self.log
+        before = log.high_watermark
+        view = IsrView(self._node_id, self.image.isr, self.min_isr, self._max_lag_ms)
+        after = next_high_watermark(
+            before, log.log_end_offset, self._followers.values(), view, now_ms
+        )
+        if after == before:
+            return False
+        log.update_high_watermark(after)
+        return True
+
+    def update_follower(
+        self,
+        replica_id: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+        *,
+        knows_epoch: bool = False,
+    ) -> bool:
+        """Take note of a follower's fetch; whether the high watermark moved.
+
+        Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica, and
+        UNKNOWN_LEADER_EPOCH for one that named the current leader epoch.
+        """
+        follower = self._followers.get(replica_id)
+        if follower is None:
+            raise KafkaError(
+                # Whoever knows this epoch may know of replicas that are unknown here.
+                ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Broker {replica_id} is not a replica of {self.topic_partition}.",
+            )
+        follower.on_fetch(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms)
+        return self.maybe_increment_high_watermark(now_ms)
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start offset of all replicas; -1 while one has never fetched."""
+        starts = (follower.log_start_offset for follower in self._followers.values())
+        return min((self.log.log_start_offset, *starts))
+
+    def check_replicated(self, required_offset: int) -> ErrorCode | None:
+        """Whether acks=all can be answered for records below `required_offset`.
+
+        None: not yet. NOT_ENOUGH_REPLICAS_AFTER_APPEND: replicated, but to fewer than required.
+        """
+        if self.role is not PartitionRole.LEADER:
+            return self.not_leader().code
+        if self.log.high_watermark < required_offset:
+            return None
+        if len(self.image.isr) < self.min_isr:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    def epoch_end_offset(self, epoch: int) -> EpochEndOffset:
+        """The largest epoch not above `epoch` and its end offset; (-1, -1) if undefined.
+
+        The current epoch enters the log's history with its first batch. Until then it is empty,
+        begins and ends at the log end offset, and is the end of every epoch before it.
+        """
+        log = self.log
+        end = log.log_end_offset
+        if epoch == self.leader_epoch:
+            return EpochEndOffset(epoch, end)
+        latest = log.leader_epochs.latest_epoch
+        if latest < epoch < self.leader_epoch:
+            return EpochEndOffset(latest if latest >= 0 else epoch, end)
+        return EpochEndOffset(*log.end_offset_for_epoch(epoch))
+
+    def diverging_epoch(self, last_fetched_epoch: int, offset: int) -> EpochEndOffset | None:
+        """Where the fetcher's log leaves ours, if it does (KIP-595).
+
+        Raises KafkaError(OFFSET_OUT_OF_RANGE) when that can't be told: the epoch is undefined.
+        """
+        if offset < self.log.log_start_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Offset {offset} is below the log start offset {self.log.log_start_offset}.",
+            )
+        end = self.epoch_end_offset(last_fetched_epoch)
+        if end.epoch < 0 or end.end_offset < 0:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"The end of epoch {last_fetched_epoch} in {self.topic_partition} is unknown.",
+            )
+        if end.epoch < last_fetched_epoch or end.end_offset < offset:
+            return end
+        return None

@@ -1,0 +1,379 @@
+"""The controller: one change after the other, answered when it counts, remembered for ever."""
+
+import asyncio
+import errno
+from collections.abc import Awaitable
+
+import pytest
+
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tierlog.replication.controller.controller import (
+    TRANSITIONS,
+    Controller,
+    ControllerEvent,
+    ControllerState,
+)
+from tierlog.replication.controller.controller_config import Decision
+from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from tierlog.tests.replication.node import (
+    CLUSTER_ID,
+    create,
+    creation,
+    open_controller,
+    registration,
+)
+from tierlog.tests.simulation.crash_points import cut_power_everywhere
+from tierlog.tests.simulation.disk import Fault, Kind, PowerLoss, SimulatedDisk
+from tierlog.tests.simulation.files import SimulatedFiles
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+
+
+def test_a_new_cluster_begins_with_its_feature_level_and_its_own_broker() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        image = controller.image
+        assert (image.cluster_id, image.controller_id) == (CLUSTER_ID, 1)
+        assert image.features == {
+            "metadata.version": 30,
+            "group.version": 1,
+            "transaction.version": 2,
+        }
+        broker = image.brokers[1]
+        assert broker.is_active
+        assert broker.endpoints["PLAINTEXT"].port == 9092
+        await controller.stop()
+
+    simulate(story)
+
+
+def test_topics_configs_and_producer_ids_survive_a_restart() -> None:
+    disk = SimulatedDisk()
+
+    async def first_life(loop: SimulatedLoop) -> ClusterImage:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration())
+        await create(controller, "orders", "payments", partitions=3)
+        await controller.create_topics(creation("gone"))
+        deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")], timeout_ms=1_000)
+        deleted = await controller.delete_topics(deletion)
+        assert [result.error_code for result in deleted.responses] == [0]
+        await controller.alter_topic_config("orders", {"retention.ms": "5000"})
+        widening = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name="payments", count=5, assignments=None)],
+            timeout_ms=1_000,
+        )
+        widened = await controller.create_partitions(widening)
+        assert [result.error_code for result in widened.results] == [0]
+        assert await controller.allocate_producer_ids() == 0
+        assert await controller.allocate_producer_ids() == 1_000
+        await controller.stop()
+        return controller.image
+
+    async def second_life(loop: SimulatedLoop) -> ClusterImage:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration(2))
+        assert await controller.allocate_producer_ids() == 2_000
+        await controller.stop()
+        return controller.image
+
+    before, after = simulate(first_life), simulate(second_life)
+    assert sorted(after.topics_by_name) == ["orders", "payments"]
+    assert after.topic_config("orders") == {"retention.ms": "5000"}
+    assert len(after.topics_by_name["payments"].partitions) == 5
+    for name, topic in before.topics_by_name.items():
+        assert after.topics_by_name[name].topic_id == topic.topic_id
+    assert after.brokers[1].incarnation_id != before.brokers[1].incarnation_id
+    assert after.brokers[1].epoch > before.brokers[1].epoch
+
+
+def test_a_restart_raises_the_epochs_of_the_quorum_and_of_every_partition_led() -> None:
+    disk = SimulatedDisk()
+    epochs: list[int] = []
+    partitions: list[tuple[int, int]] = []
+
+    async def life(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration())
+        if not partitions:
+            await create(controller, "t")
+        epochs.append(controller.image.epoch)
+        partition = controller.image.partition("t", 0)
+        assert partition is not None
+        partitions.append((partition.leader_epoch, partition.partition_epoch))
+        await controller.stop()
+
+    for _ in range(3):
+        simulate(life)
+    assert epochs == [1, 2, 3]
+    # One epoch in which nobody leads, and one in which this broker does.
+    assert partitions == [(0, 0), (2, 2), (4, 4)]
+
+
+def test_listeners_hear_of_a_change_before_its_request_is_answered() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        heard: list[str] = []
+
+        def listen(image: ClusterImage, delta: ClusterDelta) -> None:
+            assert controller.image is image
+            heard.extend(topic.name for topic in delta.changed_topics.values())
+
+        controller.start(registration())
+        await create(controller, "before")
+        controller.subscribe(listen)
+        assert heard == ["before"]
+        await create(controller, "after")
+        assert heard == ["before", "after"]
+        await controller.stop()
+
+    simulate(story)
+
+
+def test_changes_that_arrive_together_share_one_fsync_and_keep_their_order() -> None:
+    disk = SimulatedDisk()
+
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration())
+        answers = await asyncio.gather(
+            *(controller.create_topics(creation("same")) for _ in range(5)),
+            controller.create_topics(creation("other")),
+        )
+        codes = [answer.topics[0].error_code for answer in answers]
+        assert codes == [0, *[ErrorCode.TOPIC_ALREADY_EXISTS] * 4, 0]
+        await controller.stop()
+
+    simulate(story)
+
+
+def test_validate_only_changes_nothing() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        image = controller.image
+        response = await controller.create_topics(creation("t", validate_only=True))
+        assert response.topics[0].error_code == 0
+        assert controller.image is image
+        await controller.stop()
+
+    simulate(story)
+
+
+def test_what_was_replayed_may_be_refused_before_anything_is_written() -> None:
+    disk = SimulatedDisk()
+
+    async def first_life(loop: SimulatedLoop) -> ClusterImage:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration())
+        await create(controller, "orders")
+        image = controller.image
+        deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=1_000)
+        await controller.delete_topics(deletion)
+        await controller.stop()
+        return image
+
+    deleted = simulate(first_life).topics_by_name["orders"].topic_id
+
+    async def second_life(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        log = controller.metadata_log
+        end, epoch = log.end_offset, log.epoch
+
+        def refuse(image: ClusterImage) -> None:
+            assert not log.has_lost(deleted)
+            assert log.has_lost(Uuid(bytes(range(16))))
+            assert "orders" not in image.topics_by_name
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No.")
+
+        with pytest.raises(KafkaError, match="No"):
+            controller.start(registration(), refuse)
+        assert (log.end_offset, log.epoch) == (end, epoch)
+
+    simulate(second_life)
+
+
+def test_a_disk_that_refuses_to_flush_ends_the_controller() -> None:
+    disk = SimulatedDisk()
+
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration())
+        image = controller.image
+        disk.faults.append(Fault(Kind.FLUSH, errno.EIO))
+        response = await controller.create_topics(creation("lost"))
+        assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+        assert controller.state is ControllerState.FAILED
+        assert controller.image is image
+        with pytest.raises(KafkaError) as refused:
+            await controller.allocate_producer_ids()
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+    simulate(story)
+
+
+def test_a_change_that_has_waited_too_long_is_not_begun() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        first = asyncio.ensure_future(controller.create_topics(creation("first")))
+        for _ in range(5):
+            # Until the worker waits for the disk.
+            await asyncio.sleep(0)
+        late = creation("late")
+        late.timeout_ms = 0
+        response = await controller.create_topics(late)
+        assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert (await first).topics[0].error_code == 0
+        assert list(controller.image.topics_by_name) == ["first"]
+        await controller.stop()
+
+    simulate(story)
+
+
+def test_stopping_answers_those_who_wait() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        waiting = asyncio.ensure_future(controller.create_topics(creation("t")))
+        await asyncio.sleep(0)
+        await controller.stop()
+        assert (await waiting).topics[0].error_code == ErrorCode.NOT_CONTROLLER
+        response = await controller.create_topics(creation("u"))
+        assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+
+    simulate(story)
+
+
+class CreatingTopics:
+    """Topics are created until the power goes; those that were answered must be there."""
+
+    def __init__(self) -> None:
+        self.answered: list[str] = []
+
+    def prepare(self, files: SimulatedFiles) -> None:
+        pass
+
+    def work(self, files: SimulatedFiles) -> None:
+        async def story(loop: SimulatedLoop) -> None:
+            controller = open_controller(loop, files)
+            controller.start(registration())
+            for name in ("a", "b"):
+                await create(controller, name)
+                self.answered.append(name)
+
+        try:
+            simulate(story)
+        except BaseException as error:
+            # A controller whose power goes may still get to say that it has failed.
+            if not files.is_alive:
+                raise PowerLoss from error
+            raise
+
+    def check(self, files: SimulatedFiles) -> None:
+        async def story(loop: SimulatedLoop) -> None:
+            controller = open_controller(loop, files)
+            controller.start(registration(2))
+            there = controller.image.topics_by_name
+            assert set(self.answered) <= set(there)
+            for topic in there.values():
+                assert list(topic.partitions) == [0]
+            name = f"again{controller.image.offset}"
+            await create(controller, name)
+            await controller.stop()
+
+        simulate(story)
+
+
+def test_what_was_answered_survives_the_power_going_at_any_point() -> None:
+    assert cut_power_everywhere(CreatingTopics) > 10
+
+
+@pytest.mark.parametrize("state", ControllerState)
+@pytest.mark.parametrize("event", ControllerEvent)
+def test_every_state_and_event(state: ControllerState, event: ControllerEvent) -> None:
+    after = TRANSITIONS.get((state, event))
+    if event is ControllerEvent.ELECTED:
+        assert after == (ControllerState.ACTIVE if state is ControllerState.STARTING else None)
+    elif event is ControllerEvent.STOP:
+        assert after is ControllerState.STOPPED
+    else:
+        is_stopped = state is ControllerState.STOPPED
+        assert after is (state if is_stopped else ControllerState.FAILED)
+
+
+def test_a_controller_that_was_not_started_decides_nothing() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        controller: Controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        with pytest.raises(KafkaError) as refused:
+            await controller.allocate_producer_ids()
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+    simulate(story)
+
+
+def test_a_decision_that_fails_unexpectedly_fails_alone() -> None:
+    def decide(image: ClusterImage) -> Decision[None]:
+        raise LookupError("broken")
+
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        async with asyncio.TaskGroup() as together:
+            together.create_task(create(controller, "before"))
+            failing = together.create_task(_failure_of(controller.decide(decide)))
+            together.create_task(create(controller, "after"))
+        assert isinstance(failing.result(), LookupError)
+        assert controller.state is ControllerState.ACTIVE
+        assert {"before", "after"} <= controller.image.topics_by_name.keys()
+        await controller.stop()
+
+    simulate(story)
+
+
+async def _failure_of(work: Awaitable[None]) -> Exception:
+    with pytest.raises(LookupError) as failure:
+        await work
+    return failure.value
+
+
+def test_a_listener_that_fails_ends_neither_the_controller_nor_other_listeners(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen: list[ClusterImage] = []
+
+    def fail(image: ClusterImage, delta: ClusterDelta) -> None:
+        if "orders" in image.topics_by_name:
+            raise LookupError("broken")
+
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        controller.subscribe(fail)
+        controller.subscribe(lambda image, delta: seen.append(image))
+        await create(controller, "orders")
+        await create(controller, "payments")
+        assert {"orders", "payments"} <= seen[-1].topics_by_name.keys()
+        assert "Publication of metadata" in caplog.text
+        await controller.stop()
+
+    simulate(story)
+
+
+def test_producer_ids_that_are_known_to_be_used_are_passed_over() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        used = [7, 1_500, 2**63 - 1]
+        assert await controller.allocate_producer_ids(used=used) == 8
+        assert await controller.allocate_producer_ids(used=used) == 1_501
+        assert await controller.allocate_producer_ids(used=used) == 2_501
+        await controller.stop()
+
+    simulate(story)

@@ -1,0 +1,32 @@
+"""Partitions that wait for their files: a failure with some does not hold the others up."""
+
+import asyncio
+
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.replication.leader.partition_backlog import PartitionBacklog
+
+COUNT = 20
+
+
+def test_one_partition_that_cannot_be_made_is_the_only_one_that_is_not() -> None:
+    made: list[TopicPartition] = []
+    failures: list[object] = []
+
+    def make(name: TopicPartition) -> None:
+        if name.partition == 1:
+            raise RuntimeError("a log that nobody expected")
+        made.append(name)
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, told: failures.append(told["exception"]))
+        backlog = PartitionBacklog(make, lambda names: None)
+        for number in range(COUNT):
+            backlog.make_later(TopicPartition("orders", number))
+        for _ in range(2 * COUNT):
+            await asyncio.sleep(0)
+        assert len(backlog) == 0
+
+    asyncio.run(story())
+    assert len(failures) == 1
+    assert [name.partition for name in made] == [0, *range(2, COUNT)]
