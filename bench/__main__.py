@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..clients.errors import KafkaError
-from ..tiering.remote_url import RemoteUrl
+from ..tiering.store.remote_url import RemoteUrl
 from .command_line import WrongOptionError, build_parser, default_targets, parse_options
 from .figures import ResultsError
 from .progress import count, duration

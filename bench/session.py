@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..tiering.remote_url import RemoteUrl
+from ..tiering.store.remote_url import RemoteUrl
 from .figures import Failure, ResultsWriter, read_results
 from .machine import commit, file_system, machine_facts, versions
 from .progress import Progress, count, duration, progress_for

@@ -172,7 +172,7 @@ class Broker:
         mounted = [mount.location for mount in self.config.mounts]
         own = [] if self.config.remote_storage is None else [self.config.remote_storage]
         if mounted or own:
-            from ..tiering.tier_packages import check_packages
+            from ..tiering.store.tier_packages import check_packages
 
             for location in own + mounted:
                 check_packages(location)

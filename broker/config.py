@@ -22,7 +22,7 @@ from ..tiering.config import (
     PluginClass,
     RemoteLogManagerConfig,
 )
-from ..tiering.remote_url import RemoteUrl, remote_url
+from ..tiering.store.remote_url import RemoteUrl, remote_url
 from .config_safety import check_protections, unknown_listener_warnings
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, read_listeners
@@ -228,7 +228,7 @@ def _option_warnings(config: BrokerConfig, prefix: str) -> list[str]:
         places.insert(0, (config.remote_storage, prefix))
     if not any(location.options for location, _ in places):
         return []
-    from ..tiering.option_names import unknown_options
+    from ..tiering.store.option_names import unknown_options
 
     told = [unknown_options(location, prefix) for location, prefix in places]
     return [each for each in told if each is not None]

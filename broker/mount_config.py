@@ -6,7 +6,7 @@
     tierlog.mount.archive.refresh.ms=30000            how often to look for what is new
 
 The name in the middle is ours to choose: letters, digits and underscores. URL and options are
-written as those of the broker's own tier (`tiering/remote_url.py`).
+written as those of the broker's own tier (`tiering/store/remote_url.py`).
 """
 
 import re
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
-from ..tiering.remote_url import OPTION_PREFIX, URL_PROPERTY, RemoteUrl, remote_url
+from ..tiering.store.remote_url import OPTION_PREFIX, URL_PROPERTY, RemoteUrl, remote_url
 
 MOUNT_PREFIX = "tierlog.mount."
 MOUNTED_TOPICS_FILE = "mounted-topics"

@@ -42,10 +42,10 @@ from ..storage.remote.remote_segment import RemoteLogMetadata
 from ..storage.segment.time_index import TimestampAndOffset
 from ..tiering.blocking_pool import BlockingPool
 from ..tiering.config import RemoteLogManagerConfig
-from ..tiering.file_system import TierFileSystem
-from ..tiering.fsspec_storage import FsspecStorage
-from ..tiering.remote_reads import RemoteReads
+from ..tiering.reading.remote_reads import RemoteReads
 from ..tiering.remote_storage import RemoteStorageError
+from ..tiering.store.file_system import TierFileSystem
+from ..tiering.store.fsspec_storage import FsspecStorage
 from ..tiering.tier_access import TierAccess
 from ..tiering.tier_statistics import TierStatistics
 from ..tiering.tools.mounted_lineages import MountedPartition, MountedView, TierWatcher
@@ -54,8 +54,8 @@ from .mounted_topics import MountDecision, decide_topics, removals
 from .mounted_topics_file import MountedTopicsFile
 
 if TYPE_CHECKING:
+    from ..tiering.reading.remote_log_reader import RemoteFetchResult
     from ..tiering.remote_log_manager import LeaderPartition
-    from ..tiering.remote_log_reader import RemoteFetchResult
 
 _log = logging.getLogger(__name__)
 

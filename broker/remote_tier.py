@@ -10,19 +10,19 @@ from ..replication.metadata.cluster_image import ClusterImage
 from ..storage.files import Files
 from ..storage.manager.log_manager import LogManager
 from ..tiering.blocking_pool import BlockingPool, ThreadedPool
-from ..tiering.fsspec_storage import FsspecStorage
-from ..tiering.log_durability import LogDurability
-from ..tiering.manifest import TopicDescription
-from ..tiering.metadata_events import METADATA_TOPIC
-from ..tiering.metadata_manager import (
+from ..tiering.metadata.log_durability import LogDurability
+from ..tiering.metadata.metadata_events import METADATA_TOPIC
+from ..tiering.metadata.metadata_manager import (
     RemoteLogMetadataManager,
     TopicBasedRemoteLogMetadataManager,
 )
-from ..tiering.metadata_snapshot import SnapshotFiles
-from ..tiering.metadata_topic import ClusterMetadataTopic, HostedReplicas
+from ..tiering.metadata.metadata_snapshot import SnapshotFiles
+from ..tiering.metadata.metadata_topic import ClusterMetadataTopic, HostedReplicas
+from ..tiering.metadata.snapshot_keeper import SnapshotKeeper
 from ..tiering.remote_log_manager import RemoteLogManager
 from ..tiering.remote_storage import RemoteStorageManager
-from ..tiering.snapshot_keeper import SnapshotKeeper
+from ..tiering.store.fsspec_storage import FsspecStorage
+from ..tiering.store.manifest import TopicDescription
 from ..tiering.tier_access import TierAccess
 from ..tiering.tier_owner import OwnerFile, OwnerTools, Writer
 from .config import BrokerConfig

@@ -20,10 +20,10 @@ from ..clients.topic_partition import TopicIdPartition
 from ..storage.files import Files
 from ..storage.remote.remote_log import RemoteLog
 from ..tiering.blocking_pool import BlockingPool
-from ..tiering.file_system import TierFileSystem
+from ..tiering.metadata.skipped_events import SkippedEvents
 from ..tiering.remote_storage import RemoteStorageError
-from ..tiering.remote_url import RemoteUrl
-from ..tiering.skipped_events import SkippedEvents
+from ..tiering.store.file_system import TierFileSystem
+from ..tiering.store.remote_url import RemoteUrl
 from ..tiering.tier_owner import OwnerTools, TierOwnership
 from ..tiering.tools.read_metadata import metadata_of_cluster
 from ..tiering.tools.scrubber import Scrubber

@@ -12,8 +12,8 @@ from ..storage.log.fetch_data import RemoteRead, RemoteTimestampLookup
 from ..storage.segment.time_index import TimestampAndOffset
 
 if TYPE_CHECKING:
+    from ..tiering.reading.remote_log_reader import RemoteFetchResult
     from ..tiering.remote_log_manager import LeaderPartition
-    from ..tiering.remote_log_reader import RemoteFetchResult
 
 
 class RemoteTier(Protocol):

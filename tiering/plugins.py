@@ -21,7 +21,7 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..clients.topic_partition import TopicIdPartition
 from ..storage.remote.remote_segment import RemoteLogSegmentMetadata
 from .config import PluginClass
-from .metadata_manager import RemoteLogMetadataManager
+from .metadata.metadata_manager import RemoteLogMetadataManager
 from .remote_storage import (
     IndexType,
     LogSegmentData,

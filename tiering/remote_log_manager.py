@@ -36,20 +36,20 @@ from ..storage.remote.remote_segment import (
 )
 from ..storage.segment.time_index import TimestampAndOffset
 from .config import RemoteLogManagerConfig
-from .copy_task import CopyCancelledError, CopyTask, CopyTools
-from .disabled_partition import DisabledPartition
-from .expiration_task import ExpirationTask
-from .leader_term import LeaderTerm, bounds_of, ready_remote_log
-from .log_durability import LogDurability
-from .metadata_manager import TopicBasedRemoteLogMetadataManager
+from .metadata.log_durability import LogDurability
+from .metadata.metadata_manager import TopicBasedRemoteLogMetadataManager
 from .owner_watch import OwnerWatch
-from .partition_loop import LoopTools, PartitionLoop, Work
-from .partition_remover import PartitionRemover, RemoverTools
 from .permits import Permits
 from .quota import ByteRateQuota
-from .remote_log_reader import RemoteFetchResult
-from .remote_reads import RemoteReads
-from .segment_deletion import SegmentDeletion
+from .reading.remote_log_reader import RemoteFetchResult
+from .reading.remote_reads import RemoteReads
+from .task.copy_task import CopyCancelledError, CopyTask, CopyTools
+from .task.disabled_partition import DisabledPartition
+from .task.expiration_task import ExpirationTask
+from .task.leader_term import LeaderTerm, bounds_of, ready_remote_log
+from .task.partition_loop import LoopTools, PartitionLoop, Work
+from .task.partition_remover import PartitionRemover, RemoverTools
+from .task.segment_deletion import SegmentDeletion
 from .tier_access import TierAccess
 from .tier_health import TierHealth
 from .tier_statistics import TierStatistics

@@ -6,7 +6,7 @@ from typing import Protocol
 from ..clients.kafka_uuid import Uuid
 from ..storage.files import Files
 from .blocking_pool import BlockingPool
-from .metadata_manager import RemoteLogMetadataManager
+from .metadata.metadata_manager import RemoteLogMetadataManager
 from .remote_storage import RemoteStorageManager
 
 

@@ -20,12 +20,12 @@ from ...storage.remote.remote_segment import (
 )
 from ...storage.segment.transaction_index import AbortedTxn
 from ...tiering.blocking_pool import ThreadedPool
-from ...tiering.chunk_cache import ChunkCache
-from ...tiering.fsspec_storage import FsspecStorage
-from ...tiering.remote_index_cache import RemoteIndexCache
-from ...tiering.remote_log_reader import RemoteFetchResult, RemoteLogReader
+from ...tiering.reading.chunk_cache import ChunkCache
+from ...tiering.reading.remote_index_cache import RemoteIndexCache
+from ...tiering.reading.remote_log_reader import RemoteFetchResult, RemoteLogReader
 from ...tiering.remote_storage import LogSegmentData, SegmentBytes
-from ...tiering.remote_url import RemoteUrl
+from ...tiering.store.fsspec_storage import FsspecStorage
+from ...tiering.store.remote_url import RemoteUrl
 
 PARTITION = TopicIdPartition(Uuid(b"topic id, 16 by."), "bench", 0)
 BATCHES = 256

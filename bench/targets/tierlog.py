@@ -12,8 +12,8 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from ...tiering.object_keys import LOG_SUFFIX, parse_object_key
-from ...tiering.remote_url import RemoteUrl, remote_url
+from ...tiering.store.object_keys import LOG_SUFFIX, parse_object_key
+from ...tiering.store.remote_url import RemoteUrl, remote_url
 from ...tiering.tools.opened_tier import opened_tier
 from ..target import Capability
 from ..tierlog_node import TierlogNode

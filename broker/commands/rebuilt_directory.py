@@ -43,8 +43,8 @@ from ...storage.manager.log_manager import LogManager
 from ...storage.producer.producer_entry import AppendOrigin
 from ...storage.producer.producer_snapshot import decode_snapshot
 from ...storage.remote.remote_segment import RemoteLogMetadata
-from ...tiering.metadata_events import METADATA_TOPIC, encode_event, metadata_partition
-from ...tiering.metadata_topic import metadata_topic_config
+from ...tiering.metadata.metadata_events import METADATA_TOPIC, encode_event, metadata_partition
+from ...tiering.metadata.metadata_topic import metadata_topic_config
 from ...tiering.tools.lineage_choice import finished
 from ...tiering.tools.plan_rebuild import RebuildPlan
 from ...tiering.tools.rebuild_plan import PlannedPartition, PlannedTopic

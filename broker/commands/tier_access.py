@@ -16,10 +16,10 @@ from ...storage.directory.log_dir import LogDir, LogDirError
 from ...storage.files import OsFiles
 from ...storage.log_file import parse_partition_directory
 from ...storage.remote.remote_log import RemoteLog
-from ...tiering.file_system import TierFileSystem
-from ...tiering.metadata_events import METADATA_TOPIC
-from ...tiering.skipped_events import SkippedEvents
-from ...tiering.tier_packages import check_packages
+from ...tiering.metadata.metadata_events import METADATA_TOPIC
+from ...tiering.metadata.skipped_events import SkippedEvents
+from ...tiering.store.file_system import TierFileSystem
+from ...tiering.store.tier_packages import check_packages
 from ...tiering.tools.known_metadata import KnownMetadata
 from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.read_metadata import no_metadata

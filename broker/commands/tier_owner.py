@@ -9,7 +9,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...storage.directory.log_dir import LogDir, MetaProperties
 from ...storage.files import OsFiles
 from ...tiering.blocking_pool import ThreadedPool
-from ...tiering.file_system import TierFileSystem
+from ...tiering.store.file_system import TierFileSystem
 from ...tiering.tier_owner import (
     TRUST_SECONDS,
     NotTheOwnerError,

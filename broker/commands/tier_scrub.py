@@ -10,7 +10,7 @@ from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_log import RemoteLog
-from ...tiering.skipped_events import SkippedEvents
+from ...tiering.metadata.skipped_events import SkippedEvents
 from ...tiering.tools.orphans import Orphan
 from ...tiering.tools.scrubber import Scrubber
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes

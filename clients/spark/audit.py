@@ -13,7 +13,7 @@ import asyncio
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...tiering.remote_url import RemoteUrl
+from ...tiering.store.remote_url import RemoteUrl
 from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.read_metadata import metadata_of_cluster
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, human_bytes

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...tiering.object_keys import partition_prefix
+from ...tiering.store.object_keys import partition_prefix
 from ...tiering.tools.terminal import human_bytes
 from ..plots.canvas import BLUE, GREY, ORANGE, Axes, Canvas
 from .audit_report import HEAD, AuditReport, folder_of, topic_rows

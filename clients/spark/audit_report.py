@@ -12,7 +12,7 @@ For people these are tables and sentences, for machines one JSON object a line, 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...tiering.object_keys import partition_prefix
+from ...tiering.store.object_keys import partition_prefix
 from ...tiering.tools.terminal import finding_fields, human_bytes, table
 from ...tiering.tools.tier_survey import Finding
 from ..kafka_uuid import uuid_to_string

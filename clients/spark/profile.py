@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...tiering.remote_url import RemoteUrl
+from ...tiering.store.remote_url import RemoteUrl
 from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.stored_segments import sort_out
 from ...tiering.tools.terminal import SOUND, Output, human_bytes
@@ -27,7 +27,7 @@ from .tier_lineages import TierLineages, TierView
 from .topic_profile import TopicProfile, merged, profile_segment
 
 if TYPE_CHECKING:
-    from ...tiering.manifest import Manifest
+    from ...tiering.store.manifest import Manifest
 
 _EXAMPLES = """\
 examples:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ...storage.remote.remote_retention import LogFacts, RetentionLimits, decide_retention
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
-from ...tiering.manifest import Manifest
-from ...tiering.object_keys import object_stem
+from ...tiering.store.manifest import Manifest
+from ...tiering.store.object_keys import object_stem
 from ...tiering.tools.lineage_choice import Lineage, remote_log_of
 from ..errors import ErrorCode, KafkaError
 from ..topic_partition import TopicPartition

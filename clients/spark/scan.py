@@ -25,9 +25,9 @@ import pyarrow as pa
 
 from ...storage.segment.transaction_index import AbortedTxn
 from ...tiering.blocking_pool import ThreadedPool
-from ...tiering.file_system import TierFileSystem
-from ...tiering.object_keys import LOG_SUFFIX, object_key
 from ...tiering.remote_storage import Failure, RemoteStorageError
+from ...tiering.store.file_system import TierFileSystem
+from ...tiering.store.object_keys import LOG_SUFFIX, object_key
 from ...tiering.tools.in_parallel import in_parallel
 from ...tiering.tools.lineage_choice import Lineage, Stretch
 from ...tiering.tools.opened_tier import opened_tier

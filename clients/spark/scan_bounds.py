@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import NamedTuple
 
-from ...tiering.manifest import Manifest
-from ...tiering.object_keys import LOG_SUFFIX, object_key
 from ...tiering.remote_storage import IndexType
+from ...tiering.store.manifest import Manifest
+from ...tiering.store.object_keys import LOG_SUFFIX, object_key
 from ...tiering.tools.lineage_choice import Lineage, Stretch
 from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
 from ..record.batch import BATCH_OVERHEAD

@@ -30,7 +30,7 @@ from typing import cast
 
 from ...clients.errors import KafkaError
 from ...clients.topic_partition import TopicPartition
-from ...tiering.remote_url import RemoteUrl, remote_url
+from ...tiering.store.remote_url import RemoteUrl, remote_url
 from .row_filter import RowFilter
 
 EARLIEST = -2

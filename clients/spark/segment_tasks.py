@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from ...tiering.manifest import Manifest
 from ...tiering.remote_storage import Failure, RemoteStorageError
-from ...tiering.remote_url import RemoteUrl
+from ...tiering.store.manifest import Manifest
+from ...tiering.store.remote_url import RemoteUrl
 from ...tiering.tools.in_parallel import in_parallel
 from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.stored_segments import Listing

@@ -7,7 +7,7 @@ taken while the same bytes go by.
 
 from typing import NamedTuple
 
-from ...tiering.manifest import Manifest
+from ...tiering.store.manifest import Manifest
 from ...tiering.tools.segment_check import check_segment
 from ...tiering.tools.tier_survey import Finding, TierReader, offsets_of
 from ..kafka_uuid import Uuid

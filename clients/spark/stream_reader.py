@@ -28,7 +28,7 @@ from .scan_partition import TierlogPartition, one_line, read_partition
 from .tier_lineages import TierLineages, TierView
 
 if TYPE_CHECKING:
-    from ...tiering.file_system import TierFileSystem
+    from ...tiering.store.file_system import TierFileSystem
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import os
 from argparse import ArgumentParser, Namespace
 
 from ...storage.files import OsFiles
-from ...tiering.remote_url import OPTION_PREFIX, URL_PROPERTY, RemoteUrl, remote_url
+from ...tiering.store.remote_url import OPTION_PREFIX, URL_PROPERTY, RemoteUrl, remote_url
 from ..errors import ErrorCode, KafkaError
 from ..properties import parse_properties
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
-from ...tiering.manifest import Manifest
-from ...tiering.object_keys import MANIFEST_SUFFIX, object_key, object_stem, parse_object_key
 from ...tiering.remote_storage import IndexType
+from ...tiering.store.manifest import Manifest
+from ...tiering.store.object_keys import MANIFEST_SUFFIX, object_key, object_stem, parse_object_key
 from ...tiering.tools.in_parallel import in_parallel
 from ...tiering.tools.lineage_choice import Lineage, choose_lineage, tail_of
 from ...tiering.tools.rebuild_plan import description_of, newest_topics

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...tiering.remote_storage import RemoteStorageError
-from ...tiering.remote_url import OptionValue, RemoteUrl
+from ...tiering.store.remote_url import OptionValue, RemoteUrl
 from ...tiering.tools.opened_tier import opened_tier
 from ..topic_partition import TopicPartition
 from .scan_bounds import OffsetRange, scan_ranges

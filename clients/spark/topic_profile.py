@@ -8,8 +8,8 @@ tasks merge in Spark, and one profile for each topic comes back to the driver.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...tiering.manifest import Manifest
-from ...tiering.object_keys import LOG_SUFFIX, object_key
+from ...tiering.store.manifest import Manifest
+from ...tiering.store.object_keys import LOG_SUFFIX, object_key
 from ...tiering.tools.tier_survey import TierReader
 from ..record.batch import BATCH_OVERHEAD, RecordBatch
 from .column_counts import COUNTED, column_counts

@@ -27,7 +27,7 @@ from ..purgatory.purgatory import DelayedOperation
 from .log_reader import PendingRemoteRead, tell_leader
 
 if TYPE_CHECKING:
-    from ...tiering.remote_log_reader import RemoteFetchResult
+    from ...tiering.reading.remote_log_reader import RemoteFetchResult
 
 OnComplete = Callable[[FetchResults], None]
 

@@ -1,6 +1,7 @@
 """Which remote segments may go, why, and where the log begins without them (KIP-405, KIP-852).
 
-A pure decision over both tiers; `tiering/expiration_task.py` acts on it. A segment goes because
+A pure decision over both tiers; `tiering/task/expiration_task.py` acts on it. A segment goes
+because
 
     LOG_START     it ends below the log start offset: DeleteRecords, or an earlier run, moved that
     TIME          its youngest record is older than retention.ms

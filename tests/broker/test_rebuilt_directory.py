@@ -19,7 +19,7 @@ from tierlog.storage.producer.producer_entry import BatchMetadata, ProducerEntry
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
-from tierlog.tiering.manifest import TopicDescription
+from tierlog.tiering.store.manifest import TopicDescription
 from tierlog.tiering.tools.plan_rebuild import RebuildPlan, plan_rebuild
 from tierlog.tiering.tools.tier_survey import survey_tier
 

@@ -19,7 +19,7 @@ from tierlog.storage.directory.log_dir import LogDir, MetaProperties
 from tierlog.storage.files import OsFiles
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.tiering.tools.bucket import Bucket
-from tierlog.tiering.metadata_events import METADATA_TOPIC
+from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC
 
 
 def tier(*words: str) -> int:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from tierlog.bench.tierlog_node import TierlogNode
-from tierlog.tiering.object_keys import parse_object_key
+from tierlog.tiering.store.object_keys import parse_object_key
 
 from ..waiting import wait_until
 from .dump_log import Dump, check_segments, dump, files_in

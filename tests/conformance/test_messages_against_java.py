@@ -40,7 +40,7 @@ from tierlog.tests.clients.protocol.served_messages import (
     random_message,
     versions_of,
 )
-from tierlog.tiering import metadata_events
+from tierlog.tiering.metadata import metadata_events
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

@@ -21,8 +21,8 @@ from tierlog.storage.producer.producer_snapshot import encode_snapshot
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
-from tierlog.tiering.manifest import TopicDescription
-from tierlog.tiering.object_keys import object_key, object_stem
+from tierlog.tiering.store.manifest import TopicDescription
+from tierlog.tiering.store.object_keys import object_key, object_stem
 from tierlog.tiering.tier_owner import OWNER_KEY
 
 # msgpack publishes no types.

@@ -57,7 +57,7 @@ from tierlog.tests.broker.coordinator.test_transaction_coordinator import Partit
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
-from tierlog.tests.tiering.test_hostile_metadata import (
+from tierlog.tests.tiering.metadata.test_hostile_metadata import (
     NUMBER,
     PARTITIONS,
     USER,
@@ -65,7 +65,7 @@ from tierlog.tests.tiering.test_hostile_metadata import (
     reader,
     started,
 )
-from tierlog.tiering import metadata_events as events
+from tierlog.tiering.metadata import metadata_events as events
 
 from .hostile_records import HostileRecords, RecordKind
 

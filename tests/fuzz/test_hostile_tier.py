@@ -35,20 +35,20 @@ from tierlog.tests.house_rules import ROOT
 from tierlog.tests.tiering.remote_partition import PARTITION, RemotePartition
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.blocking_pool import ThreadedPool
-from tierlog.tiering.chunk_cache import ChunkCache
-from tierlog.tiering.fsspec_storage import FsspecStorage
-from tierlog.tiering.metadata_snapshot import (
+from tierlog.tiering.metadata.metadata_snapshot import (
     BadSnapshotError,
     Snapshot,
     TopicIdentity,
     decode_snapshot,
     encode_snapshot,
 )
-from tierlog.tiering.object_keys import object_key, object_stem
-from tierlog.tiering.remote_index_cache import RemoteIndexCache
-from tierlog.tiering.remote_log_reader import RemoteLogReader
+from tierlog.tiering.reading.chunk_cache import ChunkCache
+from tierlog.tiering.reading.remote_index_cache import RemoteIndexCache
+from tierlog.tiering.reading.remote_log_reader import RemoteLogReader
 from tierlog.tiering.remote_storage import RemoteStorageError
-from tierlog.tiering.remote_url import RemoteUrl
+from tierlog.tiering.store.fsspec_storage import FsspecStorage
+from tierlog.tiering.store.object_keys import object_key, object_stem
+from tierlog.tiering.store.remote_url import RemoteUrl
 from tierlog.tiering.tier_owner import OWNER_KEY, read_owner
 from tierlog.tiering.tools.lineage_choice import remote_log_of
 from tierlog.tiering.tools.mounted_lineages import TierWatcher

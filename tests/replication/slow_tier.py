@@ -20,8 +20,8 @@ from tierlog.tests.replication.node import creation
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tiering.reading.remote_log_reader import RemoteFetchResult
 from tierlog.tiering.remote_log_manager import LeaderPartition
-from tierlog.tiering.remote_log_reader import RemoteFetchResult
 
 
 class SlowTier:

@@ -14,9 +14,9 @@ from tierlog.tests.replication.tiered_replicas import (
 )
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tiering.blocking_pool import ThreadedPool
-from tierlog.tiering.chunk_cache import ChunkCache
-from tierlog.tiering.remote_index_cache import RemoteIndexCache
-from tierlog.tiering.remote_log_reader import RemoteLogReader
+from tierlog.tiering.reading.chunk_cache import ChunkCache
+from tierlog.tiering.reading.remote_index_cache import RemoteIndexCache
+from tierlog.tiering.reading.remote_log_reader import RemoteLogReader
 
 
 class Consumed(NamedTuple):

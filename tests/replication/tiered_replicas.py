@@ -54,9 +54,14 @@ from tierlog.storage.segment.time_index import TimestampAndOffset
 from tierlog.tests.simulation.disk import SimulatedDisk, Survival
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.tiering.memory_tier import MemoryTier, StoredSegment
-from tierlog.tiering.remote_log_aux import RemoteLogAux
+from tierlog.tiering.reading.remote_log_aux import RemoteLogAux
 from tierlog.tiering.remote_storage import RemoteStorageError
-from tierlog.tiering.segment_parts import Attempt, segment_data, segment_facts, segment_metadata
+from tierlog.tiering.task.segment_parts import (
+    Attempt,
+    segment_data,
+    segment_facts,
+    segment_metadata,
+)
 from tierlog.tiering.tier_statistics import TierStatistics
 
 PARTITION = TopicIdPartition(Uuid(b"topic id, 16 by."), "orders", 0)

@@ -19,8 +19,8 @@ from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
 from tierlog.tests.tiering.servers.server import FETCH_SECONDS
 from tierlog.tests.waiting import wait_until
-from tierlog.tiering import s3_store
 from tierlog.tiering.blocking_pool import ThreadedPool
+from tierlog.tiering.store import s3_store
 
 pytestmark = pytest.mark.long
 

@@ -22,9 +22,14 @@ from tierlog.storage.remote.remote_segment import (
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.disk import Node, SimulatedDirectory, SimulatedFile
 from tierlog.tests.simulation.object_store import SimulatedStore
-from tierlog.tiering.manifest import decode_manifest
-from tierlog.tiering.metadata_events import METADATA_TOPIC, decode_event
-from tierlog.tiering.object_keys import MANIFEST_SUFFIX, ObjectKey, object_key, parse_object_key
+from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC, decode_event
+from tierlog.tiering.store.manifest import decode_manifest
+from tierlog.tiering.store.object_keys import (
+    MANIFEST_SUFFIX,
+    ObjectKey,
+    object_key,
+    parse_object_key,
+)
 from tierlog.tiering.tier_owner import OWNER_KEY
 
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED

@@ -9,9 +9,9 @@ import pytest
 from tierlog.storage.files import OsFiles
 from tierlog.tests.tiering.segments import segment_data, segment_metadata
 from tierlog.tiering.blocking_pool import ThreadedPool
-from tierlog.tiering.fsspec_storage import FsspecStorage
-from tierlog.tiering.object_keys import object_key, partition_prefix
-from tierlog.tiering.remote_url import RemoteUrl
+from tierlog.tiering.store.fsspec_storage import FsspecStorage
+from tierlog.tiering.store.object_keys import object_key, partition_prefix
+from tierlog.tiering.store.remote_url import RemoteUrl
 
 Call = tuple[str, str]
 

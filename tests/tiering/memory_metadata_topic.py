@@ -8,8 +8,8 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.remote.remote_segment import RemoteLogMetadata
-from tierlog.tiering.metadata_events import METADATA_TOPIC, decode_event, encode_event
-from tierlog.tiering.metadata_snapshot import TopicIdentity
+from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC, decode_event, encode_event
+from tierlog.tiering.metadata.metadata_snapshot import TopicIdentity
 
 UNREACHABLE = KafkaError(ErrorCode.NETWORK_EXCEPTION, "The broker cannot be reached")
 

@@ -21,9 +21,9 @@ from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.tiering.memory_tier import MemoryTier, StoredSegment
 from tierlog.tests.tiering.segments import segment_metadata
 from tierlog.tiering.blocking_pool import ThreadedPool
-from tierlog.tiering.chunk_cache import ChunkCache
-from tierlog.tiering.remote_index_cache import RemoteIndexCache
-from tierlog.tiering.remote_log_reader import RemoteFetchResult, RemoteLogReader
+from tierlog.tiering.reading.chunk_cache import ChunkCache
+from tierlog.tiering.reading.remote_index_cache import RemoteIndexCache
+from tierlog.tiering.reading.remote_log_reader import RemoteFetchResult, RemoteLogReader
 from tierlog.tiering.remote_storage import IndexType
 
 PARTITION = TopicIdPartition(Uuid(b"topic id, 16 by."), "orders", 0)

@@ -18,9 +18,6 @@ from tierlog.tests.tiering.segments import segment_data, segment_metadata
 from tierlog.tests.tiering.servers.server import StoreServer, located
 from tierlog.tests.tiering.storage_conformance import StorageConformance, run
 from tierlog.tiering.blocking_pool import ThreadedPool
-from tierlog.tiering.file_system import TierFileSystem
-from tierlog.tiering.fsspec_storage import FsspecStorage
-from tierlog.tiering.object_keys import partition_prefix
 from tierlog.tiering.remote_storage import (
     Failure,
     IndexType,
@@ -28,7 +25,10 @@ from tierlog.tiering.remote_storage import (
     RemoteResourceNotFound,
     RemoteStorageError,
 )
-from tierlog.tiering.remote_url import RemoteUrl
+from tierlog.tiering.store.file_system import TierFileSystem
+from tierlog.tiering.store.fsspec_storage import FsspecStorage
+from tierlog.tiering.store.object_keys import partition_prefix
+from tierlog.tiering.store.remote_url import RemoteUrl
 
 DEADLINE_S = 20.0
 LOG = bytes(range(256)) * 4

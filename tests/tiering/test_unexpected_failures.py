@@ -15,7 +15,7 @@ from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
 from tierlog.tests.tiering.memory_tier import COPY, DELETE, MemoryTier
 from tierlog.tests.tiering.segments import PARTITION as USER, segment_metadata
-from tierlog.tests.tiering.test_partition_remover import Remover, Topics, store
+from tierlog.tests.tiering.task.test_partition_remover import Remover, Topics, store
 from tierlog.tests.tiering.tiered_broker import (
     CONFIG,
     PARTITION,
@@ -23,9 +23,9 @@ from tierlog.tests.tiering.tiered_broker import (
     on_a_leader,
     until,
 )
-from tierlog.tiering.metadata_manager import TopicBasedRemoteLogMetadataManager
-from tierlog.tiering.partition_loop import LoopTools, PartitionLoop
+from tierlog.tiering.metadata.metadata_manager import TopicBasedRemoteLogMetadataManager
 from tierlog.tiering.permits import Permits
+from tierlog.tiering.task.partition_loop import LoopTools, PartitionLoop
 from tierlog.tiering.tier_health import TierHealth
 
 FAULT = ZeroDivisionError("nobody thought of this")

@@ -22,8 +22,8 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import SimulatedNetwork, on_host
 from tierlog.tests.tiering.tiered_broker import until
-from tierlog.tiering.metadata_events import METADATA_TOPIC
-from tierlog.tiering.object_keys import parse_object_key
+from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC
+from tierlog.tiering.store.object_keys import parse_object_key
 
 TOPIC = "orders"
 VALUE_BYTES = 100

@@ -22,7 +22,7 @@ from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, Sha
 from tierlog.tests.tiering.memory_tier import MemoryTier
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.config import MetadataManagerConfig, RemoteLogManagerConfig
-from tierlog.tiering.metadata_manager import TopicBasedRemoteLogMetadataManager
+from tierlog.tiering.metadata.metadata_manager import TopicBasedRemoteLogMetadataManager
 from tierlog.tiering.quota import UNLIMITED
 from tierlog.tiering.remote_log_manager import LeaderPartition, RemoteLogManager
 from tierlog.tiering.tier_access import TierAccess

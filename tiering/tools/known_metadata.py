@@ -14,8 +14,8 @@ from ...storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
 )
-from ..metadata_events import decode_event
-from ..skipped_events import SkippedEvents
+from ..metadata.metadata_events import decode_event
+from ..metadata.skipped_events import SkippedEvents
 
 if TYPE_CHECKING:
     from ...clients.topic_partition import TopicIdPartition

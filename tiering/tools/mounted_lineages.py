@@ -13,9 +13,9 @@ from ...clients.kafka_uuid import Uuid
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.remote.remote_log import RemoteLog
-from ..manifest import Manifest
-from ..object_keys import object_stem
 from ..remote_storage import IndexType
+from ..store.manifest import Manifest
+from ..store.object_keys import object_stem
 from .in_parallel import in_parallel
 from .lineage_choice import Lineage, after_last_hole, choose_lineage, remote_log_of, tail_of
 from .rebuild_plan import description_of, newest_topics

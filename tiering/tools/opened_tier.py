@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 from ...storage.files import OsFiles
 from ..blocking_pool import ThreadedPool
-from ..file_system import TierFileSystem
-from ..remote_url import RemoteUrl
+from ..store.file_system import TierFileSystem
+from ..store.remote_url import RemoteUrl
 
 _THREADS = 16
 

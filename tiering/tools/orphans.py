@@ -25,8 +25,8 @@ from ...clients.kafka_uuid import Uuid
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_log import RemoteLog
 from ...storage.remote.remote_segment import RemoteLogSegmentState
-from ..object_keys import LOG_SUFFIX, MANIFEST_SUFFIX
-from ..tier_store import TierObject
+from ..store.object_keys import LOG_SUFFIX, MANIFEST_SUFFIX
+from ..store.tier_store import TierObject
 from .stored_segments import Listing, StoredSegment
 
 _UNKNOWN_WHOLE = "a whole segment that the metadata does not know"

@@ -11,9 +11,9 @@ from ...clients.kafka_uuid import Uuid, uuid_to_string
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
-from ..manifest import Manifest
-from ..object_keys import MANIFEST_SUFFIX, object_key
 from ..remote_storage import IndexType
+from ..store.manifest import Manifest
+from ..store.object_keys import MANIFEST_SUFFIX, object_key
 from .in_parallel import in_parallel
 from .lineage_choice import Lineage, after_last_hole, choose_lineage, tail_of
 from .rebuild_plan import (

@@ -12,8 +12,8 @@ from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...storage.remote.remote_log import RemoteLog
-from ..metadata_events import METADATA_TOPIC
-from ..skipped_events import SkippedEvents
+from ..metadata.metadata_events import METADATA_TOPIC
+from ..metadata.skipped_events import SkippedEvents
 from .known_metadata import KnownMetadata
 
 _POLL_MS = 500

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...clients.kafka_uuid import Uuid
-from ..manifest import Manifest, TopicDescription
+from ..store.manifest import Manifest, TopicDescription
 from .lineage_choice import Lineage
 
 KEPT_FOR_EVER: Mapping[str, str] = {

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_log import RemoteLog
-from ..tier_store import TierObject
+from ..store.tier_store import TierObject
 from .in_parallel import in_parallel
 from .orphans import Looks, Orphan, find_orphans
 from .stored_segments import Listing, sort_out

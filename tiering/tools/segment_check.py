@@ -25,9 +25,9 @@ from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
 from ...storage.remote.remote_lineage import epoch_of_offset
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
-from ..manifest import Manifest
-from ..object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key
 from ..remote_storage import IndexType, RemoteResourceNotFound
+from ..store.manifest import Manifest
+from ..store.object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key
 from .tier_survey import DamagedPartError, Finding, TierReader, offsets_of, read_part
 
 PIECE_BYTES = 4 * 1024 * 1024

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from ...clients.kafka_uuid import Uuid
 from ...clients.topic_partition import TopicIdPartition
-from ..manifest import Manifest
-from ..object_keys import MANIFEST_SUFFIX, parse_object_key
+from ..store.manifest import Manifest
+from ..store.object_keys import MANIFEST_SUFFIX, parse_object_key
+from ..store.tier_store import TierObject
 from ..tier_owner import OWNER_KEY
-from ..tier_store import TierObject
 
 
 @dataclass(frozen=True, slots=True)

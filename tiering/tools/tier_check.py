@@ -12,9 +12,9 @@ from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.remote.remote_log import RemoteLog
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
-from ..manifest import Manifest
-from ..object_keys import MANIFEST_SUFFIX, object_key, object_stem, partition_prefix
 from ..remote_storage import IndexType
+from ..store.manifest import Manifest
+from ..store.object_keys import MANIFEST_SUFFIX, object_key, object_stem, partition_prefix
 from .in_parallel import in_parallel
 from .lineage_choice import Lineage, choose_lineage, tail_of
 from .orphans import is_unknown_whole

@@ -13,7 +13,7 @@ from ...clients.kafka_uuid import uuid_to_string
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_log import RemoteLog
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
-from ..object_keys import object_stem
+from ..store.object_keys import object_stem
 from .stored_segments import StoredSegment
 from .tier_survey import Survey
 

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 from ...clients.record.checksum import crc32c
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
-from ..manifest import MANIFEST_BYTES_MAX, PART_BYTES_MAX, Manifest, decode_manifest
-from ..object_keys import MANIFEST_SUFFIX, object_key
 from ..remote_storage import Failure, RemoteStorageError
-from ..tier_store import TierObject
+from ..store.manifest import MANIFEST_BYTES_MAX, PART_BYTES_MAX, Manifest, decode_manifest
+from ..store.object_keys import MANIFEST_SUFFIX, object_key
+from ..store.tier_store import TierObject
 from .in_parallel import in_parallel
 from .stored_segments import Listing, StoredSegment, missing_parts, sort_out
 

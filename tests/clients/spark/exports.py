@@ -19,7 +19,7 @@ from tierlog.tests.clients.spark.tiers import (
     tiered_topic,
     wait_until_all_is_tiered,
 )
-from tierlog.tiering.remote_url import RemoteUrl
+from tierlog.tiering.store.remote_url import RemoteUrl
 from tierlog.tiering.tools.terminal import Output
 
 FORMATS = ("iceberg", "delta", "parquet")

@@ -29,8 +29,8 @@ from tierlog.tests.house_rules import ROOT
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
 from tierlog.tests.tiering.servers.s3 import VersityGateway
 from tierlog.tests.tiering.tools.bucket import forge
-from tierlog.tiering.manifest import decode_manifest, encode_manifest
-from tierlog.tiering.object_keys import MANIFEST_SUFFIX, object_key, partition_prefix
+from tierlog.tiering.store.manifest import decode_manifest, encode_manifest
+from tierlog.tiering.store.object_keys import MANIFEST_SUFFIX, object_key, partition_prefix
 
 pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
 

@@ -6,8 +6,8 @@ from tierlog.clients.errors import KafkaError
 from tierlog.clients.spark.retention_forecast import forecasts, size_setting, time_setting
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
-from tierlog.tiering.manifest import Manifest, decode_manifest
-from tierlog.tiering.object_keys import object_key, object_stem
+from tierlog.tiering.store.manifest import Manifest, decode_manifest
+from tierlog.tiering.store.object_keys import object_key, object_stem
 from tierlog.tiering.tools.lineage_choice import choose_lineage
 
 # The records of the bucket have ten milliseconds from one to the next: offset 9 is of 90 ms.

@@ -25,8 +25,8 @@ from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.tests.clients.spark.folder_tier import TOPIC, Tier
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.tiering.remote_partition import PARTITION
-from tierlog.tiering.manifest import TopicDescription
-from tierlog.tiering.object_keys import object_key
+from tierlog.tiering.store.manifest import TopicDescription
+from tierlog.tiering.store.object_keys import object_key
 
 TXN_ENTRY = Struct(">hqqqq")
 

@@ -6,8 +6,8 @@ from tierlog.clients.record.batch import Record, stamp_crc, stamp_log_append_tim
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.spark.segment_verdict import audit_segment
 from tierlog.tests.tiering.tools.bucket import Bucket
-from tierlog.tiering.manifest import decode_manifest
-from tierlog.tiering.object_keys import object_key
+from tierlog.tiering.store.manifest import decode_manifest
+from tierlog.tiering.store.object_keys import object_key
 
 
 def test_records_stamped_by_the_broker_are_as_old_as_their_stamp() -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.clients.spark.statements import execute
 from tierlog.tests.clients.spark.folder_tier import Tier
-from tierlog.tiering.object_keys import object_key
+from tierlog.tiering.store.object_keys import object_key
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java"), pytest.mark.timeout(600)]
 

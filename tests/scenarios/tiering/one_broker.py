@@ -35,7 +35,7 @@ from tierlog.clients.record.batch import batches
 from tierlog.tests.broker_process import RawClient
 from tierlog.tests.scenarios.tiering.tier_stores import TierStore
 from tierlog.tests.waiting import wait_until
-from tierlog.tiering.object_keys import ObjectKey, parse_object_key
+from tierlog.tiering.store.object_keys import ObjectKey, parse_object_key
 
 PROPERTIES = {
     "remote.log.storage.system.enable": "true",

@@ -21,7 +21,7 @@ from typing import Self
 
 from tierlog.bench.probe import free_port
 from tierlog.tests.waiting import wait_until
-from tierlog.tiering.remote_url import RemoteUrl, remote_url
+from tierlog.tiering.store.remote_url import RemoteUrl, remote_url
 
 FETCH_SECONDS = 1200
 

@@ -14,15 +14,15 @@ from tierlog.storage.producer.producer_snapshot import encode_snapshot
 from tierlog.storage.remote.remote_lineage import epoch_of_offset
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
-from tierlog.tiering.manifest import Manifest, Part, TopicDescription, encode_manifest
-from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.remote_storage import (
     Failure,
     OversizedObjectError,
     RemoteResourceNotFound,
     RemoteStorageError,
 )
-from tierlog.tiering.tier_store import TierObject
+from tierlog.tiering.store.manifest import Manifest, Part, TopicDescription, encode_manifest
+from tierlog.tiering.store.object_keys import object_key
+from tierlog.tiering.store.tier_store import TierObject
 
 OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
@@ -172,7 +172,7 @@ class Bucket:
 
 def forge(bucket: Bucket, metadata: RemoteLogSegmentMetadata, suffix: str, content: bytes) -> None:
     """Replace a part and let the manifest say that it is right: only its meaning is wrong."""
-    from tierlog.tiering.manifest import decode_manifest
+    from tierlog.tiering.store.manifest import decode_manifest
 
     key = object_key(metadata, "manifest")
     manifest = decode_manifest(bucket.objects[key])

@@ -12,8 +12,8 @@ from tierlog.storage.remote.remote_segment import (
     RemotePartitionDeleteState,
 )
 from tierlog.tests.tiering.segments import PARTITION, segment_metadata
-from tierlog.tiering.object_keys import object_key
-from tierlog.tiering.tier_store import TierObject
+from tierlog.tiering.store.object_keys import object_key
+from tierlog.tiering.store.tier_store import TierObject
 from tierlog.tiering.tools.orphans import Looks, Orphan, find_orphans
 from tierlog.tiering.tools.stored_segments import sort_out
 

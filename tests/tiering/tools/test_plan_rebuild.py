@@ -9,8 +9,8 @@ from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.storage.producer.producer_entry import ProducerEntry
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
-from tierlog.tiering.manifest import TopicDescription
-from tierlog.tiering.object_keys import object_key
+from tierlog.tiering.store.manifest import TopicDescription
+from tierlog.tiering.store.object_keys import object_key
 from tierlog.tiering.tools.plan_rebuild import RebuildPlan, plan_rebuild
 from tierlog.tiering.tools.tier_survey import survey_tier
 

@@ -10,7 +10,7 @@ from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import WRITTEN_MS, Bucket
-from tierlog.tiering.object_keys import object_key
+from tierlog.tiering.store.object_keys import object_key
 from tierlog.tiering.tools.lineage_choice import remote_log_of
 from tierlog.tiering.tools.scrubber import Scrubber
 

@@ -13,10 +13,10 @@ from tierlog.storage.remote.remote_segment import (
 )
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
 from tierlog.tests.tiering.tools.bucket import OFFSET_ENTRY, TIME_ENTRY, Bucket, forge
-from tierlog.tiering.manifest import decode_manifest, encode_manifest
-from tierlog.tiering.object_keys import object_key
 from tierlog.tiering.remote_storage import RemoteStorageError
-from tierlog.tiering.tier_store import TierObject
+from tierlog.tiering.store.manifest import decode_manifest, encode_manifest
+from tierlog.tiering.store.object_keys import object_key
+from tierlog.tiering.store.tier_store import TierObject
 from tierlog.tiering.tools import segment_check
 from tierlog.tiering.tools.lineage_choice import finished, remote_log_of
 from tierlog.tiering.tools.tier_check import check_segments, check_survey

@@ -1,0 +1,134 @@
+"""A damaged index in the tier, or in the cache of indexes, never hides a record."""
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from tierlog.clients.record.batch import batches
+from tierlog.storage.log.fetch_data import RemoteTimestampLookup
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
+from tierlog.storage.segment.time_index import TimestampAndOffset
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.tiering.memory_tier import FETCH
+from tierlog.tests.tiering.remote_partition import PARTITION, RemotePartition
+from tierlog.tiering.blocking_pool import ThreadedPool
+from tierlog.tiering.reading.remote_index_cache import DIRECTORY, RemoteIndexCache
+from tierlog.tiering.reading.remote_log_reader import RemoteLogReader
+from tierlog.tiering.reading.remote_timestamp_reader import RemoteTimestampReader
+from tierlog.tiering.remote_storage import IndexType
+
+BATCHES = [(first, first + 4, 0) for first in range(0, 40, 5)]
+Story = Callable[[RemotePartition, RemoteLogSegmentMetadata], Coroutine[Any, Any, None]]
+
+
+def told(story: Story) -> None:
+    async def run(_: SimulatedLoop) -> None:
+        partition = RemotePartition([(0, 0)])
+        segment = partition.add(BATCHES)
+        await partition.indexes.start()
+        await story(partition, segment)
+        await partition.stop()
+
+    simulate(run)
+
+
+async def opened_again(partition: RemotePartition, *, keeps_files: bool) -> None:
+    """As after a restart of the broker, with or without what it had cached."""
+    await partition.indexes.stop()
+    folder = f"/data/{DIRECTORY}"
+    for name in () if keeps_files else partition.files.listdir(folder):
+        partition.files.remove(f"{folder}/{name}")
+    pool = ThreadedPool(1, "test")
+    partition.indexes = RemoteIndexCache(partition.tier, partition.files, "/data", 1 << 20, pool)
+    await partition.indexes.start()
+    partition.reader = RemoteLogReader(partition.indexes, partition.chunks)
+
+
+async def check_all(partition: RemotePartition) -> None:
+    """Each offset and each time leads to its own record."""
+    for offset in range(0, 40, 3):
+        found = await partition.read(partition.request(offset))
+        first = next(batches(found.records))
+        assert first.base_offset <= offset <= first.last_offset
+    reader = RemoteTimestampReader(partition.indexes, partition.chunks)
+    for offset in range(0, 40, 3):
+        lookup = RemoteTimestampLookup(PARTITION, offset * 10, 0, 1000, None)
+        history = partition.leader_epochs.entries
+        record = await reader.find(lookup, partition.remote, history, 1000)
+        assert record == TimestampAndOffset(offset * 10, offset, 0)
+
+
+def damages(content: bytes) -> Iterator[bytes]:
+    """The content with each of its bits flipped, cut at each entry, and cut within one."""
+    for at in range(len(content)):
+        for bit in range(8):
+            changed = bytearray(content)
+            changed[at] ^= 1 << bit
+            yield bytes(changed)
+    for size in range(len(content)):
+        yield content[:size]
+    yield bytes(len(content))
+    yield b"\xff" * len(content)
+
+
+@pytest.mark.parametrize("index_type", [IndexType.OFFSET, IndexType.TIMESTAMP])
+def test_whatever_happens_to_an_index_in_the_tier_each_record_is_found(
+    index_type: IndexType,
+) -> None:
+    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+        stored = partition.tier.segments[segment.id]
+        for number, content in enumerate(damages(stored.indexes[index_type])):
+            if number % STEP:
+                continue
+            changed = {**stored.indexes, index_type: content}
+            partition.tier.segments[segment.id] = stored._replace(indexes=changed)
+            await opened_again(partition, keeps_files=False)
+            await check_all(partition)
+
+    told(story)
+
+
+STEP = 4
+"""Of so many damages one is tried; 1 tries all, in half a minute."""
+
+
+@pytest.mark.parametrize("index_type", [IndexType.OFFSET, IndexType.TIMESTAMP])
+def test_whatever_happens_to_a_cached_index_each_record_is_found(index_type: IndexType) -> None:
+    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+        await partition.indexes.indexes(segment)
+        folder = f"/data/{DIRECTORY}"
+        (name,) = (
+            each
+            for each in partition.files.listdir(folder)
+            if each.endswith(f".{index_type.value}")
+        )
+        sound = partition.files.read(f"{folder}/{name}")
+        for number, content in enumerate(damages(sound)):
+            if number % STEP:
+                continue
+            await partition.indexes.stop()
+            partition.files.atomic_replace(f"{folder}/{name}", content)
+            await opened_again(partition, keeps_files=True)
+            await check_all(partition)
+
+    told(story)
+
+
+def test_indexes_are_made_again_once_and_not_for_each_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+        stored = partition.tier.segments[segment.id]
+        shifted = bytearray(stored.indexes[IndexType.OFFSET])
+        shifted[3] -= 5
+        changed = {**stored.indexes, IndexType.OFFSET: bytes(shifted)}
+        partition.tier.segments[segment.id] = stored._replace(indexes=changed)
+        await check_all(partition)
+        fetched = len(partition.tier.asked(FETCH))
+        await check_all(partition)
+        assert len(partition.tier.asked(FETCH)) == fetched
+
+    told(story)
+    (line,) = caplog.records
+    assert "is wrong" in line.getMessage()

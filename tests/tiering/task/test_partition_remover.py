@@ -1,0 +1,388 @@
+"""The remote data of a deleted topic goes, whoever is killed, whatever fails, and exactly once."""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import pytest
+
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.storage.remote.remote_segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
+from tierlog.tests.tiering.memory_tier import BROKEN, DELETE, MemoryTier, StoredSegment
+from tierlog.tests.tiering.segments import segment_metadata
+from tierlog.tests.tiering.tiered_broker import CONFIG, PARTITION, until
+from tierlog.tiering.metadata.metadata_events import metadata_partition
+from tierlog.tiering.metadata.metadata_manager import TopicBasedRemoteLogMetadataManager
+from tierlog.tiering.task.partition_remover import PartitionRemover, RemoverTools
+from tierlog.tiering.tier_statistics import TierStatistics
+
+MARKED = RemotePartitionDeleteState.DELETE_PARTITION_MARKED
+STARTED = RemotePartitionDeleteState.DELETE_PARTITION_STARTED
+FINISHED = RemotePartitionDeleteState.DELETE_PARTITION_FINISHED
+HOUR = 3600.0
+
+
+class Topics:
+    """The topics of the cluster, as a controller would know them: all but these were deleted."""
+
+    def __init__(self, *living: Uuid) -> None:
+        self.living = set(living)
+
+    def has_metadata_topic(self) -> bool:
+        return True
+
+    def was_deleted(self, topic_id: Uuid) -> bool:
+        return topic_id not in self.living
+
+
+class Remover:
+    """A broker of which only the remover is at work."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        tier: MemoryTier,
+        topic: SharedTopic,
+        topics: Topics,
+        broker_id: int = 0,
+        segments_per_second: int = 100,
+    ) -> None:
+        config = replace(
+            CONFIG, broker_id=broker_id, remover_segments_per_second=segments_per_second
+        )
+        environment = SimulatedEnvironment(loop, f"remover {broker_id} of {loop.time()}")
+        self.topic = topic
+        self.statistics = TierStatistics(loop.time)
+        self.metadata = TopicBasedRemoteLogMetadataManager(
+            config.metadata, MemoryMetadataTopic(topic), environment
+        )
+        tools = RemoverTools(tier, self.metadata, environment, self.statistics, topics)
+        self.remover = PartitionRemover(config, tools)
+
+    async def start(self) -> "Remover":
+        await self.metadata.start()
+        self.remover.start()
+        return self
+
+    async def stop(self) -> None:
+        await self.remover.stop()
+        await self.metadata.stop()
+
+    def state(self, partition: TopicIdPartition = PARTITION) -> RemotePartitionDeleteState | None:
+        return self.metadata.remote_log(partition).partition_delete_state
+
+
+def store(
+    tier: MemoryTier, topic: SharedTopic, partition: TopicIdPartition, count: int
+) -> list[RemoteLogSegmentMetadata]:
+    """Segments in the tier and in the metadata."""
+    found: list[RemoteLogSegmentMetadata] = []
+    number = metadata_partition(partition, len(topic.partitions))
+    first_id = partition.topic_id[0] * 1_000_000 + partition.partition * 1000
+    for index in range(count):
+        metadata = segment_metadata(first_id + index, offsets=(index, index), partition=partition)
+        tier.segments[metadata.id] = StoredSegment(metadata, b"", {})
+        topic.write_event(number, metadata)
+        topic.write_event(
+            number,
+            RemoteLogSegmentMetadataUpdate(
+                segment_id=metadata.segment_id,
+                event_timestamp_ms=1,
+                state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
+                broker_id=0,
+            ),
+        )
+        found.append(metadata)
+    return found
+
+
+def mark(
+    topic: SharedTopic,
+    broker_id: int,
+    state: RemotePartitionDeleteState = MARKED,
+    partition: TopicIdPartition = PARTITION,
+) -> None:
+    topic.write_event(
+        metadata_partition(partition, len(topic.partitions)),
+        RemotePartitionDeleteMetadata(
+            topic_id_partition=partition, state=state, event_timestamp_ms=1, broker_id=broker_id
+        ),
+    )
+
+
+@pytest.mark.scenario("2.8")
+def test_a_marked_partition_goes_through_every_state_and_each_segment_is_deleted_once() -> None:
+    """(KAFKA-15313)"""
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        segments = store(tier, topic, PARTITION, 5)
+        mark(topic, 0)
+        broker = await Remover(loop, tier, topic, Topics()).start()
+        await until(lambda: broker.state() is FINISHED)
+        assert sorted(tier.asked(DELETE)) == [0, 1, 2, 3, 4]
+        assert not tier.segments
+        assert tier.partitions_cleared == [PARTITION]
+        told = [
+            event.state
+            for event in topic.events()
+            if isinstance(event, RemotePartitionDeleteMetadata)
+        ]
+        assert told == [MARKED, STARTED, FINISHED]
+        for segment in segments:
+            states = [
+                event.state
+                for event in topic.events()
+                if not isinstance(event, RemotePartitionDeleteMetadata)
+                and event.segment_id == segment.segment_id
+            ]
+            assert states == [0, 1, 2, 3]
+        statistics = broker.statistics
+        assert statistics.remote_delete_requests["orders"] == 5
+        assert statistics.remote_delete_errors["orders"] == 0
+        await broker.stop()
+
+    simulate(story)
+
+
+@pytest.mark.scenario("2.8")
+def test_of_two_brokers_each_removes_what_it_has_marked() -> None:
+    """Each segment is deleted once, by the broker that led it."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        tiers, topic = (MemoryTier(), MemoryTier()), SharedTopic()
+        partitions = PARTITION, PARTITION._replace(partition=1)
+        for number, partition in enumerate(partitions):
+            for tier in tiers:
+                store(tier, SharedTopic(), partition, 2)
+            store(MemoryTier(), topic, partition, 2)
+            mark(topic, number, partition=partition)
+        brokers = [
+            await Remover(loop, tiers[number], topic, Topics(), number).start() for number in (0, 1)
+        ]
+        await until(lambda: all(brokers[0].state(each) is FINISHED for each in partitions))
+        await asyncio.sleep(3 * HOUR)
+        for number, tier in enumerate(tiers):
+            assert sorted(tier.asked(DELETE)) == [0, 1]
+            assert tier.partitions_cleared == [partitions[number]]
+        for broker in brokers:
+            await broker.stop()
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("kills", range(1, 14))
+def test_a_kill_at_every_point_leaves_a_removal_that_goes_on(kills: int) -> None:
+    """The remover is stopped after each number of events that it told."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        tier.latency_seconds = 0.1
+        store(tier, topic, PARTITION, 3)
+        mark(topic, 0)
+        already = len(topic.events())
+        broker = await Remover(loop, tier, topic, Topics()).start()
+        told = already + kills
+        await until(lambda: len(topic.events()) >= told or broker.state() is FINISHED)
+        await broker.stop()
+        again = await Remover(loop, tier, topic, Topics()).start()
+        await until(lambda: again.state() is FINISHED)
+        assert not tier.segments
+        assert len(again.metadata.remote_log(PARTITION)) == 0
+        # Only what was under way is asked for twice.
+        assert all(tier.asked(DELETE).count(offset) <= 2 for offset in range(3))
+        await again.stop()
+
+    simulate(story)
+
+
+def test_another_broker_goes_on_where_one_died_for_good() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 3)
+        mark(topic, 7)
+        mark(topic, 7, STARTED)
+        one, two = [await Remover(loop, tier, topic, Topics(), number).start() for number in (1, 2)]
+        await asyncio.sleep(HOUR / 4)
+        assert tier.asked(DELETE) == []
+        await until(lambda: one.state() is FINISHED, 3 * HOUR)
+        await asyncio.sleep(3 * HOUR)
+        assert sorted(tier.asked(DELETE)) == [0, 1, 2], "one of the two has taken over"
+        for broker in (one, two):
+            await broker.stop()
+
+    simulate(story)
+
+
+def test_a_leader_that_died_before_it_could_mark_is_made_up_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        living = PARTITION._replace(topic_id=Uuid(b"another id, 16b."))
+        store(tier, topic, PARTITION, 2)
+        store(tier, topic, living, 2)
+        brokers = [
+            await Remover(loop, tier, topic, Topics(living.topic_id), number).start()
+            for number in (0, 1)
+        ]
+        await asyncio.sleep(30)
+        assert brokers[0].state() is None
+        await until(lambda: brokers[0].state() is FINISHED)
+        await asyncio.sleep(3 * HOUR)
+        assert sorted(tier.asked(DELETE)) == [0, 1], "the first to mark removes, alone"
+        assert brokers[0].state(living) is None
+        assert len(tier.segments) == 2
+        for broker in brokers:
+            await broker.stop()
+
+    simulate(story)
+    assert any("is gone" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.scenario("4.9")
+def test_what_a_late_copy_tells_after_the_end_is_swept_up() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 1)
+        mark(topic, 0)
+        broker = await Remover(loop, tier, topic, Topics()).start()
+        await until(lambda: broker.state() is FINISHED)
+        (late,) = store(tier, topic, PARTITION, 1)
+        # The id of a deleted segment may come again as a new one: the state machine forgot it.
+        await asyncio.sleep(60)
+        assert late.id in tier.segments, "it might still be on its way up"
+        await until(lambda: not tier.segments, 5 * HOUR)
+        await until(lambda: len(broker.metadata.remote_log(PARTITION)) == 0)
+        await broker.stop()
+
+    simulate(story)
+
+
+def test_an_upload_that_could_not_be_stopped_leaves_nothing() -> None:
+    """A thread goes on writing after its copy was given up."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 2)
+        number = metadata_partition(PARTITION, len(topic.partitions))
+        on_its_way = segment_metadata(77, partition=PARTITION)
+        topic.write_event(number, on_its_way)
+        mark(topic, 0)
+        broker = await Remover(loop, tier, topic, Topics()).start()
+        await until(lambda: broker.state() is FINISHED)
+        tier.segments[on_its_way.id] = StoredSegment(on_its_way, b"", {})
+        await until(lambda: not tier.segments, 120)
+        assert tier.partitions_cleared == [PARTITION] * 2
+        assert len(tier.asked(DELETE)) == 3
+        await broker.stop()
+
+    simulate(story)
+
+
+def test_failures_are_counted_and_tried_again_and_hold_up_nobody_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """(KAFKA-15166; one failing segment keeps no other from being deleted)"""
+    caplog.set_level(logging.WARNING)
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        other = PARTITION._replace(partition=1)
+        for partition in (PARTITION, other):
+            store(tier, topic, partition, 4)
+            mark(topic, 0, partition=partition)
+        tier.faults[DELETE] = [BROKEN] * 3
+        broker = await Remover(loop, tier, topic, Topics()).start()
+        await until(lambda: all(broker.state(each) is FINISHED for each in (PARTITION, other)))
+        assert not tier.segments
+        assert broker.statistics.remote_delete_errors["orders"] == 3
+        assert len(tier.asked(DELETE)) == 8 + 3
+        await broker.stop()
+
+    simulate(story)
+    assert 1 <= len(caplog.records) <= 2
+
+
+def test_an_outage_of_hours_is_said_once_and_asks_the_store_rarely(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 100)
+        mark(topic, 0)
+        tier.is_down = True
+        broker = await Remover(loop, tier, topic, Topics()).start()
+        await asyncio.sleep(HOUR)
+        # Eight at a time, every half minute.
+        assert len(tier.asked(DELETE)) < 8 * 120 * 1.5
+        assert broker.state() is STARTED
+        tier.is_down = False
+        await until(lambda: broker.state() is FINISHED)
+        assert not tier.segments
+        await broker.stop()
+
+    simulate(story)
+    assert len(caplog.records) == 1
+
+
+def test_deletions_are_paced() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 60)
+        mark(topic, 0)
+        began = loop.time()
+        broker = await Remover(loop, tier, topic, Topics(), segments_per_second=2).start()
+        await until(lambda: broker.state() is FINISHED)
+        assert 29 <= loop.time() - began <= 33
+        await broker.stop()
+
+    simulate(story)
+
+
+def test_a_metadata_topic_that_is_down_is_waited_for() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 3)
+        mark(topic, 0)
+        topic.is_down = True
+        broker = await Remover(loop, tier, topic, Topics()).start()
+        await asyncio.sleep(HOUR)
+        assert tier.asked(DELETE) == []
+        topic.is_down = False
+        await until(lambda: broker.state() is FINISHED, 2 * HOUR)
+        assert sorted(tier.asked(DELETE)) == [0, 1, 2]
+        await broker.stop()
+
+    simulate(story)
+
+
+def test_forged_events_take_nothing_from_a_living_topic(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 3)
+        mark(topic, 0)
+        mark(topic, 0, STARTED)
+        broker = await Remover(loop, tier, topic, Topics(PARTITION.topic_id)).start()
+        await until(lambda: broker.state() is STARTED)
+        await asyncio.sleep(3 * HOUR)
+        assert len(tier.segments) == 3
+        assert not tier.partitions_cleared
+        await broker.stop()
+
+    simulate(story)
+    assert len([each for each in caplog.records if "nothing of it is removed" in each.message]) == 1

@@ -1,0 +1,482 @@
+"""Remote log metadata, kept in the topic `__remote_log_metadata` (KIP-405's RLMM).
+
+    publish(event) -> produced to the partition that the user partition's topic id chooses
+                                     |
+        every broker consumes -> puts its own replica on the disk
+                                     |
+                                     -> folds them into one RemoteLog per user partition
+                                     |
+    publish returns when this broker's own consumer has come past the event
+
+So what a broker decides next, it decides on a state that includes its own last step, and that a
+loss of power cannot take back: local segments and objects are deleted on the strength of it. An
+event may be told twice, or come from a leader that has been deposed: the state machine in
+`RemoteLog` drops what does not fit.
+
+One consumer reads every metadata partition that any of this broker's user partitions needs, from
+its beginning, and keeps what it learns of all user partitions in it, wanted or not. A user
+partition assigned later therefore finds its past already there (KAFKA-16105). A user partition is
+ready once the consumer has reached the end that its metadata partition had when its term of
+leadership began; before that nothing may be copied, expired or read on the strength of it.
+
+What was read is kept on disk (`metadata_snapshot.py`), and a start goes on from there.
+
+The topic is made when it is first needed, by whichever broker comes first. Whatever goes wrong is
+tried again for ever, with back-off, in the background; a broker serves its local data meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from ...clients.backoff import Backoff
+from ...clients.completed_fetch import UndecodableRecordsError
+from ...clients.environment import Environment
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.supervisor import Supervisor
+from ...clients.task_owner import TaskOwner
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.remote.remote_log import Applied, RemoteLog
+from ...storage.remote.remote_segment import (
+    RemoteLogMetadata,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+)
+from ..config import MetadataManagerConfig
+from .metadata_events import (
+    METADATA_TOPIC,
+    decode_event,
+    encode_event,
+    event_summary,
+    metadata_partition,
+)
+from .metadata_snapshot import Snapshot, TopicIdentity
+from .skipped_events import SkippedEvents
+from .snapshot_keeper import SnapshotKeeper
+
+if TYPE_CHECKING:
+    from ...clients.completed_fetch import ConsumerRecord
+
+_log = logging.getLogger(__name__)
+
+_LOOP = "Reading of the remote log metadata"
+_POLL_MS = 500
+_RETRY_MAX_MS = 10_000
+
+
+class RemoteLogMetadataManager(Protocol):
+    """What the rest of tiering asks of the metadata."""
+
+    def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """These user partitions come to be led or followed here: learn their metadata.
+
+        Each is ready again when all is known that was published before this.
+        """
+        ...
+
+    def is_ready(self, partition: TopicIdPartition) -> bool:
+        """Whether all that was published of a user partition before it was assigned is known."""
+        ...
+
+    def remote_log(self, partition: TopicIdPartition) -> RemoteLog:
+        """What is known of a user partition; it goes on changing as events arrive."""
+        ...
+
+    def remote_logs(self) -> Iterable[RemoteLog]:
+        """Every user partition that events have told of so far, assigned or not."""
+        ...
+
+    def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """These need not be known any more: they left, or are not tiered here any longer."""
+        ...
+
+    def watch_all(self) -> None:
+        """Learn the metadata of every user partition, whoever leads it."""
+        ...
+
+    async def publish(self, event: RemoteLogMetadata) -> None:
+        """Write an event, and wait until it has come back and is durable. Raises KafkaError.
+
+        After an error the event may or may not have been written, now or later.
+        """
+        ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class MetadataTopic(Protocol):
+    """The metadata topic of a cluster, seen through a client (`metadata_topic.py`)."""
+
+    async def open(self) -> int:
+        """Connect, make the topic if it is missing; the number of its partitions.
+
+        Raises KafkaError.
+        """
+        ...
+
+    @property
+    def identity(self) -> TopicIdentity:
+        """Which topic it is, once it is open."""
+        ...
+
+    async def append(self, partition: int, value: bytes) -> int:
+        """Write a record; its offset. Raises KafkaError."""
+        ...
+
+    def assign(self, partitions: Collection[int]) -> None:
+        """Read these partitions, those that are new from their beginning."""
+        ...
+
+    def seek(self, partition: int, offset: int | None) -> None:
+        """Read an assigned partition from an offset on; None: from its beginning."""
+        ...
+
+    async def poll(self, timeout_ms: int) -> "list[ConsumerRecord]":
+        """What has come since. Raises KafkaError."""
+        ...
+
+    async def make_durable(self, ends: Mapping[int, int]) -> None:
+        """Return once what this broker has of each partition below its end is on the disk.
+
+        Raises KafkaError: then nothing may follow from those records.
+        """
+        ...
+
+    async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:
+        """The offset that will be read next, of each. Raises KafkaError."""
+        ...
+
+    async def end_offsets(self, partitions: Collection[int]) -> Mapping[int, int]:
+        """One past the last record, of each. Raises KafkaError."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect. Idempotent."""
+        ...
+
+
+class TopicBasedRemoteLogMetadataManager:
+    """See the top of this file."""
+
+    def __init__(
+        self,
+        config: MetadataManagerConfig,
+        topic: MetadataTopic,
+        environment: Environment,
+        snapshots: SnapshotKeeper | None = None,
+        supervisor: Supervisor | None = None,
+    ) -> None:
+        self._supervisor = supervisor or Supervisor(environment.random)
+        self._config = config
+        self._snapshots = snapshots
+        self._topic = topic
+        self._environment = environment
+        self._backoff = Backoff(config.initialization_retry_interval_ms, _RETRY_MAX_MS)
+        self._tasks = TaskOwner(1)
+        self._is_started = False
+        self._wanted: set[TopicIdPartition] = set()
+        self._wants_all = False
+        self._remote_logs: dict[TopicIdPartition, RemoteLog] = {}
+        self._partitions = 0
+        """How many metadata partitions there are; 0 until the topic is open."""
+        self._opened = asyncio.Event()
+        self._assigned: set[int] = set()
+        self._positions: dict[int, int] = {}
+        """By metadata partition, one past the last event that was applied."""
+        self._ready_at: dict[int, int] = {}
+        """By metadata partition, the end that had to be reached when it was assigned."""
+        self._ends: dict[int, int] = {}
+        """By metadata partition, the newest end that anybody waits for."""
+        self._renewed: set[TopicIdPartition] = set()
+        """User partitions of which a new term has begun since the ends were last asked for."""
+        self._ready_offsets: dict[TopicIdPartition, int] = {}
+        """By user partition, the end that its metadata partition had after its term began."""
+        self._moved = asyncio.Event()
+        """Set, and replaced, whenever positions move."""
+        self._fetched: list[ConsumerRecord] = []
+        """Records that are read and not applied: they may not be durable yet."""
+        self._status = ""
+        self.skipped = SkippedEvents()
+        """Records that nobody can make sense of."""
+
+    @property
+    def status(self) -> str:
+        """Why the metadata is not available, in a sentence; empty if it is."""
+        return self._status
+
+    async def start(self) -> None:
+        """Allow work in the background; it begins when a user partition is assigned."""
+        self._is_started = True
+        self._begin()
+
+    async def stop(self) -> None:
+        """Stop reading; publications under way fail. Idempotent."""
+        self._is_started = False
+        await self._tasks.stop()
+        await self._save(all_changed=True)
+        await self._topic.close()
+
+    def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
+        partitions = list(partitions)
+        self._renewed.update(partitions)
+        self._want(partitions)
+
+    def _want(self, partitions: Iterable[TopicIdPartition]) -> None:
+        self._wanted.update(partitions)
+        self._begin()
+        self._update_assignment()
+
+    def is_ready(self, partition: TopicIdPartition) -> bool:
+        if not self._partitions or partition in self._renewed:
+            return False
+        number = metadata_partition(partition, self._partitions)
+        target = self._ready_offsets.get(partition, self._ready_at.get(number))
+        return target is not None and self._positions.get(number, 0) >= target
+
+    def remote_log(self, partition: TopicIdPartition) -> RemoteLog:
+        known = self._remote_logs.get(partition)
+        if known is None:
+            known = self._remote_logs[partition] = RemoteLog(partition)
+        return known
+
+    def remote_logs(self) -> list[RemoteLog]:
+        return [known for known in self._remote_logs.values() if not known.is_unheard_of]
+
+    def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
+        """Stop waiting for these at the next start.
+
+        What is known of them stays, and stays current, for as long as their metadata partition is
+        read: a partition that comes back must find its past (KAFKA-16105), and whoever removes a
+        deleted one its segments.
+        """
+        for partition in partitions:
+            self._wanted.discard(partition)
+            self._renewed.discard(partition)
+            self._ready_offsets.pop(partition, None)
+            known = self._remote_logs.get(partition)
+            if known is not None and known.is_unheard_of:
+                del self._remote_logs[partition]
+
+    def watch_all(self) -> None:
+        self._wants_all = True
+        self._begin()
+        self._update_assignment()
+
+    async def publish(self, event: RemoteLogMetadata) -> None:
+        self._want([event.topic_id_partition])
+        try:
+            async with asyncio.timeout(self._config.consume_wait_ms / 1000):
+                await self._opened.wait()
+                number = metadata_partition(event.topic_id_partition, self._partitions)
+                offset = await self._topic.append(number, encode_event(event))
+                while self._positions.get(number, 0) <= offset:
+                    await self._moved.wait()
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"An event of {event.topic_id_partition} did not come back from {METADATA_TOPIC} "
+                f"within {self._config.consume_wait_ms} ms. {self._status}".rstrip(),
+            ) from None
+
+    # -- In the background --------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        is_needed = self._wants_all or self._wanted
+        if self._is_started and is_needed and not len(self._tasks):
+            self._tasks.start(self._run(), "remote log metadata")
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            with self._supervisor.attempt(_LOOP):
+                try:
+                    if not self._opened.is_set():
+                        await self._open()
+                    await self._read()
+                    self._succeeded()
+                    failures = 0
+                except KafkaError as error:
+                    failures += 1
+                    self._failed(error)
+            if self._supervisor.has_failed(_LOOP):
+                self._status = "Reading the remote log metadata fails with an internal error"
+                await asyncio.sleep(self._supervisor.pause_seconds(_LOOP))
+            elif failures:
+                await asyncio.sleep(self._backoff.delay_seconds(failures, self._environment.random))
+
+    async def _open(self) -> None:
+        self._partitions = await self._topic.open()
+        if self._partitions != self._config.topic_partitions:
+            _log.warning(
+                "%s has %d partitions and not %d as configured: the topic is believed",
+                METADATA_TOPIC,
+                self._partitions,
+                self._config.topic_partitions,
+            )
+        self._opened.set()
+        self._update_assignment()
+
+    def _update_assignment(self) -> None:
+        if not self._opened.is_set():
+            return
+        if self._wants_all:
+            needed = set(range(self._partitions))
+        else:
+            needed = {metadata_partition(each, self._partitions) for each in self._wanted}
+        # Nothing is ever given up: what was learnt of a partition must stay current.
+        self._assigned |= needed
+
+    async def _read(self) -> None:
+        await self._begin_partitions()
+        await self._fetch()
+        rewound: set[int] = set()
+        done = 0
+        try:
+            for record in self._fetched:
+                if record.partition not in rewound:
+                    await self._take(record, rewound)
+                done += 1
+        finally:
+            # After a failure that nobody expected the others are not lost.
+            self._fetched = [each for each in self._fetched[done:] if each.partition not in rewound]
+        await self._look_behind()
+        self._moved.set()
+        self._moved = asyncio.Event()
+        await self._save(all_changed=False)
+
+    async def _take(self, record: "ConsumerRecord", rewound: set[int]) -> None:
+        """Learn what a record tells; whose metadata partition is read anew joins `rewound`."""
+        number = record.partition
+        if self._snapshots is None or number not in self._snapshots.unverified:
+            self._apply(record)
+            return
+        rewound.add(number)
+        try:
+            snapshot = await self._snapshots.verified(number, record.offset, record.value or b"")
+            if snapshot is not None:
+                await self._restore(snapshot)
+                rewound.discard(number)
+        finally:
+            if number in rewound:
+                self._topic.seek(number, None)
+
+    async def _fetch(self) -> None:
+        """What has come since. A restart alone must not make an event count that power can lose."""
+        if not self._fetched:
+            try:
+                self._fetched = await self._topic.poll(_POLL_MS)
+            except UndecodableRecordsError as error:
+                self._step_over(error)
+        if self._fetched:
+            await self._topic.make_durable(
+                {record.partition: record.offset + 1 for record in self._fetched}
+            )
+
+    def _step_over(self, error: UndecodableRecordsError) -> None:
+        number = error.partition.partition
+        self.skipped.skip(number, error.offset, str(error.reason))
+        self._topic.seek(number, error.next_offset)
+        if self._snapshots is None or number not in self._snapshots.unverified:
+            self._positions[number] = error.next_offset
+
+    async def _begin_partitions(self) -> None:
+        """Read those that have come to be needed: from their snapshot on, or from the beginning."""
+        new = sorted(self._assigned - self._ready_at.keys())
+        if not new:
+            await self._renew()
+            return
+        self._topic.assign(sorted({*self._ready_at, *new}))
+        ends = await self._topic.end_offsets(new)
+        if self._snapshots is not None:
+            identity = self._topic.identity
+            for number in new:
+                offset = await self._snapshots.load(identity, number, ends[number])
+                if offset is not None:
+                    self._topic.seek(number, offset)
+        self._ready_at.update(ends)
+        self._ends.update(ends)
+        await self._renew()
+
+    async def _renew(self) -> None:
+        """Ask for the ends that must be reached before the terms that have begun may act.
+
+        An earlier leader may have published until a moment ago.
+        """
+        if not self._renewed:
+            return
+        renewed = {each: metadata_partition(each, self._partitions) for each in self._renewed}
+        ends = await self._topic.end_offsets(sorted(set(renewed.values())))
+        self._ends.update(ends)
+        self._ready_offsets.update((each, ends[number]) for each, number in renewed.items())
+        self._renewed.difference_update(renewed)
+
+    async def _restore(self, snapshot: Snapshot) -> None:
+        for partition, image in snapshot.logs:
+            remote = self.remote_log(partition)
+            if remote.is_unheard_of:
+                remote.restore(image)
+            # Others have their turn between two logs: there may be many.
+            await asyncio.sleep(0)
+        self._positions[snapshot.partition] = snapshot.next_offset
+
+    async def _look_behind(self) -> None:
+        """Positions without a record to show them.
+
+        The log start may lie above the last event, and what ends the log may be no record: a
+        marker of a transaction that somebody else wrote.
+        """
+        behind = [each for each, end in self._ends.items() if self._positions.get(each, 0) < end]
+        if not behind:
+            return
+        positions = await self._topic.positions(behind)
+        for number, position in positions.items():
+            if self._snapshots is None or number not in self._snapshots.unverified:
+                self._positions[number] = position
+            elif position >= self._ready_at[number]:
+                await self._snapshots.give_up(number)
+                self._topic.seek(number, None)
+
+    async def _save(self, *, all_changed: bool) -> None:
+        if self._snapshots is not None and self._opened.is_set():
+            await self._snapshots.save(
+                self._topic.identity, self._positions, self.remote_log, all_changed=all_changed
+            )
+
+    def _apply(self, record: "ConsumerRecord") -> None:
+        self._positions[record.partition] = record.offset + 1
+        partition = None
+        try:
+            event = decode_event(record.value or b"")
+            applied = _applied(event, self.remote_log(event.topic_id_partition))
+            partition = event.topic_id_partition
+            if applied is not Applied.YES:
+                _log.info("%s: %s", applied.value, event_summary(event))
+        except KafkaError as error:
+            # Somebody else wrote it. Stopping here would stop tiering for ever.
+            self.skipped.skip(record.partition, record.offset, f"{error}.")
+        except Exception as error:
+            reason = "applying it failed with an internal error."
+            self.skipped.skip(record.partition, record.offset, reason, error)
+        if self._snapshots is not None:
+            self._snapshots.applied(record.partition, record.value or b"", partition)
+
+    def _succeeded(self) -> None:
+        if self._status:
+            _log.info("The remote log metadata is available again")
+            self._status = ""
+
+    def _failed(self, error: KafkaError) -> None:
+        if not self._status:
+            _log.warning("The remote log metadata is not available, trying again: %s", error)
+        self._status = f"The remote log metadata is not available: {error}"
+
+
+def _applied(event: RemoteLogMetadata, remote: RemoteLog) -> Applied:
+    if isinstance(event, RemoteLogSegmentMetadata):
+        return remote.apply_copy_started(event)
+    if isinstance(event, RemoteLogSegmentMetadataUpdate):
+        return remote.apply_update(event)
+    return remote.apply_partition_delete(event.state, event.broker_id)

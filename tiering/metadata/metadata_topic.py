@@ -1,0 +1,212 @@
+"""The metadata topic through this broker's own listener: one producer, one consumer, one admin.
+
+The topic is made with Kafka's settings: deleted, not compacted, never tiered itself, kept for ever.
+Its replication factor is what is configured, or the number of live brokers if they are fewer: on a
+single broker Kafka would wait for two more for ever.
+
+An event counts once it is durable. What this broker hosts of the topic it flushes itself, however
+the topic is configured (`log_durability.py`); what other brokers host is protected by replication,
+as in Kafka. Where there is neither, the topic is made with `flush.messages=1`.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from ...clients.environment import Environment
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.topic_partition import TopicPartition
+from ...storage.log.unified_log import UnifiedLog
+from ..config import MetadataManagerConfig
+from .log_durability import LogDurability
+from .metadata_events import METADATA_TOPIC
+from .metadata_snapshot import TopicIdentity
+
+if TYPE_CHECKING:
+    # A broker that has nothing to tier starts without them.
+    from ...clients.admin import Admin, NewTopic
+    from ...clients.completed_fetch import ConsumerRecord
+    from ...clients.consumer import Consumer
+    from ...clients.producer import Producer
+
+CLIENT_ID = "__remote_log_metadata_client"
+# What an event that is lost at a stop would have told (a copy, say) is done again after the next
+# start: no stop should wait for it until the delivery timeout.
+_STOP_TIMEOUT_MS = 2_000
+
+
+LogOf = Callable[[TopicPartition], UnifiedLog | None]
+"""The log that this broker has of a partition; None if it has none."""
+
+
+class HostedReplicas:
+    """What this broker hosts of the metadata topic."""
+
+    def __init__(self, log_of: LogOf, durability: LogDurability) -> None:
+        self._log_of = log_of
+        self._durability = durability
+
+    async def make_durable(self, ends: Mapping[int, int]) -> None:
+        """See `MetadataTopic`."""
+        for partition, end in ends.items():
+            log = self._log_of(TopicPartition(METADATA_TOPIC, partition))
+            if log is not None:
+                await self._durability.sync(log, end)
+
+    def stop(self) -> None:
+        """Start no further fsync. Idempotent."""
+        self._durability.stop()
+
+
+def metadata_topic_config(
+    config: MetadataManagerConfig, replication_factor: int, *, syncs_itself: bool = False
+) -> dict[str, str]:
+    """What the metadata topic is made with; `syncs_itself` if nobody else flushes its only copy."""
+    topic_config = {
+        "cleanup.policy": "delete",
+        "remote.storage.enable": "false",
+        "retention.ms": str(config.topic_retention_ms),
+        "min.insync.replicas": str(min(config.topic_min_isr, replication_factor)),
+    }
+    if syncs_itself and replication_factor == 1:
+        topic_config["flush.messages"] = "1"
+    return topic_config
+
+
+class ClusterMetadataTopic:
+    """`MetadataTopic` over the wire. `bootstrap` is asked when it connects, not before.
+
+    `hosted` is None where another cluster has the topic.
+    """
+
+    def __init__(
+        self,
+        config: MetadataManagerConfig,
+        bootstrap: Callable[[], str],
+        environment: Environment,
+        hosted: HostedReplicas | None = None,
+        writer: str = CLIENT_ID,
+    ) -> None:
+        """`writer` is the client id of its producer, by which its own broker knows it."""
+        self._config = config
+        self._writer = writer
+        self._bootstrap = bootstrap
+        self._environment = environment
+        self._hosted = hosted
+        self._producer: Producer | None = None
+        self._consumer: Consumer | None = None
+        self._identity: TopicIdentity | None = None
+
+    async def open(self) -> int:
+        from ...clients.admin import Admin
+        from ...clients.consumer import Consumer
+        from ...clients.producer import Producer
+
+        bootstrap = self._bootstrap()
+        admin = Admin(bootstrap, client_id=CLIENT_ID, environment=self._environment)
+        try:
+            partitions = await self._ensure_topic(admin)
+        finally:
+            await admin.stop()
+        if self._producer is None:
+            producer = Producer(
+                bootstrap,
+                client_id=self._writer,
+                environment=self._environment,
+            )
+            await producer.start()
+            self._producer = producer
+        if self._consumer is None:
+            consumer = Consumer(
+                bootstrap,
+                client_id=CLIENT_ID,
+                auto_offset_reset="earliest",
+                environment=self._environment,
+            )
+            await consumer.start()
+            self._consumer = consumer
+        return partitions
+
+    async def _ensure_topic(self, admin: "Admin") -> int:
+        topics = await admin.list_topics(include_internal=True)
+        if METADATA_TOPIC not in topics:
+            brokers = len((await admin.describe_cluster()).brokers)
+            try:
+                await admin.create_topics([self._new_topic(brokers)])
+            except KafkaError as error:
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+            topics = await admin.list_topics(include_internal=True)
+        if METADATA_TOPIC not in topics:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{METADATA_TOPIC} is not there yet"
+            )
+        self._identity = TopicIdentity(admin.cluster_id, topics[METADATA_TOPIC].topic_id)
+        return len(topics[METADATA_TOPIC].partitions)
+
+    def _new_topic(self, live_brokers: int) -> "NewTopic":
+        from ...clients.admin import NewTopic
+
+        config = self._config
+        replication_factor = max(1, min(config.topic_replication_factor, live_brokers))
+        # A cluster of one has its only replica here, where it is flushed as events are read.
+        is_hosted = self._hosted is not None and live_brokers == 1
+        return NewTopic(
+            METADATA_TOPIC,
+            config.topic_partitions,
+            replication_factor,
+            metadata_topic_config(config, replication_factor, syncs_itself=not is_hosted),
+        )
+
+    @property
+    def identity(self) -> TopicIdentity:
+        assert self._identity is not None, "The topic is not open yet"
+        return self._identity
+
+    async def append(self, partition: int, value: bytes) -> int:
+        assert self._producer is not None
+        written = await self._producer.send(METADATA_TOPIC, value, partition=partition)
+        return written.offset
+
+    def assign(self, partitions: Collection[int]) -> None:
+        assert self._consumer is not None
+        self._consumer.assign([TopicPartition(METADATA_TOPIC, each) for each in partitions])
+
+    def seek(self, partition: int, offset: int | None) -> None:
+        assert self._consumer is not None
+        wanted = TopicPartition(METADATA_TOPIC, partition)
+        if offset is None:
+            self._consumer.seek_to_beginning([wanted])
+        else:
+            self._consumer.seek(wanted, offset)
+
+    async def poll(self, timeout_ms: int) -> "list[ConsumerRecord]":
+        assert self._consumer is not None
+        return await self._consumer.poll(timeout_ms)
+
+    async def make_durable(self, ends: Mapping[int, int]) -> None:
+        if self._hosted is not None:
+            await self._hosted.make_durable(ends)
+
+    async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:
+        assert self._consumer is not None
+        return {
+            each: await self._consumer.position(TopicPartition(METADATA_TOPIC, each))
+            for each in partitions
+        }
+
+    async def end_offsets(self, partitions: Collection[int]) -> Mapping[int, int]:
+        assert self._consumer is not None
+        ends = await self._consumer.end_offsets(
+            [TopicPartition(METADATA_TOPIC, each) for each in partitions]
+        )
+        return {partition.partition: offset for partition, offset in ends.items()}
+
+    async def close(self) -> None:
+        producer, consumer = self._producer, self._consumer
+        self._producer = self._consumer = None
+        if consumer is not None:
+            await consumer.stop()
+        if producer is not None:
+            await producer.stop(_STOP_TIMEOUT_MS)
+        if self._hosted is not None:
+            self._hosted.stop()

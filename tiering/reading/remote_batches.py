@@ -1,0 +1,222 @@
+"""Which batches of a piece of a remote segment answer a read. Pure: bytes in, a choice out.
+
+A read begins at the position that the index names for its offset, which is at or before the batch
+that is wanted. Batches that end below the offset are passed over; from the first one that does not,
+whole batches are taken while they fit. The first is taken whole even if it is larger than allowed,
+if the reader must make progress (`min_one_message`).
+
+A remote segment may go on beyond the point where this log's history left it (an unclean election
+cut the branch off there; KIP-405, fetch scenario 3). So each batch must be of the epoch that the
+history gives its offset, and the first that is not ends the read.
+"""
+
+from enum import Enum
+from struct import Struct
+from typing import NamedTuple
+
+from ...clients.record.checksum import crc32c
+from ...storage.remote.remote_lineage import EpochHistory, epoch_of_offset
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
+from .remote_index_rebuild import SuspectIndexError
+
+_HEADER = Struct(">qii7xi")
+"""Base offset, batch length, leader epoch, last offset delta."""
+
+_CHECKED = Struct(">qi4xBI2xi")
+"""Base offset, batch length, magic, CRC, last offset delta."""
+
+_LOG_OVERHEAD = 12
+_BATCH_OVERHEAD = 61
+_LEAST_LENGTH = _BATCH_OVERHEAD - _LOG_OVERHEAD
+_CRC_COVERS_FROM = 21
+_MAGIC = 2
+_BEYOND = 2**63
+
+
+class CorruptSegmentError(Exception):
+    """The bytes cannot be batches."""
+
+
+class Outcome(Enum):
+    """What a piece of a segment had for a read."""
+
+    FOUND = "batches to return"
+    TOO_LARGE = "the first batch is larger than the reader allows"
+    READ_MORE = "the piece ends before the answer: read again from `position`"
+    DEAD_BRANCH = "what follows in the segment is not of this log's history"
+    END = "the segment ends before the offset"
+
+
+class Choice(NamedTuple):
+    """The part of the piece from `position` on; `size` is what to return, or what to read."""
+
+    outcome: Outcome
+    position: int
+    size: int = 0
+    next_offset: int = -1
+    """For FOUND: one past the last offset in the batches."""
+
+
+class Wanted(NamedTuple):
+    """A read, as far as choosing batches goes."""
+
+    offset: int
+    max_bytes: int
+    min_one_message: bool
+    history: EpochHistory
+
+
+class _Header(NamedTuple):
+    size: int
+    epoch: int
+    base_offset: int
+    last_offset: int
+
+
+def choose(piece: memoryview, wanted: Wanted, *, is_segment_end: bool) -> Choice:
+    """Choose from a piece that begins with a batch.
+
+    `is_segment_end` says that nothing of the segment follows the piece. Raises CorruptSegmentError.
+    """
+    position, expected = 0, 0
+    while (header := _header(piece, position)) is not None:
+        if header.base_offset < expected:
+            raise CorruptSegmentError(f"Offset {header.base_offset} again")
+        expected = header.last_offset + 1
+        if header.last_offset >= wanted.offset:
+            return _take(piece, position, header, wanted)
+        position += header.size
+    if is_segment_end:
+        return Choice(Outcome.END, position)
+    return Choice(Outcome.READ_MORE, position, _BATCH_OVERHEAD)
+
+
+def _take(piece: memoryview, start: int, first: _Header, wanted: Wanted) -> Choice:
+    if not _is_ours(first, wanted.history):
+        return Choice(Outcome.DEAD_BRANCH, start)
+    if first.size > wanted.max_bytes and not wanted.min_one_message:
+        return Choice(Outcome.TOO_LARGE, start)
+    if start + first.size > len(piece):
+        return Choice(Outcome.READ_MORE, start, first.size)
+    end, next_offset = _take_more(piece, start, first, wanted)
+    return Choice(Outcome.FOUND, start, end - start, next_offset)
+
+
+def _take_more(piece: memoryview, start: int, first: _Header, wanted: Wanted) -> tuple[int, int]:
+    """Where the batches end that fit and are ours, and the offset after them.
+
+    This runs once a batch served, so it asks the history only where an epoch ends.
+    """
+    limit = min(start + max(wanted.max_bytes, first.size), len(piece))
+    end, next_offset = start + first.size, first.last_offset + 1
+    epoch, epoch_end = first.epoch, _epoch_end(wanted.history, first.epoch)
+    last_header = len(piece) - _BATCH_OVERHEAD
+    unpack = _HEADER.unpack_from
+    while end <= last_header:
+        base_offset, length, batch_epoch, last_offset_delta = unpack(piece, end)
+        if length < _LEAST_LENGTH or last_offset_delta < 0 or base_offset < 0:
+            raise _impossible(length, base_offset)
+        batch_end = end + _LOG_OVERHEAD + length
+        last_offset = base_offset + last_offset_delta
+        if batch_end > limit:
+            break
+        if last_offset >= epoch_end:
+            epoch = epoch_of_offset(wanted.history, last_offset)
+            epoch_end = _epoch_end(wanted.history, epoch)
+        if batch_epoch != epoch:
+            break
+        end, next_offset = batch_end, last_offset + 1
+    return end, next_offset
+
+
+def _epoch_end(history: EpochHistory, epoch: int) -> int:
+    """The offset at which the epoch after this one began; beyond every offset if none has."""
+    return next((start for each, start in history if each > epoch), _BEYOND)
+
+
+def _is_ours(header: _Header, history: EpochHistory) -> bool:
+    return header.epoch == epoch_of_offset(history, header.last_offset)
+
+
+def are_intact(records: memoryview, first_offset: int, last_offset: int) -> bool:
+    """Whether these are whole batches whose CRCs match, and whose offsets, which no CRC covers,
+    ascend between those two. Runs once a batch served, like `_take_more`.
+    """
+    position, expected, size = 0, first_offset, len(records)
+    unpack = _CHECKED.unpack_from
+    while position < size:
+        if size - position < _BATCH_OVERHEAD:
+            return False
+        base_offset, length, magic, crc, last_offset_delta = unpack(records, position)
+        end = position + _LOG_OVERHEAD + length
+        if magic != _MAGIC or length < _LEAST_LENGTH or end > size:
+            return False
+        if base_offset < expected or last_offset_delta < 0:
+            return False
+        if crc32c(records[position + _CRC_COVERS_FROM : end]) != crc:
+            return False
+        position, expected = end, base_offset + last_offset_delta + 1
+    return expected - 1 <= last_offset
+
+
+def _header(piece: memoryview, position: int) -> _Header | None:
+    if position + _BATCH_OVERHEAD > len(piece):
+        return None
+    base_offset, length, epoch, last_offset_delta = _HEADER.unpack_from(piece, position)
+    if length < _LEAST_LENGTH or last_offset_delta < 0 or base_offset < 0:
+        raise _impossible(length, base_offset)
+    return _Header(_LOG_OVERHEAD + length, epoch, base_offset, base_offset + last_offset_delta)
+
+
+def _impossible(length: int, base_offset: int) -> CorruptSegmentError:
+    return CorruptSegmentError(f"A batch of {length} bytes at offset {base_offset}")
+
+
+def check_begins(
+    piece: memoryview, position: int, offset: int, segment: RemoteLogSegmentMetadata
+) -> None:
+    """Raise SuspectIndexError unless a read of `offset` may begin at this position of a segment.
+
+    The entry of an offset index leads to a batch that begins at or below the entry's offset. If it
+    begins above, records before it would be passed over without a word; if there is no batch of the
+    segment at all, the entry is wrong, too.
+    """
+    if not _may_begin(piece, position, offset, segment):
+        raise SuspectIndexError(
+            f"The offset index of segment {segment.segment_id} is wrong about offset {offset}"
+        )
+
+
+def _may_begin(
+    piece: memoryview, position: int, offset: int, segment: RemoteLogSegmentMetadata
+) -> bool:
+    if len(piece) < _BATCH_OVERHEAD:
+        return False
+    base_offset, length, magic, crc, last_offset_delta = _CHECKED.unpack_from(piece, 0)
+    size = _LOG_OVERHEAD + int(length)
+    if (
+        magic != _MAGIC
+        or length < _LEAST_LENGTH
+        or position + size > segment.segment_size_bytes
+        or not segment.start_offset <= base_offset <= offset
+        or not 0 <= last_offset_delta <= segment.end_offset - base_offset
+    ):
+        return False
+    # Bytes of records may look like a header. Only a large batch is not looked at as a whole.
+    is_cut = size > len(piece)
+    return is_cut or crc32c(piece[_CRC_COVERS_FROM:size]) == int(crc)
+
+
+def check_belongs(piece: memoryview, position: int, segment: RemoteLogSegmentMetadata) -> None:
+    """Raise CorruptSegmentError if a batch is not of its own segment, as the metadata knows it.
+
+    No CRC covers a batch's offset and epoch. A batch that says it is of another history is passed
+    over, and with it what it really holds, so it must not be believed just like that.
+    """
+    header = _header(piece, position)
+    if header is None or not (
+        segment.start_offset <= header.base_offset
+        and header.last_offset <= segment.end_offset
+        and header.epoch == epoch_of_offset(segment.segment_leader_epochs, header.last_offset)
+    ):
+        raise CorruptSegmentError("A batch of another segment")

@@ -1,0 +1,106 @@
+"""Makes the offset index and the time index of a remote segment again from its batches.
+
+An index in the tier may be damaged like any other object, and no checksum covers it. What it says
+is checked against the batches where it leads to. Once it is found to be wrong, the segment is read
+from its beginning to its end, and the two indexes are written as its leader wrote them when it
+appended the batches, one entry for each 4096 bytes.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
+from ..remote_storage import RemoteStorageError, RemoteStorageManager
+
+_PIECE_BYTES = 4 << 20
+_INTERVAL_BYTES = 4096
+"""Kafka's default of `index.interval.bytes`."""
+
+_HEADER = Struct(">qi4xB6xi8xq")
+"""Base offset, batch length, magic, last offset delta, largest timestamp."""
+
+_LOG_OVERHEAD = 12
+_BATCH_OVERHEAD = 61
+_MAGIC = 2
+_OFFSET_ENTRY = Struct(">ii")
+_TIME_ENTRY = Struct(">qi")
+
+
+class RebuiltIndexes(NamedTuple):
+    """The content of the two files."""
+
+    offset_index: bytes
+    time_index: bytes
+
+
+class SuspectIndexError(RemoteStorageError):
+    """An index led to a place where the batches are not those that it names."""
+
+
+class _Indexer:
+    """Takes batch after batch."""
+
+    def __init__(self, segment: RemoteLogSegmentMetadata) -> None:
+        self._segment = segment
+        self._offsets = bytearray()
+        self._times = bytearray()
+        self._unindexed_bytes = 0
+        self._youngest = -1
+        self._youngest_offset = -1
+        self._indexed_time = -1
+        self._next_offset = segment.start_offset
+
+    def add(self, piece: bytes, at: int, position: int) -> int:
+        """Index the batch at `at` in a piece; its size. Raises RemoteStorageError."""
+        base_offset, length, magic, delta, timestamp = _HEADER.unpack_from(piece, at)
+        size, last_offset = _LOG_OVERHEAD + int(length), base_offset + delta
+        if (
+            size < _BATCH_OVERHEAD
+            or magic != _MAGIC
+            or delta < 0
+            or base_offset < self._next_offset
+            or last_offset > self._segment.end_offset
+            or position + size > self._segment.segment_size_bytes
+        ):
+            raise RemoteStorageError(
+                f"Segment {self._segment.segment_id} is damaged at position {position}"
+            )
+        self._next_offset = last_offset + 1
+        relative = last_offset - self._segment.start_offset
+        if timestamp > self._youngest:
+            self._youngest, self._youngest_offset = timestamp, relative
+        if self._unindexed_bytes > _INTERVAL_BYTES:
+            self._offsets += _OFFSET_ENTRY.pack(relative, position)
+            self._index_time()
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size
+        return size
+
+    def _index_time(self) -> None:
+        if self._youngest > self._indexed_time:
+            self._times += _TIME_ENTRY.pack(self._youngest, self._youngest_offset)
+            self._indexed_time = self._youngest
+
+    def end(self) -> RebuiltIndexes:
+        self._index_time()
+        return RebuiltIndexes(bytes(self._offsets), bytes(self._times))
+
+
+async def rebuild_indexes(
+    storage: RemoteStorageManager, segment: RemoteLogSegmentMetadata
+) -> RebuiltIndexes:
+    """Read the whole segment, a few megabytes at a time. Raises RemoteStorageError."""
+    indexer = _Indexer(segment)
+    position, total = 0, segment.segment_size_bytes
+    while position < total:
+        end = min(position + _PIECE_BYTES, total)
+        piece = await storage.fetch_log_segment(segment, position, end - 1)
+        if len(piece) < _BATCH_OVERHEAD:
+            raise RemoteStorageError(f"Segment {segment.segment_id} ends within a batch")
+        at = 0
+        # The next piece begins with the first batch whose header is not in this one; of a batch
+        # that goes on behind the piece, the header is all that is needed.
+        while at + _BATCH_OVERHEAD <= len(piece):
+            at += indexer.add(piece, at, position + at)
+        position += at
+    return indexer.end()

@@ -1,0 +1,77 @@
+"""Fetches from the tier what a follower needs to start after a remote segment (KIP-405).
+
+The follower knows which offset its leader's local log starts at; the metadata knows which segment
+holds the offset before, as the given leader epoch wrote it; its leader epochs and its producers
+stand beside it in the tier. `storage/log/aux_state.py` makes a log of them.
+
+Nothing is changed here: a failure at any step is a `RemoteStorageError`, and the follower tries
+again after a pause. The messages are those of Kafka's `TierStateMachine`.
+"""
+
+from typing import Protocol
+
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.log.aux_state import AuxRequest, AuxState, MalformedAuxStateError, aux_state
+from ...storage.remote.remote_log import RemoteLog
+from ..remote_storage import Failure, IndexType, RemoteStorageError, RemoteStorageManager
+from ..tier_statistics import TierStatistics
+
+
+class SegmentMetadata(Protocol):
+    """What is asked of the metadata manager (`metadata_manager.RemoteLogMetadataManager`)."""
+
+    def is_ready(self, partition: TopicIdPartition) -> bool: ...
+
+    def remote_log(self, partition: TopicIdPartition) -> RemoteLog: ...
+
+
+class RemoteLogAux:
+    """See the top of this file."""
+
+    def __init__(
+        self,
+        storage: RemoteStorageManager,
+        metadata: SegmentMetadata,
+        statistics: TierStatistics,
+    ) -> None:
+        self._storage = storage
+        self._metadata = metadata
+        self._statistics = statistics
+
+    async def fetch(self, request: AuxRequest) -> AuxState:
+        """The state after the segment that holds the offset. Raises RemoteStorageError."""
+        topic = request.topic_id_partition.topic
+        self._statistics.build_aux_began(topic)
+        try:
+            return await self._fetch(request)
+        except RemoteStorageError:
+            self._statistics.build_aux_failed(topic)
+            raise
+
+    async def _fetch(self, request: AuxRequest) -> AuxState:
+        partition = request.topic_id_partition
+        name = f"{partition.topic}-{partition.partition}"
+        if not request.is_tiered:
+            raise RemoteStorageError(
+                f"Couldn't build the state from remote store for partition {name}, "
+                "as remote log storage is not yet enabled"
+            )
+        if not self._metadata.is_ready(partition):
+            raise RemoteStorageError(
+                f"RemoteLogManager is not ready for partition: {name}", Failure.UNREACHABLE
+            )
+        segment = self._metadata.remote_log(partition).segment_for(request.epoch, request.offset)
+        if segment is None:
+            raise RemoteStorageError(
+                f"Couldn't build the state from remote store for partition: {name}, "
+                f"currentLeaderEpoch: {request.current_leader_epoch}, "
+                f"leaderLocalLogStartOffset: {request.offset + 1}, "
+                f"leaderLogStartOffset: {request.leader_log_start_offset}, "
+                f"epoch: {request.epoch} as the previous remote log segment metadata was not found"
+            )
+        epochs = await self._storage.fetch_index(segment, IndexType.LEADER_EPOCH)
+        snapshot = await self._storage.fetch_index(segment, IndexType.PRODUCER_SNAPSHOT)
+        try:
+            return aux_state(segment, request.leader_log_start_offset, epochs, snapshot)
+        except MalformedAuxStateError as error:
+            raise RemoteStorageError(f"Segment {segment.segment_id}: {error}") from error

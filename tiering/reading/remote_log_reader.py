@@ -1,0 +1,291 @@
+"""Serves a read from the tier (KIP-405 "Fetch"; Kafka's `RemoteLogManager.read`).
+
+    (leader epoch, offset) -> segment -> offset index -> position -> byte range -> batches
+
+The epoch is that of the offset in the local history, so records of a branch that an unclean
+election cut off are never served, and a read stops where its segment leaves the history. A read is
+answered from one segment; where the offset is gone from it (compacted away) the next one answers.
+
+For read_committed the aborted transactions that overlap the batches are added: their abort markers
+may lie in later segments, remote or local, so those indexes are asked until none can hold more.
+Of a segment that goes on beyond this log's history, only markers of the history count.
+
+An answer is about as large as a chunk at most, or one batch: unlike a local one it stands in memory
+until its client has taken it, and clients may allow many megabytes and be slow. The next chunk is
+on its way by then.
+
+What the tier cannot give is a retriable error of that partition alone. An object that vanished is
+looked up once more, since retention may have deleted it in between.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...storage.log.fetch_data import FetchIsolation, RemoteRead
+from ...storage.log.leader_epoch import LeaderEpochCache
+from ...storage.remote.remote_lineage import EpochHistory, epoch_of_offset
+from ...storage.remote.remote_log import RemoteLog
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
+from ...storage.segment.index import CorruptIndexError
+from ...storage.segment.transaction_index import AbortedTxn
+from ..remote_storage import RemoteResourceNotFound, RemoteStorageError
+from .chunk_cache import ChunkCache
+from .remote_batches import (
+    Choice,
+    CorruptSegmentError,
+    Outcome,
+    Wanted,
+    are_intact,
+    check_begins,
+    check_belongs,
+    choose,
+)
+from .remote_index_cache import RemoteIndexCache
+from .remote_index_rebuild import SuspectIndexError
+
+_SCAN_BYTES = 64 * 1024
+"""Read beyond what was asked for: the index leads to a place a little before the offset."""
+
+_PARTS_MAX = 1000
+"""Parts of segments looked at for one read. A gap that long is no compaction."""
+
+_SEGMENTS_AHEAD_MAX = 8
+"""Small segments that are fetched before they are asked for; large ones fill the bytes first."""
+
+
+class TieredLog(Protocol):
+    """What a remote read asks of the local log (`storage.unified_log.UnifiedLog`)."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def leader_epochs(self) -> LeaderEpochCache: ...
+
+    def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """Those of the local segments that overlap [start, upper bound)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFetchResult:
+    """Whole batches from the tier, possibly none."""
+
+    records: bytes | memoryview
+    aborted_transactions: list[AbortedTxn] | None = None
+    """For read_committed; None for the other isolations."""
+    first_entry_incomplete: bool = False
+    """There is a batch, but it is larger than the reader allows."""
+
+
+class _Found(NamedTuple):
+    segment: RemoteLogSegmentMetadata
+    records: memoryview
+    next_offset: int
+
+
+class _Part(NamedTuple):
+    """The offsets [begin, end) of a log, which one segment holds as this log has them."""
+
+    segment: RemoteLogSegmentMetadata
+    begin: int
+    end: int
+
+
+class RemoteLogReader:
+    """Reads of remote segments through the caches."""
+
+    def __init__(self, indexes: RemoteIndexCache, chunks: ChunkCache) -> None:
+        self._indexes = indexes
+        self._chunks = chunks
+
+    async def read(self, read: RemoteRead, remote: RemoteLog, log: TieredLog) -> RemoteFetchResult:
+        """The batches from the offset on. Raises KafkaError."""
+        try:
+            return await self._attempt(read, remote, log)
+        except RemoteResourceNotFound:
+            # Deleted between look-up and fetch: what the metadata says now decides.
+            if read.offset < log.log_start_offset:
+                raise _out_of_range(read) from None
+        try:
+            return await self._attempt(read, remote, log)
+        except RemoteResourceNotFound as error:
+            raise _failed(read, str(error)) from error
+
+    async def _attempt(
+        self, read: RemoteRead, remote: RemoteLog, log: TieredLog
+    ) -> RemoteFetchResult:
+        try:
+            return await self._read_from(read, remote, log)
+        except RemoteResourceNotFound:
+            raise
+        except (RemoteStorageError, CorruptIndexError, OSError) as error:
+            raise _failed(read, str(error)) from error
+
+    async def _read_from(
+        self, read: RemoteRead, remote: RemoteLog, log: TieredLog
+    ) -> RemoteFetchResult:
+        history = log.leader_epochs.entries
+        offset = _first_known(read, history)
+        first = next_segment(remote, history, offset)
+        if first is None:
+            raise _out_of_range(read)
+        wanted = Wanted(offset, read.max_bytes, read.min_one_message, history)
+        parts = islice(_parts_from(remote, history, first, offset), _PARTS_MAX)
+        for segment, offset, _ in parts:
+            choice, records = await self._search(segment, wanted._replace(offset=offset))
+            if choice.outcome is Outcome.TOO_LARGE:
+                return RemoteFetchResult(b"", _none_or_empty(read), first_entry_incomplete=True)
+            if choice.outcome is Outcome.FOUND:
+                found = _Found(segment, records, choice.next_offset)
+                self._check(read, found)
+                self._read_ahead(remote, history, found)
+                aborted = await self._aborted(read, remote, log, found)
+                return RemoteFetchResult(records, aborted)
+        return RemoteFetchResult(b"", _none_or_empty(read))
+
+    async def _search(
+        self, segment: RemoteLogSegmentMetadata, wanted: Wanted
+    ) -> tuple[Choice, memoryview]:
+        try:
+            return await self._search_once(segment, wanted)
+        except SuspectIndexError:
+            if not self._indexes.rebuild(segment):
+                raise
+            return await self._search_once(segment, wanted)
+
+    async def _search_once(
+        self, segment: RemoteLogSegmentMetadata, wanted: Wanted
+    ) -> tuple[Choice, memoryview]:
+        indexes = await self._indexes.indexes(segment)
+        begin = position = indexes.offset_index.lookup(wanted.offset).position
+        most = min(wanted.max_bytes, self._chunks.chunk_bytes)
+        size = most + _SCAN_BYTES
+        while True:
+            piece = await self._chunks.read(segment, position, size)
+            is_end = position + len(piece) >= segment.segment_size_bytes
+            try:
+                if position == begin > 0:
+                    check_begins(piece, position, wanted.offset, segment)
+                choice = choose(piece, wanted, is_segment_end=is_end)
+                if choice.outcome is Outcome.DEAD_BRANCH:
+                    check_belongs(piece, choice.position, segment)
+            except CorruptSegmentError as error:
+                self._chunks.forget(segment.id)
+                raise RemoteStorageError(f"Segment {segment.segment_id}: {error}") from error
+            if choice.outcome is not Outcome.READ_MORE:
+                return choice, piece[choice.position : choice.position + choice.size]
+            if is_end and choice.position + choice.size > len(piece):
+                self._chunks.forget(segment.id)
+                raise RemoteStorageError(f"Segment {segment.segment_id} ends within a batch")
+            position += choice.position
+            size = max(choice.size, most) + _SCAN_BYTES
+
+    def _check(self, read: RemoteRead, found: _Found) -> None:
+        """Nothing damaged leaves for a client; what was cached of it is forgotten."""
+        segment = found.segment
+        if not are_intact(found.records, segment.start_offset, segment.end_offset):
+            self._chunks.forget(segment.id)
+            raise _failed(read, f"segment {segment.segment_id} is damaged in the remote tier")
+
+    def _read_ahead(self, remote: RemoteLog, history: EpochHistory, found: _Found) -> None:
+        """Near the end of a segment, begin with the next ones: its reader comes soon.
+
+        A chunk beyond the one at hand is under way already. As much again is fetched of what
+        follows: the beginning of one large segment, or several small ones.
+        """
+        segment = found.segment
+        remaining = segment.end_offset - found.next_offset + 1
+        if remaining > (segment.end_offset - segment.start_offset + 1) // 2:
+            return
+        ahead, next_offset = 0, segment.end_offset + 1
+        for _ in range(_SEGMENTS_AHEAD_MAX):
+            following = next_segment(remote, history, next_offset)
+            if following is None or ahead >= self._chunks.chunk_bytes:
+                return
+            self._indexes.prefetch(following)
+            self._chunks.prefetch(following)
+            ahead += following.segment_size_bytes
+            next_offset = following.end_offset + 1
+
+    async def _aborted(
+        self, read: RemoteRead, remote: RemoteLog, log: TieredLog, found: _Found
+    ) -> list[AbortedTxn] | None:
+        if read.isolation is not FetchIsolation.TXN_COMMITTED:
+            return None
+        start, upper_bound = read.offset, found.next_offset
+        aborted: list[AbortedTxn] = []
+        history = log.leader_epochs.entries
+        last = remote.aborted_transactions_end
+        begin = max(start, found.segment.start_offset)
+        for part in _parts_from(remote, history, found.segment, begin):
+            if part.begin > last:
+                break
+            if part.segment.txn_index_empty:
+                continue
+            indexes = await self._indexes.indexes(part.segment)
+            for txn in indexes.txn_index:
+                # Markers beyond the part are of a branch that this log has left.
+                if part.begin <= txn.last_offset < part.end:
+                    if txn.last_offset >= start and txn.first_offset < upper_bound:
+                        aborted.append(txn)
+                    if txn.last_stable_offset >= upper_bound:
+                        return _unique(aborted)
+        aborted.extend(log.aborted_transactions(start, upper_bound))
+        return _unique(aborted)
+
+
+def _first_known(read: RemoteRead, history: EpochHistory) -> int:
+    """The offset of a read, or where the history begins if its records were compacted away."""
+    is_before = read.leader_epoch < 0 and history and read.offset >= read.log_start_offset
+    return max(read.offset, history[0][1]) if is_before else read.offset
+
+
+def next_segment(
+    remote: RemoteLog, history: EpochHistory, offset: int
+) -> RemoteLogSegmentMetadata | None:
+    """The segment that holds an offset as the history has it."""
+    return remote.segment_for(epoch_of_offset(history, offset), offset)
+
+
+def _parts_from(
+    remote: RemoteLog, history: EpochHistory, first: RemoteLogSegmentMetadata, offset: int
+) -> Iterator[_Part]:
+    """The segment of an offset and those that follow in the history, epoch by epoch."""
+    segment: RemoteLogSegmentMetadata | None = first
+    while segment is not None:
+        epoch = epoch_of_offset(history, offset)
+        epoch_end = next((start for each, start in history if each > epoch), offset + 2**62)
+        end = max(offset + 1, min(segment.end_offset_of_epoch(epoch) + 1, epoch_end))
+        yield _Part(segment, offset, end)
+        offset = end
+        segment = next_segment(remote, history, offset)
+
+
+def _unique(transactions: list[AbortedTxn]) -> list[AbortedTxn]:
+    """Overlapping segments tell of the same transaction more than once."""
+    return list(dict.fromkeys(transactions))
+
+
+def _none_or_empty(read: RemoteRead) -> list[AbortedTxn] | None:
+    return [] if read.isolation is FetchIsolation.TXN_COMMITTED else None
+
+
+def _out_of_range(read: RemoteRead) -> KafkaError:
+    epoch = str(read.leader_epoch) if read.leader_epoch >= 0 else "NOT AVAILABLE"
+    return KafkaError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"Received request for offset {read.offset} for leader epoch {epoch} and partition "
+        f"{read.topic_id_partition.topic_partition} which does not exist in remote tier.",
+    )
+
+
+def _failed(read: RemoteRead, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"Offset {read.offset} of {read.topic_id_partition.topic_partition} cannot be read from "
+        f"the remote tier now: {reason}",
+    )

@@ -1,0 +1,233 @@
+"""Looks for a timestamp in the tier (ListOffsets by time; Kafka's `findOffsetByTimestamp`).
+
+A local log and the tier give the same answer: the first record, by offset, at or above the log
+start that is as young. A time index entry names the last offset of the batch that is as young, so
+it says where to begin to read and never which records count.
+
+What counts is the part of each segment that is this log's own history, epoch by epoch: a segment of
+a deposed leader may go on beyond it. Parts whose segment ends below the timestamp are passed over
+by their metadata alone, and a segment that is still local is left to the local log (KAFKA-17498).
+
+The youngest record of all (MAX_TIMESTAMP, KIP-734) is found from the metadata as well: only the
+segment that holds it is read. Kafka looks at local segments alone, and so answers something else
+as soon as the youngest record has left the disk (docs/decisions/007).
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple
+
+from ...clients.errors import KafkaError
+from ...clients.offset_names import MAX_TIMESTAMP
+from ...clients.record.batch import Record, RecordBatch, batches
+from ...storage.log.fetch_data import RemoteTimestampLookup
+from ...storage.remote.remote_lineage import EpochHistory, epoch_end_offsets, epoch_of_offset
+from ...storage.remote.remote_log import RemoteLog
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ...storage.segment.time_index import TimestampAndOffset, TimestampOffset
+from ..remote_storage import RemoteResourceNotFound, RemoteStorageError
+from .chunk_cache import ChunkCache
+from .remote_batches import check_begins
+from .remote_index_cache import RemoteIndexCache
+from .remote_index_rebuild import SuspectIndexError
+
+_PIECE_BYTES = 1024 * 1024
+
+
+class _Part(NamedTuple):
+    """The offsets [begin, end) of one epoch of a log, which a segment holds as the log has them."""
+
+    segment: RemoteLogSegmentMetadata
+    epoch: int
+    begin: int
+    end: int
+
+    def may_have(self, batch: RecordBatch) -> bool:
+        """Whether records of a batch may be of this part."""
+        is_beside = batch.last_offset < self.begin or batch.base_offset >= self.end
+        return batch.partition_leader_epoch == self.epoch and not is_beside
+
+
+class RemoteTimestampReader:
+    """Timestamp look-ups in remote segments."""
+
+    def __init__(self, indexes: RemoteIndexCache, chunks: ChunkCache) -> None:
+        self._indexes = indexes
+        self._chunks = chunks
+
+    async def find(
+        self, lookup: RemoteTimestampLookup, remote: RemoteLog, history: EpochHistory, end: int
+    ) -> TimestampAndOffset | None:
+        """The first remote record that is as young, or None. `end` is the log end offset.
+
+        For MAX_TIMESTAMP the youngest remote record, or None if the local one is younger. Raises
+        RemoteStorageError.
+        """
+        search = self._youngest if lookup.timestamp == MAX_TIMESTAMP else self._first
+        try:
+            return await search(lookup, list(_parts(lookup, remote, history, end)))
+        except RemoteResourceNotFound:
+            # Deleted between look-up and fetch: what the metadata says now decides.
+            return await search(lookup, list(_parts(lookup, remote, history, end)))
+
+    async def _first(
+        self, lookup: RemoteTimestampLookup, parts: list[_Part]
+    ) -> TimestampAndOffset | None:
+        for part in parts:
+            found = await self._first_in(part, lookup.timestamp)
+            if found is not None:
+                return found
+        return None
+
+    async def _youngest(
+        self, lookup: RemoteTimestampLookup, parts: list[_Part]
+    ) -> TimestampAndOffset | None:
+        local, best = lookup.local_result, None
+        for part in sorted(parts, key=lambda each: (-each.segment.max_timestamp_ms, each.begin)):
+            highest = part.segment.max_timestamp_ms
+            if (local and local.timestamp > highest) or (best and best.timestamp > highest):
+                break
+            if best and best.timestamp == highest and best.offset < part.begin:
+                continue
+            found = await self._first_in(part, highest)
+            # Its youngest record may lie outside of the part; of the rest nothing is known.
+            found = found or await self._youngest_in(part)
+            if found is not None and (best is None or found.is_better_maximum(best)):
+                best = found
+        return None if best is None or (local and local.timestamp > best.timestamp) else best
+
+    async def _first_in(self, part: _Part, timestamp: int) -> TimestampAndOffset | None:
+        try:
+            return await self._first_in_once(part, timestamp)
+        except SuspectIndexError:
+            if not self._indexes.rebuild(part.segment):
+                raise
+            return await self._first_in_once(part, timestamp)
+
+    async def _first_in_once(self, part: _Part, timestamp: int) -> TimestampAndOffset | None:
+        indexes = await self._indexes.indexes(part.segment)
+        # No record before the batch that ends with this offset is as young.
+        indexed = indexes.time_index.lookup(timestamp)
+        begin = max(indexed.offset, part.begin)
+        position = indexes.offset_index.lookup(begin).position
+        is_checked = indexed.timestamp < 0 or indexed.offset < part.begin
+        async for batch in self._batches(part.segment, position, begin):
+            if not is_checked and batch.last_offset >= indexed.offset:
+                _check_time(batch, indexed, part.segment)
+                is_checked = True
+            if batch.base_offset >= part.end:
+                return None
+            if batch.max_timestamp >= timestamp and part.may_have(batch):
+                for record in batch.records():
+                    if record.timestamp >= timestamp and part.begin <= record.offset < part.end:
+                        return _answer(record, batch)
+        return None
+
+    async def _youngest_in(self, part: _Part) -> TimestampAndOffset | None:
+        """Every batch of the part is looked at, from the beginning of its segment on."""
+        best: TimestampAndOffset | None = None
+        async for batch in self._batches(part.segment, 0, part.segment.start_offset):
+            if not part.may_have(batch):
+                continue
+            if best is not None and batch.max_timestamp <= best.timestamp:
+                continue
+            for record in batch.records():
+                is_younger = best is None or record.timestamp > best.timestamp
+                if is_younger and part.begin <= record.offset < part.end:
+                    best = _answer(record, batch)
+        return best
+
+    async def _batches(
+        self, segment: RemoteLogSegmentMetadata, position: int, offset: int
+    ) -> AsyncIterator[RecordBatch]:
+        """The batches from a position on, which the index names for an offset."""
+        pieces = _Pieces(self._chunks, segment, position)
+        if position:
+            await pieces.check_begins(offset)
+        while piece := await pieces.next():
+            for batch in piece:
+                yield batch
+
+
+class _Pieces:
+    """A segment from a position on, piece by piece, in whole batches."""
+
+    def __init__(
+        self, chunks: ChunkCache, segment: RemoteLogSegmentMetadata, position: int
+    ) -> None:
+        self._chunks = chunks
+        self._segment = segment
+        self._position = position
+
+    async def check_begins(self, offset: int) -> None:
+        """Raise SuspectIndexError unless a read of `offset` may begin here."""
+        piece = await self._chunks.read(self._segment, self._position, _PIECE_BYTES)
+        check_begins(piece, self._position, offset, self._segment)
+
+    async def next(self) -> list[RecordBatch]:
+        """The batches of the next piece; none at the end.
+
+        Raises RemoteStorageError, also at a batch that is damaged.
+        """
+        segment, size = self._segment, _PIECE_BYTES
+        while self._position < segment.segment_size_bytes:
+            piece = await self._chunks.read(segment, self._position, size)
+            found = self._sound(piece)
+            if found:
+                self._position += sum(batch.size_in_bytes for batch in found)
+                return found
+            if len(piece) < size:
+                break
+            # A batch larger than the piece: read again with room for it.
+            size *= 4
+        return []
+
+    def _sound(self, piece: memoryview) -> list[RecordBatch]:
+        try:
+            found = list(batches(piece))
+            if all(batch.crc_is_valid() for batch in found):
+                return found
+        except KafkaError:
+            # Told below: bytes that cannot be batches are as damaged as those with a wrong CRC.
+            pass
+        self._chunks.forget(self._segment.id)
+        raise RemoteStorageError(f"Segment {self._segment.segment_id} is damaged in the tier")
+
+
+def _check_time(
+    batch: RecordBatch, indexed: TimestampOffset, segment: RemoteLogSegmentMetadata
+) -> None:
+    """Raise SuspectIndexError unless the batch is that of the entry of the time index.
+
+    An entry that names a later batch would pass over all records before it.
+    """
+    if batch.max_timestamp != indexed.timestamp or batch.base_offset > indexed.offset:
+        raise SuspectIndexError(
+            f"The time index of segment {segment.segment_id} is wrong about {indexed.timestamp}"
+        )
+
+
+def _answer(record: Record, batch: RecordBatch) -> TimestampAndOffset:
+    return TimestampAndOffset(record.timestamp, record.offset, batch.partition_leader_epoch)
+
+
+def _parts(
+    lookup: RemoteTimestampLookup, remote: RemoteLog, history: EpochHistory, end: int
+) -> Iterator[_Part]:
+    """Where such a record may be, in the order of offsets."""
+    start = lookup.starting_offset
+    first_epoch = epoch_of_offset(history, start)
+    ends = dict(epoch_end_offsets(history, end))
+    for epoch, epoch_start in history:
+        if epoch < first_epoch:
+            continue
+        for segment in remote.segments_for_epoch(epoch):
+            if (
+                segment.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+                or segment.max_timestamp_ms < lookup.timestamp
+                or segment.start_offset >= lookup.local_log_start_offset
+            ):
+                continue
+            begin = max(start, epoch_start, segment.start_offset)
+            after = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
+            if begin < after:
+                yield _Part(segment, epoch, begin, after)

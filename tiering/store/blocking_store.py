@@ -1,0 +1,361 @@
+"""The tier on a synchronous file system of fsspec: `memory`, `webhdfs`, `sftp`, whatever else.
+
+Calls run in the bounded pool. A file system is used by one call at a time, because few of them are
+made for more (paramiko's SFTP client swallows the answers of another thread), and is kept for the
+next call when that went well. After a failure it is let go: the next call connects anew, to a
+server that was started again, with credentials that may have changed.
+
+What has a rename is written under a temporary name first, so that an upload cut off is never taken
+for an object.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol, TypeVar, cast
+
+from ..blocking_pool import BlockingPool
+from ..remote_storage import Failure
+from .remote_failures import failure_of
+from .request_deadline import RequestDeadline
+from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject
+
+T = TypeVar("T")
+
+TEMPORARY = ".tmp"
+_RENAMING = ("sftp", "ssh", "webhdfs", "webHDFS")
+
+
+class Stream(Protocol):
+    """An object that is being written."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+    def close(self) -> object: ...
+
+
+class FileSystem(Protocol):
+    """The little that is asked of an fsspec file system."""
+
+    def open(self, path: str, mode: str, block_size: int) -> Stream: ...
+
+    def pipe_file(self, path: str, value: bytes) -> object: ...
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None) -> bytes: ...
+
+    def rm_file(self, path: str) -> object: ...
+
+    def rmdir(self, path: str) -> object: ...
+
+    def mv(self, old: str, new: str) -> object: ...
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> object: ...
+
+    def ls(self, path: str, detail: bool = True) -> list[dict[str, object]]: ...
+
+
+Opener = Callable[[], tuple[FileSystem, str]]
+"""Makes a file system, connected, and says where in it the tier's root is."""
+
+
+class BlockingStore:
+    """A `TierStore` on a synchronous file system."""
+
+    def __init__(
+        self, protocol: str, opener: Opener, pool: BlockingPool, deadline: RequestDeadline
+    ) -> None:
+        self._protocol = protocol
+        self._opener = opener
+        self._pool = pool
+        self._deadline = deadline
+        self._idle: deque[tuple[FileSystem, str]] = deque()
+        self._worked = False
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        async with self._deadline.kept():
+            return await self._pool.run(call)
+
+    async def _with(self, call: Callable[[FileSystem, str], T]) -> T:
+        return await self._run(lambda: self._lent(call))
+
+    # In the pool's threads.
+
+    def _connected(self) -> tuple[FileSystem, str]:
+        file_system, root = self._opener()
+        set_deadline(file_system, self._protocol, self._deadline.seconds)
+        return file_system, root
+
+    def _lent(self, call: Callable[[FileSystem, str], T]) -> T:
+        try:
+            kept = self._idle.popleft()
+        except IndexError:
+            return self._use(self._connected(), call)
+        try:
+            return self._use(kept, call)
+        except Exception as error:
+            # A connection that lay idle may have ended long ago, and so have the others.
+            if isinstance(error, TimeoutError) or failure_of(error) is not Failure.UNREACHABLE:
+                raise
+        self._disconnect_idle()
+        return self._use(self._connected(), call)
+
+    def _use(self, lent: tuple[FileSystem, str], call: Callable[[FileSystem, str], T]) -> T:
+        try:
+            result = call(*lent)
+        except FileNotFoundError:
+            self._idle.append(lent)
+            raise
+        except BaseException:
+            disconnect(lent[0])
+            raise
+        self._worked = True
+        self._idle.append(lent)
+        return result
+
+    def _disconnect_idle(self) -> None:
+        with suppress(IndexError):
+            while True:
+                disconnect(self._idle.popleft()[0])
+
+    # The store.
+
+    async def put(self, key: str, source: Source) -> None:
+        if source.size <= PIECE_BYTES:
+            content = await source.whole()
+            await self._with(lambda fs, root: self._put_whole(fs, f"{root}/{key}", content))
+            return
+        # A connection of its own: what goes up for a while should not begin on an old one.
+        file_system, root = await self._run(self._connected)
+        path = f"{root}/{key}"
+        target = path + TEMPORARY if self._renames else path
+        try:
+            stream = await self._run(lambda: _open_for_writing(file_system, target))
+            try:
+                async for piece in source.pieces():
+                    await self._run(partial(stream.write, piece))
+            except BaseException:
+                _spoil(stream)
+                raise
+            await self._run(lambda: self._finish(file_system, stream, path))
+        except TimeoutError:
+            # Nothing more is asked of a store that hangs: deletion of the failed copy comes later.
+            raise
+        except BaseException:
+            with suppress(Exception):
+                await self._run(lambda: file_system.rm_file(target))
+            raise
+        finally:
+            await self._pool.run(lambda: disconnect(file_system))
+        self._worked = True
+
+    @property
+    def _is_hdfs(self) -> bool:
+        return self._protocol.lower() == "webhdfs"
+
+    @property
+    def _renames(self) -> bool:
+        return self._protocol in _RENAMING
+
+    def _put_whole(self, file_system: FileSystem, path: str, content: bytes) -> None:
+        target = path + TEMPORARY if self._renames else path
+        if not self._renames:
+            file_system.pipe_file(target, content)
+            return
+        if self._is_hdfs:
+            _write_webhdfs(file_system, target, content)
+        else:
+            stream = _open_for_writing(file_system, target)
+            stream.write(content)
+            stream.close()
+        self._rename(file_system, path)
+
+    def _finish(self, file_system: FileSystem, stream: Stream, path: str) -> None:
+        stream.close()
+        if self._renames:
+            self._rename(file_system, path)
+
+    def _rename(self, file_system: FileSystem, path: str) -> None:
+        if self._is_hdfs:
+            # HDFS renames onto nothing that exists, and says so in a way fsspec does not read.
+            with suppress(FileNotFoundError):
+                file_system.rm_file(path)
+        file_system.mv(path + TEMPORARY, path)
+
+    async def get(self, key: str, start: int | None, end: int | None) -> bytes:
+        if start is None or end is None:
+            return await self._read(key, start, end)
+        pieces: list[bytes] = []
+        for position in range(start, end, PIECE_BYTES):
+            until = min(position + PIECE_BYTES, end)
+            pieces.append(await self._read(key, position, until))
+            if len(pieces[-1]) != until - position:
+                break
+        return b"".join(pieces)
+
+    async def _read(self, key: str, start: int | None, end: int | None) -> bytes:
+        return await self._with(
+            lambda fs, root: read_range(fs, self._protocol, f"{root}/{key}", (start, end))
+        )
+
+    async def remove(self, keys: Sequence[str]) -> None:
+        await self._with(lambda fs, root: self._remove(fs, root, keys))
+
+    def _remove(self, file_system: FileSystem, root: str, keys: Sequence[str]) -> None:
+        for key in keys:
+            for name in (key, key + TEMPORARY) if self._renames else (key,):
+                with suppress(FileNotFoundError):
+                    # Gone already: deletion may be repeated.
+                    file_system.rm_file(f"{root}/{name}")
+
+    async def find(self, prefix: str) -> list[TierObject]:
+        return await self._with(lambda fs, root: _walk(fs, root, prefix))
+
+    async def remove_folder(self, prefix: str) -> None:
+        folder = prefix.rstrip("/")
+        await self._with(lambda fs, root: _remove_folder(fs, self._protocol, f"{root}/{folder}"))
+
+    async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
+        return 0
+
+    async def renew(self) -> bool:
+        worked, self._worked = self._worked, False
+        return worked
+
+    async def close(self) -> None:
+        if self._idle:
+            await self._pool.run(self._disconnect_idle)
+
+
+def _open_for_writing(file_system: FileSystem, path: str) -> Stream:
+    stream = _opened(file_system, path)
+    if hasattr(stream, "set_pipelined"):
+        # paramiko's: else it waits for an answer after each 32 KiB.
+        stream.set_pipelined(True)
+    return cast("Stream", stream)
+
+
+def _opened(file_system: FileSystem, path: str) -> Any:  # noqa: ANN401  # each library has its own
+    try:
+        return file_system.open(path, "wb", block_size=PIECE_BYTES)
+    except FileNotFoundError:
+        with suppress(OSError):
+            # Another thread may be making the same folder; the second try tells.
+            file_system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        return file_system.open(path, "wb", block_size=PIECE_BYTES)
+
+
+def _spoil(stream: Stream) -> None:
+    """Let a buffered stream that is given up write nothing more, not even when it is collected."""
+    for name in ("closed", "_closed"):  # fsspec's word and paramiko's
+        if hasattr(stream, name):
+            with suppress(AttributeError):
+                setattr(stream, name, True)
+
+
+def _walk(file_system: FileSystem, root: str, prefix: str) -> list[TierObject]:
+    found: list[TierObject] = []
+    folder = prefix.rpartition("/")[0]
+    folders = [f"{root}/{folder}" if folder else root]
+    while folders:
+        inside = folders.pop()
+        try:
+            # Not `find` or `walk`: those take a server that is down for an empty folder.
+            entries = file_system.ls(inside, detail=True)
+        except FileNotFoundError:
+            continue
+        for entry in entries:
+            name = str(entry["name"]).rstrip("/")
+            if entry["type"] == "directory":
+                folders.append(name)
+                continue
+            key = name[len(root) :].lstrip("/")
+            if key.startswith(prefix):
+                size = cast("int", entry["size"])
+                found.append(TierObject(key, size, modified_ms_of(entry)))
+    return found
+
+
+def modified_ms_of(entry: dict[str, object]) -> int | None:
+    """The time of change in an entry of a listing, however its file system calls it."""
+    for name in ("mtime", "modificationTime", "LastModified", "last_modified", "created"):
+        value: Any = entry.get(name)
+        if hasattr(value, "timestamp"):
+            return int(value.timestamp() * 1000)
+        if isinstance(value, int | float):
+            # Milliseconds or seconds: no tier is as old as 1973 in milliseconds.
+            return int(value if value > 100_000_000_000 else value * 1000)
+    return None
+
+
+def _remove_folder(file_system: FileSystem, protocol: str, path: str) -> None:
+    with suppress(FileNotFoundError, NotImplementedError):
+        if protocol.lower() == "webhdfs":
+            file_system.rm_file(path)
+        else:
+            file_system.rmdir(path)
+
+
+# What the file systems of fsspec have no common word for.
+
+
+def set_deadline(file_system: FileSystem, protocol: str, deadline_s: float) -> None:
+    """Let the library itself give up in time, so that a hanging server keeps no thread."""
+    inside = cast("Any", file_system)
+    if protocol.lower() == "webhdfs":
+        inside.session.request = partial(inside.session.request, timeout=deadline_s)
+    elif protocol in ("sftp", "ssh"):
+        inside.ftp.get_channel().settimeout(deadline_s)
+
+
+def disconnect(file_system: FileSystem) -> None:
+    """Close the connections of a file system that is not used any more."""
+    for name in ("client", "session"):
+        holder = getattr(file_system, name, None)
+        if hasattr(holder, "close"):
+            with suppress(Exception):
+                cast("Any", holder).close()
+
+
+def read_range(
+    file_system: FileSystem, protocol: str, path: str, span: tuple[int | None, int | None]
+) -> bytes:
+    """All of an object, or a range of it."""
+    if protocol in ("sftp", "ssh"):
+        return _read_sftp(file_system, path, span)
+    if protocol.lower() == "webhdfs":
+        return _read_webhdfs(file_system, path, span)
+    return file_system.cat_file(path, start=span[0], end=span[1])
+
+
+def _read_sftp(file_system: FileSystem, path: str, span: tuple[int | None, int | None]) -> bytes:
+    # paramiko's plain read waits for each 32 KiB before it asks for the next.
+    with cast("Any", file_system).ftp.open(path, "rb") as file:
+        size = file.stat().st_size
+        start, end = span[0] or 0, size if span[1] is None else min(span[1], size)
+        if start >= end:
+            return b""
+        return b"".join(cast("list[bytes]", file.readv([(start, end - start)])))
+
+
+def _write_webhdfs(file_system: FileSystem, path: str, content: bytes) -> None:
+    # fsspec creates an empty file and appends to it, which takes a data node twice as long.
+    inside = cast("Any", file_system)
+    answer = inside._call("CREATE", "put", path, redirect=False, overwrite="true")
+    inside.session.put(
+        inside._apply_proxy(answer.headers["Location"]),
+        data=content,
+        headers={"content-type": "application/octet-stream"},
+    ).raise_for_status()
+
+
+def _read_webhdfs(file_system: FileSystem, path: str, span: tuple[int | None, int | None]) -> bytes:
+    # fsspec reads ahead, and takes a data node's error page for content.
+    inside = cast("Any", file_system)
+    start, end = span
+    length = {} if end is None else {"length": end - (start or 0)}
+    answer = inside._call("OPEN", path=path, redirect=False, offset=start or 0, **length)
+    if "Location" in answer.headers:
+        answer = inside.session.get(inside._apply_proxy(answer.headers["Location"]))
+        answer.raise_for_status()
+    return cast("bytes", answer.content)

@@ -1,0 +1,254 @@
+"""The remote tier on any fsspec file system: `file`, `memory`, `s3`, whatever else is installed.
+
+A segment is a few objects under keys that no other attempt shares (`object_keys.py`). The parts are
+written first and a manifest last: object stores have no atomic rename, so the manifest is the sign
+that the rest is whole, and the metadata topic decides whether the segment counts at all. It goes
+first when a segment is deleted: one that is half removed must not look whole.
+
+Before the first copy the store is probed (`tier_probe.py`), so that the operator hears of one that
+cannot be a tier, and not a consumer. How objects are written and read is `file_system.py`'s, for
+every kind of store. Byte ranges are asked for exactly, because closing a stream early costs object
+stores a connection.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from ...clients.record.batch import BATCH_OVERHEAD
+from ...clients.record.checksum import crc32c
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.files import Files
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
+from ..blocking_pool import BlockingPool
+from ..remote_storage import (
+    Failure,
+    IndexType,
+    LogSegmentData,
+    RemoteResourceNotFound,
+    RemoteStorageError,
+)
+from ..tier_owner import OwnerTools, TierOwnership
+from .file_system import DEADLINE_SECONDS, TierFileSystem
+from .manifest import (
+    MANIFEST_BYTES_MAX,
+    PART_BYTES_MAX,
+    Manifest,
+    Part,
+    TopicDescription,
+    decode_manifest,
+    encode_manifest,
+)
+from .object_keys import (
+    LOG_SUFFIX,
+    MANIFEST_SUFFIX,
+    object_key,
+    parse_object_key,
+    partition_prefix,
+)
+from .remote_url import RemoteUrl
+from .tier_probe import probe
+from .tier_store import PIECE_BYTES
+
+_log = logging.getLogger(__name__)
+
+CHUNK_BYTES = PIECE_BYTES
+"""How much of a segment is in memory at once while it is copied."""
+
+_ENTRY_BYTES = {IndexType.OFFSET: 8, IndexType.TIMESTAMP: 12}
+_SPARE_ENTRIES = 64
+
+_PROBE_SUFFIX = "probe.tmp"
+_SUFFIXES = (LOG_SUFFIX, *(index.value for index in IndexType), _PROBE_SUFFIX)
+"""Of all that may be there of a segment besides its manifest: a probe may have been cut short."""
+
+Describe = Callable[[TopicIdPartition], TopicDescription | None]
+"""What a partition's topic is configured to be, for its manifests; None if that is not known."""
+
+
+def _bytes_max(metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> int:
+    """What an index can have at most: of the log's own, an entry for each batch, and some more."""
+    entry = _ENTRY_BYTES.get(index_type)
+    if entry is None:
+        return PART_BYTES_MAX
+    return entry * (metadata.segment_size_bytes // BATCH_OVERHEAD + _SPARE_ENTRIES)
+
+
+def _unknown(_: TopicIdPartition) -> None:
+    """Nobody knows."""
+
+
+class FsspecStorage:
+    """A `RemoteStorageManager` on an fsspec URL."""
+
+    def __init__(
+        self,
+        location: RemoteUrl,
+        files: Files,
+        pool: BlockingPool,
+        deadline_s: float = DEADLINE_SECONDS,
+        describe: Describe = _unknown,
+        owner: OwnerTools | None = None,
+    ) -> None:
+        """`owner`: how it is known whose the tier is; None where nobody else can reach it."""
+        self._location = location
+        self._pool = pool
+        self._probing = asyncio.Lock()
+        # Our own memory needs no proof.
+        self._is_probed = location.protocol == "memory"
+        self._objects = TierFileSystem(location, files, pool, deadline_s)
+        self._describe = describe
+        self._ownership = None if owner is None else TierOwnership(self._objects, owner)
+
+    def __str__(self) -> str:
+        return str(self._location)
+
+    async def copy_log_segment_data(
+        self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
+    ) -> bytes | None:
+        await self._check_owner(metadata)
+        await self._probe_once(metadata)
+        log = data.log_segment
+        key = object_key(metadata, LOG_SUFFIX)
+        parts = {LOG_SUFFIX: await self._objects.write(key, log.nbytes, log.slice)}
+        for index_type, content in data.indexes().items():
+            key = object_key(metadata, index_type.value)
+            parts[index_type.value] = await self._objects.write_bytes(key, content)
+        topic = self._describe(metadata.topic_id_partition)
+        manifest = encode_manifest(Manifest(metadata, parts, topic))
+        await self._objects.write_bytes(object_key(metadata, MANIFEST_SUFFIX), manifest)
+        return None
+
+    async def look_at_owner(self) -> None:
+        if self._ownership is not None:
+            await self._ownership.look()
+
+    async def _check_owner(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Nobody's tier becomes ours once the store has shown that it can be one."""
+        if self._ownership is not None:
+            await self._ownership.check(lambda: self._probe_once(metadata))
+
+    async def _probe_once(self, metadata: RemoteLogSegmentMetadata) -> None:
+        async with self._probing:
+            if not self._is_probed:
+                # The segment's id is new, so the key is nobody else's. Should this broker be killed
+                # in between, the object goes with the segment, whose copy was not finished.
+                await probe(self._objects, object_key(metadata, _PROBE_SUFFIX))
+                self._is_probed = True
+
+    async def fetch_log_segment(
+        self, metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
+    ) -> bytes:
+        end = min(end_position + 1, metadata.segment_size_bytes)
+        if not 0 <= start_position < end:
+            return b""
+        return await self._objects.read(object_key(metadata, LOG_SUFFIX), start_position, end)
+
+    async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
+        if index_type is IndexType.TRANSACTION:
+            return await self._transaction_index(metadata)
+        key = object_key(metadata, index_type.value)
+        return await self._objects.read_small(key, _bytes_max(metadata, index_type))
+
+    async def _transaction_index(self, metadata: RemoteLogSegmentMetadata) -> bytes:
+        """Compared with the manifest: nothing in it says that it was cut at the end of an entry,
+        and without an entry a reader would take aborted records for committed ones.
+        """
+        content: bytes | None
+        try:
+            key = object_key(metadata, IndexType.TRANSACTION.value)
+            content = await self._objects.read_small(key, PART_BYTES_MAX)
+        except RemoteResourceNotFound:
+            content = None
+        # After the index: a deletion removes the manifest first.
+        parts = await self._parts(metadata)
+        expected = None if parts is None else parts.get(IndexType.TRANSACTION.value)
+        what = f"The transaction index of remote segment {metadata.segment_id} in {self}"
+        if content is None:
+            if expected is None:
+                raise RemoteResourceNotFound(f"{what} is not there")
+            raise RemoteStorageError(
+                f"{what} is gone, so aborted records cannot be told from others"
+            )
+        if parts is not None and expected != (len(content), crc32c(content)):
+            raise RemoteStorageError(
+                f"{what} is damaged: it is not what was copied, so aborted records cannot be told "
+                "from others"
+            )
+        return content
+
+    async def _parts(self, metadata: RemoteLogSegmentMetadata) -> Mapping[str, Part] | None:
+        """What a segment's manifest says of its objects; None if it is gone or says nothing."""
+        try:
+            key = object_key(metadata, MANIFEST_SUFFIX)
+            content = await self._objects.read_small(key, MANIFEST_BYTES_MAX)
+            manifest = decode_manifest(content)
+        except RemoteResourceNotFound:
+            return None
+        except RemoteStorageError as error:
+            if error.failure is not Failure.BROKEN:
+                raise
+            _log.warning("The manifest of %s is not believed: %s", metadata.segment_id, error)
+            return None
+        return manifest.parts if manifest.metadata.id == metadata.id else None
+
+    async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
+        await self._check_owner(metadata)
+        await self._objects.remove(object_key(metadata, MANIFEST_SUFFIX))
+        await self._objects.remove_all([object_key(metadata, suffix) for suffix in _SUFFIXES])
+
+    async def delete_partition(self, partition: TopicIdPartition) -> None:
+        """Remove whatever is left of a partition, and its folder. Idempotent."""
+        folder = partition_prefix(partition)
+        if self._ownership is not None:
+            await self._ownership.check()
+        await self._abort_uploads(f"{folder}/")
+        await self._objects.remove_folder(folder)
+
+    async def abort_uploads(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Abort uploads in parts of a segment, whoever began them. Idempotent.
+
+        Its key has an id that one copy has alone, so no other segment's upload is touched.
+        """
+        await self._check_owner(metadata)
+        await self._abort_uploads(object_key(metadata, ""))
+
+    async def _abort_uploads(self, prefix: str) -> None:
+        try:
+            await self._objects.abort_uploads(prefix, lambda key, began_ms: True)
+        except RemoteStorageError as error:
+            if error.is_retriable:
+                raise
+            # Not everybody who may write may list them; they cost money and nothing else.
+            _log.warning("Unfinished uploads of %s stay in the remote tier: %s", prefix, error)
+
+    async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
+        """The segments whose manifest is there, and each object with the size that it says."""
+        sizes = {
+            each.key: each.size for each in await self._objects.list(partition_prefix(partition))
+        }
+        segments: list[RemoteLogSegmentMetadata] = []
+        for key in sizes:
+            said = parse_object_key(key)
+            if said is None or said.suffix != MANIFEST_SUFFIX:
+                continue
+            if said.topic_id_partition != partition:
+                continue
+            try:
+                manifest = decode_manifest(await self._objects.read_small(key, MANIFEST_BYTES_MAX))
+            except RemoteStorageError as error:
+                if error.failure in (Failure.BROKEN, Failure.NOT_FOUND):
+                    # Damaged, or removed since: of no whole segment, and no reason to give up.
+                    continue
+                raise
+            metadata = manifest.metadata
+            parts = manifest.parts.items()
+            if metadata.id == said.segment_id and all(
+                sizes.get(object_key(metadata, suffix)) == part.size for suffix, part in parts
+            ):
+                segments.append(metadata)
+        return segments
+
+    async def close(self) -> None:
+        await self._objects.close()
+        self._pool.stop()

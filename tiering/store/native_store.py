@@ -1,0 +1,267 @@
+"""The tier on an asynchronous file system of fsspec, in our own loop: s3, gs, abfs.
+
+fsspec gives the configuration, the credentials and the connections. The requests are made here,
+because they must be small: a file system's own upload of 64 MiB keeps the loop busy for a sixth of
+a second and doubles the memory. An object of more than one piece goes up in parts of 8 MiB, at most
+two at a time, and is put together at the end; an upload that fails is aborted.
+
+A client belongs to the loop it was made in. It is made at the first use, and anew when credentials
+were refused, so that those that were rotated are taken up.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
+
+from ..blocking_pool import BlockingPool
+from ..remote_storage import Failure
+from .remote_failures import failure_of
+from .request_deadline import RequestDeadline
+from .tier_store import PIECE_BYTES, IsLeft, Source, TierObject, at_most
+
+T = TypeVar("T")
+
+PARTS_AT_ONCE = 2
+_REMOVALS_AT_ONCE = 8
+_ABORT_SECONDS = 5.0
+
+
+class Upload(Protocol):
+    """An object that goes up in parts."""
+
+    async def part(self, number: int, content: bytes) -> None:
+        """Send part `number`, the first being 0."""
+        ...
+
+    async def finish(self) -> None: ...
+
+    async def abort(self) -> None:
+        """Let the store forget the parts that it has."""
+        ...
+
+
+class UnfinishedUpload(NamedTuple):
+    """An upload in parts that was begun, by whomever."""
+
+    path: str
+    began_ms: int
+    abort: Callable[[], Awaitable[object]]
+
+
+class Client(Protocol):
+    """The requests of one kind of store. Paths are as fsspec has them, the bucket first."""
+
+    parts_at_once: int
+    whole_bytes_max: int
+    """A larger object goes up in parts, be it one."""
+
+    async def put(self, path: str, content: bytes) -> None: ...
+
+    async def begin_upload(self, path: str, size: int) -> Upload: ...
+
+    async def get(self, path: str, start: int | None, end: int | None) -> bytes: ...
+
+    async def remove(self, paths: Sequence[str]) -> list[Callable[[], Awaitable[object]]]:
+        """The requests that remove these; what is not there counts as removed."""
+        ...
+
+    async def page(self, prefix: str, after: str | None) -> tuple[list[TierObject], str | None]:
+        """A page of the listing, its keys whole paths, and where the next one begins."""
+        ...
+
+    async def uploads(self, prefix: str) -> list["UnfinishedUpload"]:
+        """Uploads in parts under a prefix that are not finished, and would stay for ever."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+Connector = Callable[[BlockingPool, float], Awaitable[tuple[Client, str]]]
+"""Makes a client with requests that give up after so many seconds, and says the tier's root."""
+
+
+class _Connection:
+    """A client, and how many calls use it now."""
+
+    def __init__(self, client: Client, root: str) -> None:
+        self.client = client
+        self.root = root
+        self.users = 0
+        self.is_retired = False
+        self.worked = False
+
+
+class NativeStore:
+    """A `TierStore` on a client in the running loop."""
+
+    def __init__(self, connector: Connector, pool: BlockingPool, deadline: RequestDeadline) -> None:
+        self._connector = connector
+        self._pool = pool
+        self._deadline = deadline
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = asyncio.Lock()
+        self._connection: _Connection | None = None
+
+    async def _within(self, request: Awaitable[T], *, is_answered: bool = True) -> T:
+        try:
+            async with self._deadline.kept(is_answered=is_answered):
+                return await request
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # aiohttp cancels the waiter of a connection that breaks while a request is begun on
+            # it. Nobody asked us to stop: to the caller it must be a failure like others.
+            raise ConnectionError("the connection broke while it was written to") from None
+
+    async def _connected(self) -> _Connection:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            # A client of a loop that has ended cannot be closed any more.
+            self._loop, self._lock, self._connection = loop, asyncio.Lock(), None
+        async with self._lock:
+            if self._connection is None:
+                made = await self._within(
+                    # Nothing is asked of the store to make a client.
+                    self._connector(self._pool, self._deadline.seconds),
+                    is_answered=False,
+                )
+                self._connection = _Connection(*made)
+            return self._connection
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncGenerator[tuple[Client, str]]:
+        connection = await self._connected()
+        connection.users += 1
+        try:
+            yield connection.client, connection.root
+            connection.worked = True
+        finally:
+            connection.users -= 1
+            if connection.is_retired and not connection.users:
+                await self._close(connection)
+
+    async def _close(self, connection: _Connection) -> None:
+        with suppress(Exception):
+            # Nothing is lost with a connection that does not close properly.
+            await self._within(connection.client.close())
+
+    async def put(self, key: str, source: Source) -> None:
+        async with self._client() as (client, root):
+            path = f"{root}/{key}"
+            if source.size <= client.whole_bytes_max:
+                content = await source.whole()
+                await self._within(client.put(path, content))
+                return
+            upload = await self._within(client.begin_upload(path, source.size))
+            try:
+                await self._send(source, upload, client.parts_at_once)
+                await self._within(upload.finish())
+            except BaseException:
+                with suppress(Exception):
+                    # A store that cannot be reached keeps the parts; see `abandoned uploads`.
+                    async with asyncio.timeout(_ABORT_SECONDS):
+                        await upload.abort()
+                raise
+
+    async def _send(self, source: Source, upload: Upload, at_once: int) -> None:
+        turns = asyncio.Semaphore(at_once)
+
+        async def send(number: int, content: bytes) -> None:
+            try:
+                await self._within(upload.part(number, content))
+            finally:
+                turns.release()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                number = 0
+                await turns.acquire()
+                async for piece in source.pieces():
+                    group.create_task(send(number, piece))
+                    number += 1
+                    await turns.acquire()
+        except* Exception as errors:
+            first: BaseException = errors
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
+            raise first from None
+
+    async def get(self, key: str, start: int | None, end: int | None) -> bytes:
+        async with self._client() as (client, root):
+            path = f"{root}/{key}"
+            if start is None or end is None or end - start <= PIECE_BYTES:
+                return await self._within(client.get(path, start, end))
+            pieces: list[bytes] = []
+            for position in range(start, end, PIECE_BYTES):
+                until = min(position + PIECE_BYTES, end)
+                pieces.append(await self._within(client.get(path, position, until)))
+                if len(pieces[-1]) != until - position:
+                    break
+            return b"".join(pieces)
+
+    async def remove(self, keys: Sequence[str]) -> None:
+        async with self._client() as (client, root):
+            calls = await client.remove([f"{root}/{key}" for key in keys])
+            await at_most(_REMOVALS_AT_ONCE, [partial(self._called, call) for call in calls])
+
+    async def _called(self, call: Callable[[], Awaitable[object]]) -> None:
+        await self._within(call())
+
+    async def find(self, prefix: str) -> list[TierObject]:
+        async with self._client() as (client, root):
+            found: list[TierObject] = []
+            after: str | None = None
+            while True:
+                page, after = await self._within(client.page(f"{root}/{prefix}", after))
+                found += [each._replace(key=each.key[len(root) + 1 :]) for each in page]
+                if after is None:
+                    return found
+
+    async def remove_folder(self, prefix: str) -> None:
+        """Object stores have no folders."""
+
+    async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
+        async with self._client() as (client, root):
+            uploads = [
+                upload
+                for upload in await self._within(client.uploads(f"{root}/{prefix}"))
+                if is_left(upload.path[len(root) + 1 :], upload.began_ms)
+            ]
+            calls = [partial(self._abort, upload) for upload in uploads]
+            await at_most(_REMOVALS_AT_ONCE, calls)
+            return len(uploads)
+
+    async def _abort(self, upload: UnfinishedUpload) -> None:
+        try:
+            await self._within(upload.abort())
+        except Exception as error:
+            # Finished or aborted since it was listed.
+            if failure_of(error) is not Failure.NOT_FOUND:
+                raise
+
+    async def renew(self) -> bool:
+        connection, self._connection = self._connection, None
+        if connection is None or self._loop is not asyncio.get_running_loop():
+            return False
+        connection.is_retired = True
+        if not connection.users:
+            await self._close(connection)
+        return connection.worked
+
+    async def close(self) -> None:
+        await self.renew()
+
+
+def options_of(defaults: dict[str, Any], stated: dict[str, Any]) -> dict[str, Any]:
+    """Options of a file system: what the operator stated goes before ours, in nested ones too."""
+    merged = dict(defaults)
+    for name, value in stated.items():
+        inner = merged.get(name)
+        if isinstance(inner, dict) and isinstance(value, dict):
+            merged[name] = options_of(cast("dict[str, Any]", inner), cast("dict[str, Any]", value))
+        else:
+            merged[name] = value
+    return merged

@@ -1,0 +1,105 @@
+"""Names of the objects in the tier.
+
+    <topic>-<partition>-<topic id>/<start offset>-<leader epoch>-<segment id>.<suffix>
+
+A key alone says whose it is and how old: the topic id keeps two topics of one name apart, the start
+offset (20 digits, so that a listing is in offset order) and the newest leader epoch in the segment
+say where it belongs, and the segment id, new for each attempt to copy, keeps one attempt from
+overwriting another. A sweep for orphans can thus decide from keys, and so can a person.
+
+Ids are in Kafka's text form, which may contain a dash: keys are taken apart by length, not by dash.
+
+A topic's name comes from events and manifests that anybody may have written, so it is looked at
+before it becomes part of a key: no name leads out of the tier.
+"""
+
+import re
+from typing import NamedTuple
+
+from ...clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
+from ..remote_storage import RemoteStorageError
+
+LOG_SUFFIX = "log"
+MANIFEST_SUFFIX = "manifest"
+
+_ID_LENGTH = 22
+_OFFSET_DIGITS = 20
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
+_SHOWN = 60
+"""Characters of a name that is refused."""
+
+
+class ObjectKey(NamedTuple):
+    """What the key of an object says."""
+
+    topic_id_partition: TopicIdPartition
+    start_offset: int
+    leader_epoch: int
+    segment_id: Uuid
+    suffix: str
+
+
+def is_partition_name(topic: str, partition: int) -> bool:
+    """Whether a topic may have this name and a partition of this number (`topic_names.py`)."""
+    return partition >= 0 and _TOPIC_NAME.fullmatch(topic) is not None
+
+
+def partition_prefix(partition: TopicIdPartition) -> str:
+    """The folder of all segments of one partition of one incarnation of a topic.
+
+    Raises RemoteStorageError for a name that no topic can have.
+    """
+    if not is_partition_name(partition.topic, partition.partition):
+        raise RemoteStorageError(
+            f"{partition.topic[:_SHOWN]!a}-{partition.partition} is no partition that a topic can "
+            "have: nothing of it is read from the tier, written to it or removed"
+        )
+    return f"{partition.topic}-{partition.partition}-{uuid_to_string(partition.topic_id)}"
+
+
+def object_key(metadata: RemoteLogSegmentMetadata, suffix: str) -> str:
+    """The key of one part of a segment, relative to the root of the tier."""
+    return f"{object_stem(metadata)}.{suffix}"
+
+
+def object_stem(metadata: RemoteLogSegmentMetadata) -> str:
+    """What the keys of all parts of a segment have in common, up to the dot."""
+    newest_epoch = metadata.segment_leader_epochs[-1][0]
+    return (
+        f"{partition_prefix(metadata.topic_id_partition)}/"
+        f"{metadata.start_offset:0{_OFFSET_DIGITS}d}-{newest_epoch}-"
+        f"{uuid_to_string(metadata.id)}"
+    )
+
+
+def parse_object_key(key: str) -> ObjectKey | None:
+    """What a key says, or None if it is not one of ours."""
+    folder, slash, name = key.rpartition("/")
+    stem, dot, suffix = name.partition(".")
+    folder = folder.rpartition("/")[2]
+    head, topic_id = folder[: -_ID_LENGTH - 1], folder[-_ID_LENGTH:]
+    topic, dash, partition = head.rpartition("-")
+    start_offset, epoch = stem[:_OFFSET_DIGITS], stem[_OFFSET_DIGITS + 1 : -_ID_LENGTH - 1]
+    if not (slash and dot and dash and topic):
+        return None
+    try:
+        found = ObjectKey(
+            TopicIdPartition(uuid_from_string(topic_id), topic, int(partition)),
+            int(start_offset),
+            int(epoch),
+            uuid_from_string(stem[-_ID_LENGTH:]),
+            suffix,
+        )
+        return found if _key_of(found) == f"{folder}/{name}" else None
+    except (ValueError, RemoteStorageError):
+        return None
+
+
+def _key_of(key: ObjectKey) -> str:
+    return (
+        f"{partition_prefix(key.topic_id_partition)}/"
+        f"{key.start_offset:0{_OFFSET_DIGITS}d}-{key.leader_epoch}-"
+        f"{uuid_to_string(key.segment_id)}.{key.suffix}"
+    )

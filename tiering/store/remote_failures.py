@@ -1,0 +1,223 @@
+"""What kind of failure an error of a file system is.
+
+The libraries behind fsspec share no exceptions: botocore, google-auth, aiohttp, azure-core,
+requests and paramiko each raise their own, some of which are no OSError, and fsspec's file systems
+translate a part of them. They are told apart here by what they have in common: the HTTP status of
+an answer, a service's error code, the errno, and the names of their classes, for the error and for
+what caused it. Nothing of these libraries is imported.
+"""
+
+import errno
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import cast
+
+from ..remote_storage import Failure
+
+_DENIED_NAMES = frozenset(
+    {
+        "AuthenticationException",  # paramiko; a kind of SSHException, so asked for first
+        "BadHostKeyException",
+        "ClientAuthenticationError",
+        "CredentialRetrievalError",
+        "DefaultCredentialsError",
+        "LoginRefreshRequired",
+        "MalformedError",
+        "NoAuthTokenError",
+        "NoCredentialsError",
+        "PartialCredentialsError",
+        "ProfileNotFound",
+        "RefreshError",
+        "SSOError",
+        "UnauthorizedSSOTokenError",
+    }
+)
+
+_UNREACHABLE_NAMES = frozenset(
+    {
+        "BotoCoreError",
+        "ClientError",  # aiohttp's; botocore's ClientError carries a response and is told by it
+        "ConnectError",
+        "ConnectTimeoutError",
+        "ConnectionClosedError",
+        "ConnectionError",
+        "EOFError",
+        "EndpointConnectionError",
+        "FSTimeoutError",
+        "HTTPClientError",
+        "IncompleteRead",
+        "IncompleteReadError",
+        "NoValidConnectionsError",
+        "ProxyError",
+        "ReadTimeoutError",
+        "RequestException",
+        "ResponseParserError",
+        "RetriableException",
+        "SSHException",
+        "ServerDisconnectedError",
+        "ServiceRequestError",
+        "ServiceResponseError",
+        "TransportError",
+        "gaierror",
+    }
+)
+"""What the libraries behind fsspec call it; they share no base class that could be named here."""
+
+_OUR_FAULT_NAMES = frozenset({"ParamValidationError", "DataNotFoundError", "UnknownServiceError"})
+"""Kinds of BotoCoreError that no waiting mends."""
+
+_DENIED_CODES = frozenset(
+    {
+        "AccessDenied",
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+        "RequestTimeTooSkewed",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+        "UnauthorizedAccess",
+    }
+)
+_THROTTLED_CODES = frozenset(
+    {
+        "OperationAborted",
+        "RequestLimitExceeded",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequests",
+    }
+)
+
+_UNREACHABLE_ERRNOS = frozenset(
+    {
+        errno.EAGAIN,
+        errno.ECONNRESET,
+        errno.EHOSTUNREACH,
+        errno.EIO,
+        errno.ENETUNREACH,
+        errno.ENOTCONN,
+        errno.EPIPE,
+        errno.EREMOTEIO,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)
+
+# A name node that is in standby, or starting: the words in which HDFS says so.
+_HDFS_NOT_YET = (
+    "Operation category",
+    "RetriableException",
+    "SafeModeException",
+    "StandbyException",
+    "safe mode",
+)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The kind of `error`; its causes are asked only where itself does not say."""
+    chain = list(_chain(error))
+    # What a server answered says more than what a library made of it.
+    for tell in (_by_answer, _by_name):
+        for each in chain:
+            found = tell(each)
+            if found is not None:
+                return found
+    if any(each.args and str(each.args[0]).startswith("Forbidden") for each in chain):
+        # gcsfs says 403 in words only.
+        return Failure.DENIED
+    return Failure.BROKEN
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: BaseException | None = error
+    for _ in range(8):
+        if seen is None:
+            return
+        yield seen
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+
+
+def _by_answer(error: BaseException) -> Failure | None:
+    if any(words in str(error) for words in _HDFS_NOT_YET):
+        return Failure.UNREACHABLE
+    if isinstance(error, FileNotFoundError):
+        return Failure.NOT_FOUND
+    if isinstance(error, PermissionError):
+        return Failure.DENIED
+    return _by_code(error) or _by_status(error)
+
+
+def _by_code(error: BaseException) -> Failure | None:
+    """By the error code in botocore's parsed answer."""
+    response = getattr(error, "response", None)
+    if not isinstance(response, dict):
+        return None
+    details = cast("dict[str, object]", response).get("Error")
+    code = cast("dict[str, object]", details).get("Code") if isinstance(details, dict) else None
+    if code in _DENIED_CODES:
+        return Failure.DENIED
+    return Failure.THROTTLED if code in _THROTTLED_CODES else None
+
+
+def _by_status(error: BaseException) -> Failure | None:
+    """By the status of the HTTP answer, wherever a library keeps it."""
+    status = _status(error)
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return Failure.DENIED
+    if status == HTTPStatus.NOT_FOUND:
+        return Failure.NOT_FOUND
+    if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        return Failure.THROTTLED
+    if status == HTTPStatus.REQUEST_TIMEOUT or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Failure.UNREACHABLE
+    return Failure.BROKEN if status >= HTTPStatus.BAD_REQUEST else None
+
+
+def _status(error: BaseException) -> int:
+    response: object = getattr(error, "response", None)
+    if isinstance(response, dict):
+        metadata = cast("dict[str, object]", response).get("ResponseMetadata")
+        if isinstance(metadata, dict):
+            return _number(cast("dict[str, object]", metadata).get("HTTPStatusCode"))
+        return 0
+    for holder in (error, response):
+        for name in ("status_code", "status", "code"):
+            found = _number(getattr(holder, name, None))
+            if found:
+                return found
+    return 0
+
+
+def _number(value: object) -> int:
+    if isinstance(value, str) and value.isdigit():
+        return int(value)
+    return value if isinstance(value, int) and 100 <= value < 600 else 0
+
+
+def _by_name(error: BaseException) -> Failure | None:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & _DENIED_NAMES:
+        return Failure.DENIED
+    if names & _OUR_FAULT_NAMES:
+        return Failure.BROKEN
+    if isinstance(error, ConnectionError | TimeoutError) or names & _UNREACHABLE_NAMES:
+        return Failure.UNREACHABLE
+    if isinstance(error, OSError):
+        # s3fs says EBUSY for SlowDown and its kin.
+        if error.errno == errno.EBUSY:
+            return Failure.THROTTLED
+        if error.errno in _UNREACHABLE_ERRNOS or str(error) == "Socket is closed":
+            return Failure.UNREACHABLE
+    return None
+
+
+class ServiceError(Exception):
+    """A failure within an answer that as a whole was a success, in botocore's form."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.response = {"Error": {"Code": code, "Message": message}}

@@ -1,0 +1,157 @@
+"""Where the tier is: an fsspec URL and the options of its file system, as the operator wrote them.
+
+    rsm.config.url=s3://bucket/prefix
+    rsm.config.option.endpoint_url=http://127.0.0.1:9000
+    rsm.config.option.client_kwargs.region_name=eu-central-1
+
+Option values are text; `true`, `false` and whole numbers become what they look like (secrets stay
+text), and a dot in an option's name nests it. Only the operator's own file names a URL, and chained
+URLs (`::`) are refused: they would let a setting reach other file systems than the one it names.
+
+Nothing here is imported from fsspec: reading a configuration stays cheap. Whether a protocol is
+known and its package installed is asked once, at the start (`tier_packages.py`).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from ...clients.errors import ErrorCode, KafkaError
+
+URL_PROPERTY = "url"
+OPTION_PREFIX = "option."
+
+OptionValue = str | int | bool | dict[str, "OptionValue"]
+
+_SECRET_NAME = re.compile(
+    r"key|secret|token|password|passphrase|credential|connection_string|sas|auth", re.IGNORECASE
+)
+_PLAIN_NAME = re.compile(r"look_for_keys|.*_timeout|.*file(name)?|.*_polic(y|ies)", re.IGNORECASE)
+"""Names that only sound secret: switches, times and paths."""
+_CONNECTION_SECRET = re.compile(r"(?:AccountKey|SharedAccessSignature)=([^;]+)", re.IGNORECASE)
+_SIGNED = re.compile(
+    r"((?:sig|signature|delegation|[a-z_-]*token|x-amz-credential|awsaccesskeyid)=)[^&\s\"';)]+",
+    re.IGNORECASE,
+)
+"""What libraries put into addresses, found in the environment or on the machine itself."""
+
+_NEVER = {
+    "sshfs": "the package sshfs ignores byte ranges; use sftp:// with paramiko",
+} | dict.fromkeys(
+    ("blockcache", "cached", "dir", "filecache", "reference", "simplecache"),
+    "it stands on another file system, which options would name",
+)
+
+_WITH_BUCKET = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+
+_PROTOCOL = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteUrl:
+    """A checked location. `str()` of it is safe to print."""
+
+    url: str = field(repr=False)
+    options: Mapping[str, OptionValue] = field(default_factory=dict[str, OptionValue], repr=False)
+
+    def __post_init__(self) -> None:
+        protocol, separator, _ = self.url.partition("://")
+        if "::" in self.url:
+            raise _invalid("chained URLs (with '::') are not allowed for the remote tier")
+        if not separator or not _PROTOCOL.fullmatch(protocol):
+            raise _invalid(
+                "the remote tier needs a URL with a protocol, "
+                "such as file:///var/lib/tierlog/remote or s3://bucket/prefix"
+            )
+        if protocol.lower() in _WITH_BUCKET and not urlsplit(self.url).netloc:
+            raise _invalid(f"{self.url} names no bucket: write {protocol}://bucket/prefix")
+        reason = _NEVER.get(protocol.lower())
+        if reason is not None:
+            raise _invalid(f"{protocol}:// cannot hold a remote tier: {reason}")
+
+    @property
+    def protocol(self) -> str:
+        return self.url.partition("://")[0].lower()
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.url)
+        if "@" not in parts.netloc:
+            return self.url
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit(parts._replace(netloc=f"***@{host}"))
+
+    def redact(self, text: str) -> str:
+        """`text` without any value of an option that looks secret, nor the URL's user info."""
+        for secret in self._secrets():
+            text = text.replace(secret, "***")
+        return _SIGNED.sub(r"\1***", text)
+
+    def _secrets(self) -> list[str]:
+        found = [urlsplit(self.url).netloc.rpartition("@")[0]]
+        password = urlsplit(self.url).password
+        found.append(password or "")
+        found.extend(_secret_values(self.options, inherited=False))
+        # The parts of a connection string are secrets one by one.
+        found += [part for each in found for part in _CONNECTION_SECRET.findall(each)]
+        # An address in a message holds them as addresses do.
+        found += [quote(each, safe="") for each in found]
+        # The longest first, so that a secret inside another does not leave the rest standing.
+        return sorted({each for each in found if each}, key=len, reverse=True)
+
+
+def _secret_values(options: Mapping[str, OptionValue], *, inherited: bool) -> list[str]:
+    found: list[str] = []
+    for name, value in options.items():
+        secret = inherited or _is_secret(name)
+        if isinstance(value, dict):
+            found.extend(_secret_values(value, inherited=secret))
+        elif secret and not isinstance(value, bool):
+            found.append(str(value))
+    return found
+
+
+def remote_url(properties: Mapping[str, str]) -> RemoteUrl:
+    """Read the properties of the storage manager, their `rsm.config.` prefix already stripped.
+
+    Raises KafkaError(INVALID_CONFIG). Properties that are neither the URL nor an option are left to
+    whoever else knows them.
+    """
+    url = properties.get(URL_PROPERTY, "").strip()
+    if not url:
+        raise _invalid("the remote tier has no URL: set rsm.config.url")
+    options: dict[str, OptionValue] = {}
+    for name, text in properties.items():
+        if name.startswith(OPTION_PREFIX):
+            path = name.removeprefix(OPTION_PREFIX).split(".")
+            _nest(options, path, _value(path[-1], text.strip()))
+    return RemoteUrl(url, options)
+
+
+def _nest(options: dict[str, OptionValue], path: list[str], value: OptionValue) -> None:
+    for name in path[:-1]:
+        inner = options.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise _invalid(f"option {name} is given both a value and options of its own")
+        options = inner
+    if isinstance(options.get(path[-1]), dict):
+        raise _invalid(f"option {path[-1]} is given both a value and options of its own")
+    options[path[-1]] = value
+
+
+def _is_secret(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name)) and not _PLAIN_NAME.fullmatch(name)
+
+
+def _value(name: str, text: str) -> OptionValue:
+    if _is_secret(name):
+        # A password of digits is still a password.
+        return text
+    if text.lower() in ("true", "false"):
+        # As Kafka reads its own switches: the text False would switch on what it should not.
+        return text.lower() == "true"
+    return int(text) if re.fullmatch(r"0|[1-9][0-9]{0,17}", text) else text
+
+
+def _invalid(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid value for rsm.config: {reason}")

@@ -1,0 +1,192 @@
+"""S3 and what speaks its protocol, through s3fs.
+
+s3fs and the forty megabytes that come with it are imported in the pool at the first use. Its
+description of the service is read there too: parsing it takes longer than a loop may stand still.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from importlib import import_module
+from typing import Any, cast
+
+from ..blocking_pool import BlockingPool
+from .native_store import PARTS_AT_ONCE, UnfinishedUpload, options_of
+from .remote_failures import ServiceError
+from .tier_store import PIECE_BYTES, TierObject
+
+_KEYS_PER_DELETION = 1000
+_DEFAULTS: dict[str, Any] = {
+    "config_kwargs": {
+        "connect_timeout": 5,
+        "max_pool_connections": 50,
+        # Whoever copies or reads tries again, later and with more patience.
+        "retries": {"mode": "standard", "max_attempts": 2},
+    },
+}
+_TRIES = 2
+"""Of s3fs, around those: it alone reads an answer again that broke off."""
+
+
+class S3Client:
+    """The requests, on an `S3FileSystem` of the running loop."""
+
+    parts_at_once = PARTS_AT_ONCE
+    whole_bytes_max = PIECE_BYTES
+
+    def __init__(self, file_system: Any) -> None:  # noqa: ANN401  # s3fs publishes no types
+        self._s3 = file_system
+
+    @staticmethod
+    def _split(path: str) -> dict[str, str]:
+        bucket, _, key = path.partition("/")
+        return {"Bucket": bucket, "Key": key}
+
+    async def _call(self, operation: str, **arguments: object) -> dict[str, Any]:
+        return cast("dict[str, Any]", await self._s3._call_s3(operation, **arguments))
+
+    async def put(self, path: str, content: bytes) -> None:
+        await self._call("put_object", **self._split(path), Body=content)
+
+    async def begin_upload(self, path: str, size: int) -> "_S3Upload":
+        target = self._split(path)
+        begun = await self._call("create_multipart_upload", **target)
+        return _S3Upload(self._call, {**target, "UploadId": begun["UploadId"]})
+
+    async def get(self, path: str, start: int | None, end: int | None) -> bytes:
+        content: bytes = await self._s3._cat_file(path, start=start, end=end, max_concurrency=1)
+        return content
+
+    async def remove(self, paths: Sequence[str]) -> list[Callable[[], Awaitable[object]]]:
+        if len(paths) == 1:
+            return [partial(self._call, "delete_object", **self._split(paths[0]))]
+        batches = range(0, len(paths), _KEYS_PER_DELETION)
+        return [
+            partial(self._remove_batch, paths[first : first + _KEYS_PER_DELETION])
+            for first in batches
+        ]
+
+    async def _remove_batch(self, paths: Sequence[str]) -> None:
+        bucket = self._split(paths[0])["Bucket"]
+        keys = [{"Key": self._split(path)["Key"]} for path in paths]
+        answer = await self._call(
+            "delete_objects", Bucket=bucket, Delete={"Objects": keys, "Quiet": True}
+        )
+        errors = _entries(answer, "Errors")
+        if errors:
+            # The answer is 200 whatever became of the keys.
+            first = errors[0]
+            raise ServiceError(str(first.get("Code")), str(first.get("Message")))
+
+    async def page(self, prefix: str, after: str | None) -> tuple[list[TierObject], str | None]:
+        bucket, _, key = prefix.partition("/")
+        more = {"ContinuationToken": after} if after else {}
+        answer = await self._call("list_objects_v2", Bucket=bucket, Prefix=key, **more)
+        found = [
+            TierObject(f"{bucket}/{each['Key']}", each["Size"], _milliseconds(each["LastModified"]))
+            for each in _entries(answer, "Contents")
+        ]
+        return found, answer.get("NextContinuationToken")
+
+    async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
+        bucket, _, key = prefix.partition("/")
+        # A thousand at most: there are a few, or there is time on another day.
+        answer = await self._call("list_multipart_uploads", Bucket=bucket, Prefix=key)
+        return [
+            UnfinishedUpload(
+                f"{bucket}/{each['Key']}",
+                _milliseconds(each["Initiated"]),
+                partial(
+                    self._call,
+                    "abort_multipart_upload",
+                    Bucket=bucket,
+                    Key=each["Key"],
+                    UploadId=each["UploadId"],
+                ),
+            )
+            for each in _entries(answer, "Uploads")
+        ]
+
+    async def close(self) -> None:
+        creator = getattr(self._s3, "_s3creator", None)
+        if creator is not None:
+            await creator.__aexit__(None, None, None)
+
+
+class _S3Upload:
+    """A multipart upload."""
+
+    def __init__(
+        self, call: Callable[..., Awaitable[dict[str, Any]]], target: dict[str, str]
+    ) -> None:
+        self._call = call
+        self._target = target
+        self._tags: dict[int, str] = {}
+
+    async def part(self, number: int, content: bytes) -> None:
+        answer = await self._call(
+            "upload_part", **self._target, PartNumber=number + 1, Body=content
+        )
+        self._tags[number] = answer["ETag"]
+
+    async def finish(self) -> None:
+        parts = [
+            {"PartNumber": number + 1, "ETag": tag} for number, tag in sorted(self._tags.items())
+        ]
+        await self._call(
+            "complete_multipart_upload", **self._target, MultipartUpload={"Parts": parts}
+        )
+
+    async def abort(self) -> None:
+        await self._call("abort_multipart_upload", **self._target)
+
+
+def _entries(answer: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", answer.get(name) or [])
+
+
+def _milliseconds(time: datetime) -> int:
+    return int(time.timestamp() * 1000)
+
+
+async def connect(
+    url: str, stated: Mapping[str, Any], pool: BlockingPool, deadline_s: float
+) -> tuple[S3Client, str]:
+    """A client with its session set, and the tier's bucket and prefix."""
+    timeouts = {"config_kwargs": {"read_timeout": deadline_s}}
+    options = options_of(options_of(_DEFAULTS, timeouts), dict(stated))
+
+    def make() -> tuple[Any, str]:
+        made = import_module("s3fs").S3FileSystem(
+            asynchronous=True,
+            skip_instance_cache=True,
+            use_listings_cache=False,
+            session=_session(options),
+            **options,
+        )
+        made.retries = _TRIES
+        return made, str(made._strip_protocol(url)).rstrip("/")
+
+    file_system, root = await pool.run(make)
+    await file_system.set_session()
+    return S3Client(file_system), root
+
+
+def _session(options: dict[str, Any]) -> object:
+    """A session that has read its data files, which the first client would do in the loop."""
+    stated = options.pop("session", None)
+    if stated is not None:
+        return stated
+    profile = options.pop("profile", None)
+    session = import_module("aiobotocore.session").AioSession(profile=profile)
+    # `Expect: 100-continue` costs each upload a turn, and one that is answered before it was told
+    # to continue waits for ever in aiohttp. What is sent here is small enough to be sent at once.
+    expect = import_module("botocore.handlers").add_expect_header
+    session.unregister("before-call.s3", expect)
+    loader = session.get_component("data_loader")
+    loader.load_service_model("s3", "service-2")
+    loader.load_service_model("s3", "endpoint-rule-set-1")
+    loader.load_data("endpoints")
+    loader.load_data("partitions")
+    loader.load_data_with_path("_retry")
+    return session

@@ -1,0 +1,86 @@
+"""Whether this Python has what a tier's URL needs: asked before anything is started.
+
+Nothing is imported for it but, for protocols that are not our own, fsspec's registry and the file
+system that it names. A package is found by its place: importing s3fs would slow each start.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol, cast
+
+from ...clients.errors import ErrorCode, KafkaError
+from .remote_url import RemoteUrl
+
+NATIVE_MODULES = {
+    "s3": "s3_store",
+    "s3a": "s3_store",
+    "gs": "gs_store",
+    "gcs": "gs_store",
+    "abfs": "abfs_store",
+    "abfss": "abfs_store",
+    "az": "abfs_store",
+}
+"""The protocols that have a store of their own, and its module."""
+
+_PACKAGES = {"s3_store": "s3fs", "gs_store": "gcsfs", "abfs_store": "adlfs"}
+_OF_PYTHON = frozenset({"file", "local", "memory"})
+_IMPORTED_LATE = {"hdfs": "pyarrow", "arrow_hdfs": "pyarrow"}
+"""What fsspec imports only once a file system of these protocols is opened."""
+
+
+class _Registry(Protocol):
+    known_implementations: dict[str, Any]
+
+    def get_filesystem_class(self, protocol: str) -> type: ...
+
+
+def check_packages(location: RemoteUrl) -> None:
+    """Raises KafkaError(INVALID_CONFIG) for an unknown protocol and for a missing package."""
+    protocol = location.protocol
+    if protocol in _OF_PYTHON:
+        return
+    if protocol in NATIVE_MODULES:
+        package = _PACKAGES[NATIVE_MODULES[protocol]]
+        if find_spec(package) is None:
+            raise _refusal(missing_package_sentence(location, package))
+        return
+    late = _IMPORTED_LATE.get(protocol)
+    if late is not None and find_spec(late) is None:
+        raise _refusal(missing_package_sentence(location, late))
+    registry = cast("_Registry", import_module("fsspec.registry"))
+    try:
+        registry.get_filesystem_class(protocol)
+    except ImportError as error:
+        raise _refusal(missing_package_sentence(location, package_of(protocol, error))) from error
+    except ValueError as error:
+        raise _refusal(_unknown_sentence(location, registry)) from error
+
+
+def missing_package_sentence(location: RemoteUrl, package: str) -> str:
+    """What is missing for this tier, and what installs it."""
+    return (
+        f"The remote tier {location} needs the Python package {package!r}, which is not installed:"
+        f" pip install {package}"
+    )
+
+
+def package_of(protocol: str, error: ImportError) -> str:
+    """What to install: the file system's own package rather than one that it imports."""
+    package = _PACKAGES.get(NATIVE_MODULES.get(protocol, ""))
+    return package or getattr(error.__cause__, "name", None) or error.name or str(error)
+
+
+def _unknown_sentence(location: RemoteUrl, registry: _Registry) -> str:
+    import difflib
+
+    protocols = [*NATIVE_MODULES, *registry.known_implementations]
+    near = difflib.get_close_matches(location.protocol, protocols, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}://?" if near else "see docs/tiers.md."
+    return (
+        f"The remote tier {location} cannot be opened: there is no file system for"
+        f" {location.protocol}://; {hint}"
+    )
+
+
+def _refusal(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)

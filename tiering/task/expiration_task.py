@@ -1,0 +1,222 @@
+"""Applies retention to both tiers of one partition while this broker leads it (KIP-405).
+
+    not ready -> how far is the tier? -> what may go? -> log start offset up -> segments away
+
+What may go is decided in `storage/remote/remote_retention.py`. The rules kept here (Kafka's
+`RLMExpirationTask`):
+
+- Nothing expires before the metadata is complete (KAFKA-17980) and before this term of leadership
+  knows how far the tier has the log (KAFKA-20732).
+- The log start offset is raised before anything is deleted, so that a reader of what goes away is
+  told OFFSET_OUT_OF_RANGE and not that something is broken (KAFKA-15352).
+- A segment that cannot be deleted does not keep others from it; it is tried again at the next
+  run, and so is what an earlier leader left half deleted. When several fail in a row for want of
+  a tier, the run ends: the rest would fail as well.
+- Leadership is looked at before each segment.
+- Copying may be disabled, or may have failed for good: expiration goes on (KIP-950).
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ...storage.log.unified_log import UnifiedLog
+from ...storage.remote.remote_log import RemoteLog
+from ...storage.remote.remote_retention import (
+    DeleteReason,
+    Exempt,
+    ExpiredSegment,
+    LineageSize,
+    LogFacts,
+    RetentionDecision,
+    RetentionLimits,
+    decide_retention,
+    local_only_bytes,
+)
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from ..metadata.metadata_events import METADATA_TOPIC
+from ..remote_storage import RemoteStorageError
+from .gap_repair import GapRepair
+from .leader_term import LeaderTerm, ready_remote_log
+from .segment_deletion import SegmentDeletion, segment_words
+
+if TYPE_CHECKING:
+    from ...clients.kafka_uuid import Uuid
+
+_log = logging.getLogger(__name__)
+
+_FAILURES_IN_A_ROW_MAX = 3
+
+_BREACHES = {
+    DeleteReason.LOG_START: "log-start-offset {start} breach",
+    DeleteReason.TIME: "retention time {ms}ms breach based on the largest record timestamp in the "
+    "segment, {timestamp}",
+    DeleteReason.SIZE: "retention size {nbytes} breach",
+}
+
+
+class ExpirationTask:
+    """The expiration of one partition in one term of leadership."""
+
+    def __init__(self, deletion: SegmentDeletion, term: LeaderTerm) -> None:
+        self._deletion = deletion
+        self._term = term
+        self._repair = GapRepair(deletion, term)
+        self._size: LineageSize | None = None
+        self._withheld: set[Uuid] = set()
+
+    async def run_once(self) -> int:
+        """Delete what may go now; how many segments that was.
+
+        Raises RemoteStorageError or KafkaError to be tried again.
+        """
+        term = self._term
+        log = term.log()
+        if log is None or not log.is_tiered:
+            return 0
+        remote = ready_remote_log(self._deletion.metadata, term.partition)
+        if term.unconfirmed is not None:
+            # The end of a copy may have been written or not: let that be settled first.
+            return 0
+        await self._repair.run_once(log, remote)
+        term.find_copied_offset(log, remote)
+        decision = self._decide(log, remote)
+        if decision.log_start_offset > log.log_start_offset:
+            log.maybe_increment_log_start_offset(decision.log_start_offset)
+        self._tell_withheld(decision)
+        return await self._delete_all(remote, decision.expired)
+
+    def _tell_withheld(self, decision: RetentionDecision) -> None:
+        for segment, reason in decision.withheld:
+            if segment.id in self._withheld:
+                continue
+            if segment.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED:
+                _log.info(
+                    "The unfinished copy [%d, %d] of %s is kept: no finished remote segment has "
+                    "all its records, and nothing is copied now",
+                    segment.start_offset,
+                    segment.end_offset,
+                    segment.topic_id_partition.topic_partition,
+                )
+            else:
+                _log.warning(
+                    "The remote segment [%d, %d] of %s is not deleted, though %s: nothing else has "
+                    "its records. See whether leader-epoch-checkpoint or %s is damaged",
+                    segment.start_offset,
+                    segment.end_offset,
+                    segment.topic_id_partition.topic_partition,
+                    reason.value,
+                    METADATA_TOPIC,
+                )
+        self._withheld = {segment.id for segment, _ in decision.withheld}
+
+    def _decide(self, log: UnifiedLog, remote: RemoteLog) -> RetentionDecision:
+        statistics, topic_partition = self._deletion.statistics, log.topic_partition
+        config = log.config
+        began = asyncio.get_running_loop().time()
+        decision = decide_retention(
+            remote,
+            facts_of(log, remote),
+            RetentionLimits(config.retention_ms, config.retention_bytes)
+            if config.deletes
+            else RetentionLimits(-1, -1),
+            self._deletion.environment.wall_clock_ms(),
+            Exempt(
+                self._term.reserved,
+                config.copies_to_tier and not self._term.copying_ended,
+            ),
+            self._size_of(remote),
+        )
+        took_ms = (asyncio.get_running_loop().time() - began) * 1000
+        statistics.set_log_size(topic_partition, remote.finished_bytes, took_ms)
+        statistics.set_metadata_count(topic_partition, len(remote))
+        return decision
+
+    def _size_of(self, remote: RemoteLog) -> LineageSize:
+        if self._size is None:
+            self._size = LineageSize(remote)
+        return self._size
+
+    def _words(self, segment: RemoteLogSegmentMetadata, reason: DeleteReason) -> str:
+        """The reason in Kafka's words, with the limit that was breached."""
+        log = self._term.log()
+        if log is None or reason not in _BREACHES:
+            return reason.value
+        config = log.config
+        return _BREACHES[reason].format(
+            start=log.log_start_offset,
+            ms=config.retention_ms,
+            nbytes=config.retention_bytes,
+            timestamp=segment.max_timestamp_ms,
+        )
+
+    async def _delete_all(self, remote: RemoteLog, expired: list[ExpiredSegment]) -> int:
+        deleted = failures_in_a_row = 0
+        lag = _Lag(self._deletion, self._term, expired)
+        failure: RemoteStorageError | None = None
+        for segment, reason in expired:
+            current = remote.segment(segment.id)
+            if not self._term.is_current:
+                break
+            if current is None or segment.id in self._term.reserved:
+                # Somebody else has seen to it since.
+                continue
+            words = self._words(segment, reason)
+            _log.info(
+                "About to delete remote log segment %s due to %s", segment_words(segment), words
+            )
+            try:
+                with self._term.holding(segment.id):
+                    await self._deletion.delete(current, words)
+            except RemoteStorageError as error:
+                failure = error
+                failures_in_a_row += error.is_retriable
+                if failures_in_a_row >= _FAILURES_IN_A_ROW_MAX:
+                    break
+            else:
+                deleted += 1
+                failures_in_a_row = 0
+                lag.deleted(segment.segment_size_bytes)
+        if failure is not None:
+            raise failure
+        return deleted
+
+
+class _Lag:
+    """Tells how much is yet to be deleted."""
+
+    def __init__(
+        self, deletion: SegmentDeletion, term: LeaderTerm, expired: list[ExpiredSegment]
+    ) -> None:
+        self._statistics = deletion.statistics
+        self._partition = term.partition.topic_partition
+        self._bytes = sum(each.segment.segment_size_bytes for each in expired)
+        self._segments = len(expired)
+        self._tell()
+
+    def deleted(self, nbytes: int) -> None:
+        self._bytes -= nbytes
+        self._segments -= 1
+        self._tell()
+
+    def _tell(self) -> None:
+        self._statistics.set_delete_lag(self._partition, self._bytes, self._segments)
+
+
+def facts_of(log: UnifiedLog, remote: RemoteLog) -> LogFacts:
+    """What retention needs to know of a log as it is now."""
+    history = log.leader_epochs.entries
+    segments = (
+        (segment.base_offset, log.end_offset_of(segment), segment.size)
+        for segment in log.local.segments
+    )
+    return LogFacts(
+        history,
+        log.log_start_offset,
+        log.high_watermark,
+        log.log_end_offset,
+        local_only_bytes(remote, history, segments, log.highest_remote_offset)
+        if log.config.retention_bytes >= 0
+        else 0,
+        log.local_log_start_offset,
+    )

@@ -1,0 +1,165 @@
+"""One term of leadership of one tiered partition: what its copying and its expiration share."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import Uuid
+from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ...storage.log.tier_history import mended_history
+from ...storage.log.unified_log import UnifiedLog
+from ...storage.remote.log_gaps import begun_copies_in_gaps, log_has_gap
+from ...storage.remote.remote_lineage import LogBounds, copied_up_to, remote_log_start_offset
+from ...storage.remote.remote_log import RemoteLog
+from ..metadata.metadata_manager import RemoteLogMetadataManager
+
+if TYPE_CHECKING:
+    from .partition_loop import PartitionLoop
+
+_log = logging.getLogger(__name__)
+
+_EPOCHS_TOLD = 5
+
+
+def bounds_of(log: UnifiedLog) -> LogBounds:
+    """Where a log begins and ends now."""
+    return LogBounds(log.log_start_offset, log.local_log_start_offset, log.log_end_offset)
+
+
+def ready_remote_log(metadata: RemoteLogMetadataManager, partition: TopicIdPartition) -> RemoteLog:
+    """What is known of a partition. Raises KafkaError while that may not be all (KAFKA-17980)."""
+    if not metadata.is_ready(partition):
+        raise KafkaError(
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            f"The remote log metadata of {partition.topic_partition} is not read yet",
+        )
+    return metadata.remote_log(partition)
+
+
+class LeaderTerm:
+    """See the top of this file."""
+
+    def __init__(
+        self,
+        partition: TopicIdPartition,
+        leader_epoch: int,
+        log_of: Callable[[TopicPartition], UnifiedLog | None],
+    ) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.is_current = True
+        self.knows_copied_offset = False
+        """Whether the log knows how far the tier has it. Before that nothing expires: what is in
+        both tiers would be taken for two (KAFKA-20732)."""
+        self.repairing = asyncio.Lock()
+        """Held by the task that looks for copies that the metadata has lost."""
+        self.is_repaired = False
+        """Whether that is done (`gap_repair.py`)."""
+        self.store_was_searched = False
+        """Whether the store itself was asked, so that what is not known by now is not there."""
+        self.copying_ended = False
+        """Whether nothing is copied any more in this term."""
+        self.in_hand: set[Uuid] = set()
+        """Segments that are being copied or deleted at this moment."""
+        self.unconfirmed: Uuid | None = None
+        """A segment that is stored, while it is not known whether that has been said."""
+        self.loops: list[PartitionLoop] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self._log_of = log_of
+
+    def end(self) -> None:
+        """Another leads now, or nobody. What is under way is interrupted, as in Kafka."""
+        self.is_current = False
+        for task in self.tasks:
+            task.cancel()
+
+    def wake(self) -> None:
+        """The partition's configuration has changed: look again."""
+        for loop in self.loops:
+            loop.wake()
+
+    @property
+    def is_at_work(self) -> bool:
+        return bool(self.tasks) and not any(task.done() for task in self.tasks)
+
+    def log(self) -> UnifiedLog | None:
+        """The local side, if it is still that of this topic."""
+        log = self._log_of(self.partition.topic_partition)
+        return log if log is not None and log.topic_id == self.partition.topic_id else None
+
+    @property
+    def reserved(self) -> set[Uuid]:
+        """Segments that only those who have them in hand may touch."""
+        return self.in_hand if self.unconfirmed is None else {*self.in_hand, self.unconfirmed}
+
+    @contextmanager
+    def holding(self, segment_id: Uuid) -> Generator[None]:
+        """Keep a segment in hand."""
+        self.in_hand.add(segment_id)
+        try:
+            yield
+        finally:
+            self.in_hand.discard(segment_id)
+
+    def find_copied_offset(self, log: UnifiedLog, remote: RemoteLog) -> None:
+        """On becoming leader, and when in doubt: where the log begins, how far the tier has it.
+
+        The checkpoint of the log start offset may be lost, or a former leader may have deleted more
+        than this replica was told; then the tier knows (KAFKA-16146). If nothing is left in it, the
+        log begins where its local part does. A partition of which the metadata has never told
+        anything is let be, unless the store was searched: rather the metadata is lost than that
+        nothing was there. So is one that begins with a copy that may be the only one.
+        """
+        if self.knows_copied_offset:
+            return
+        self._mend_history(log, remote)
+        if log.log_start_offset < log.local_log_start_offset and (
+            self.store_was_searched or not remote.is_unheard_of
+        ):
+            self._find_log_start(log, remote)
+        history, bounds = log.leader_epochs.entries, bounds_of(log)
+        log.update_highest_remote_offset(copied_up_to(remote, history, bounds))
+        self.knows_copied_offset = True
+        if log_has_gap(remote, history, bounds):
+            _log.error(
+                "Records of %s between its log start offset %d and its local log start offset %d "
+                "are in no finished remote segment and cannot be read. Objects that may hold them "
+                "are kept; `tierlog tier ls` shows what the remote tier holds",
+                self.partition.topic_partition,
+                bounds.log_start_offset,
+                bounds.local_log_start_offset,
+            )
+
+    def _mend_history(self, log: UnifiedLog, remote: RemoteLog) -> None:
+        """Take from the tier the epochs of what only it has, where the log has lost them."""
+        mended = mended_history(remote, log.leader_epochs.entries, bounds_of(log))
+        if mended is not None:
+            _log.warning(
+                "leader-epoch-checkpoint of %s said that %s wrote what lies below offset %d; the "
+                "remote tier has it from %s, and is believed",
+                self.partition.topic_partition,
+                [*log.leader_epochs.entries][:_EPOCHS_TOLD],
+                log.local_log_start_offset,
+                mended[:_EPOCHS_TOLD],
+            )
+            log.leader_epochs.replace(mended)
+
+    def _find_log_start(self, log: UnifiedLog, remote: RemoteLog) -> None:
+        history, bounds = log.leader_epochs.entries, bounds_of(log)
+        begun = begun_copies_in_gaps(remote, history, bounds)
+        start = min(
+            remote_log_start_offset(remote, history, bounds.local_log_start_offset),
+            bounds.local_log_start_offset,
+            *(segment.start_offset for segment in begun),
+        )
+        if log.maybe_increment_log_start_offset(start):
+            _log.warning(
+                "The log start offset of %s moves from %d to %d: the remote tier holds no record "
+                "between them",
+                self.partition.topic_partition,
+                bounds.log_start_offset,
+                start,
+            )

@@ -1,0 +1,292 @@
+"""Removes the remote data of deleted partitions, and picks up the removals that others left.
+
+What is to be done is decided in `partition_removal.py`, from the metadata alone; here it is done.
+It looks when it starts, when this broker has marked a partition, and every
+`remote.partition.remover.task.interval.ms`. A kill at any point loses nothing: each step is told in
+the metadata topic before and after, each is idempotent, and the next broker that looks goes on with
+the first that is missing. The objects go before DELETE_SEGMENT_FINISHED, and everything that is
+left under the partition's prefix (halves of uploads that no metadata names, the directory of a
+file system: KAFKA-15166) before DELETE_PARTITION_FINISHED.
+
+Deletions are paced, so that a topic of a million segments does not throttle the store that
+others read from. A step that fails is counted, and is tried again with back-off for as long as
+it takes; one partition's trouble is not another's.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from ...clients.backoff import Backoff
+from ...clients.environment import Environment
+from ...clients.errors import KafkaError
+from ...clients.supervisor import Supervisor
+from ...clients.task_owner import TaskOwner
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.remote.remote_log import RemoteLog
+from ...storage.remote.remote_segment import (
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentMetadataUpdate,
+    RemoteLogSegmentState,
+    RemotePartitionDeleteMetadata,
+    RemotePartitionDeleteState,
+)
+from ..config import RemoteLogManagerConfig
+from ..metadata.metadata_events import METADATA_TOPIC
+from ..metadata.metadata_manager import RemoteLogMetadataManager
+from ..permits import Permits
+from ..remote_storage import PartitionStorage, RemoteStorageError, RemoteStorageManager
+from ..tier_access import ClusterTopics
+from ..tier_statistics import TierStatistics
+from .partition_removal import (
+    PartitionRemovals,
+    Patience,
+    Removal,
+    Step,
+)
+
+_log = logging.getLogger(__name__)
+
+_SEGMENT = RemoteLogSegmentState
+_PARTITION = RemotePartitionDeleteState
+_PARTITIONS_MAX = 100_000
+_PARTITIONS_AT_ONCE = 8
+_SEGMENTS_AT_ONCE = 8
+_FIRST_LOOK_SECONDS = 1.0
+_LOOK = "Look for deleted partitions"
+_REMOVAL = "Removal of the remote data"
+_UNPROVEN_TOLD = 10
+_LATE_UPLOAD_SECONDS = 60.0
+"""A thread that uploads cannot be stopped: when its last object should have arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoverTools:
+    """What it works with."""
+
+    storage: RemoteStorageManager
+    metadata: RemoteLogMetadataManager
+    environment: Environment
+    statistics: TierStatistics
+    topics: ClusterTopics | None = None
+    """None: it is not known which topics there are, so none is known to be deleted."""
+
+
+class PartitionRemover:
+    """See the top of this file."""
+
+    def __init__(
+        self,
+        config: RemoteLogManagerConfig,
+        tools: RemoverTools,
+        supervisor: Supervisor | None = None,
+    ) -> None:
+        self._config = config
+        self._tools = tools
+        self._supervisor = supervisor or Supervisor(tools.environment.random)
+        # Half an interval: the clocks of two looks an interval apart are not to be trusted more.
+        self._removals = PartitionRemovals(
+            config.broker_id, Patience(takeover=config.remover_interval_ms / 2000)
+        )
+        self._retry = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._tasks = TaskOwner(_PARTITIONS_MAX, self._failed)
+        self._at_work: set[TopicIdPartition] = set()
+        self._unproven: set[TopicIdPartition] = set()
+        self._partitions = Permits(_PARTITIONS_AT_ONCE)
+        self._segments = Permits(_SEGMENTS_AT_ONCE)
+        self._next_deletion = 0.0
+        self._woken = asyncio.Event()
+        self._is_started = False
+
+    def start(self) -> None:
+        """Begin to look. Does nothing if it has begun."""
+        if not self._is_started:
+            self._is_started = True
+            self._tasks.start(self._run(), "partition remover")
+
+    async def stop(self) -> None:
+        """Stop where it is; whoever looks next goes on. Idempotent."""
+        self._is_started = False
+        await self._tasks.stop()
+
+    def wake(self) -> None:
+        """Look now: a partition has been marked."""
+        self._woken.set()
+
+    # -- Looking ------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        pause = _FIRST_LOOK_SECONDS
+        while True:
+            with self._supervisor.attempt(_LOOK):
+                self._look()
+            self._woken.clear()
+            try:
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
+            except TimeoutError:
+                # The metadata may take its time to be read after a start: look often at first.
+                pause = min(pause * 2, self._config.remover_interval_ms / 1000)
+
+    def _look(self) -> None:
+        metadata, topics = self._tools.metadata, self._tools.topics
+        if topics is not None and topics.has_metadata_topic():
+            metadata.watch_all()
+        known = [
+            remote
+            for remote in metadata.remote_logs()
+            if metadata.is_ready(remote.topic_id_partition)
+        ]
+        for removal in self._removals.look(known, topics, asyncio.get_running_loop().time()):
+            partition = removal.partition
+            if partition not in self._at_work and len(self._tasks) < _PARTITIONS_MAX:
+                self._at_work.add(partition)
+                self._tasks.start(self._work(removal), f"remove {partition}")
+        self._tell_unproven()
+
+    def _tell_unproven(self) -> None:
+        unproven = self._removals.unproven
+        for partition in sorted(unproven - self._unproven)[:_UNPROVEN_TOLD]:
+            _log.warning(
+                "An event in %s says that %s is deleted, but it is not on record that its topic "
+                "was: nothing of it is removed",
+                METADATA_TOPIC,
+                partition,
+            )
+        self._unproven = unproven
+
+    def _failed(self, task: asyncio.Task[object], failure: BaseException) -> None:
+        _log.error("%s failed", task.get_name(), exc_info=failure)
+
+    # -- Removing -----------------------------------------------------------------------------
+
+    async def _work(self, removal: Removal) -> None:
+        """Take a removal to its end, however often it fails, unless another broker takes over."""
+        partition, supervisor = removal.partition, self._supervisor
+        failures, is_done = 0, False
+        try:
+            while not is_done:
+                with supervisor.attempt(_REMOVAL, partition):
+                    try:
+                        await self._remove_once(removal)
+                        is_done = True
+                    except (RemoteStorageError, KafkaError) as error:
+                        failures += 1
+                        level = logging.WARNING if failures == 1 else logging.DEBUG
+                        _log.log(level, "Removing %s, trying again: %s", partition, error)
+                if not is_done:
+                    unexpected = supervisor.pause_seconds(_REMOVAL, partition)
+                    random = self._tools.environment.random
+                    await asyncio.sleep(unexpected or self._retry.delay_seconds(failures, random))
+        finally:
+            supervisor.forget(_REMOVAL, partition)
+            self._at_work.discard(partition)
+
+    async def _remove_once(self, removal: Removal) -> None:
+        async with self._partitions:
+            was_copying = await self._remove(removal)
+        if was_copying:
+            await asyncio.sleep(_LATE_UPLOAD_SECONDS)
+            await self._clear(removal.partition)
+
+    async def _remove(self, removal: Removal) -> bool:
+        """Whether a copy was on its way when the removal began."""
+        partition, step = removal
+        remote = self._tools.metadata.remote_log(partition)
+        if step is not Step.SWEEP and not await self._take(remote):
+            return False
+        copying = _SEGMENT.COPY_SEGMENT_STARTED
+        was_copying = any(each.state is copying for each in remote.unfinished_segments())
+        while segments := remote.segments():
+            await self._delete_all(segments)
+        await self._clear(partition)
+        if remote.partition_delete_state is not _PARTITION.DELETE_PARTITION_FINISHED:
+            await self._tell(partition, _PARTITION.DELETE_PARTITION_FINISHED)
+            _log.info("All remote data of %s is removed", partition)
+        self._tools.metadata.forget([partition])
+        return was_copying
+
+    async def _clear(self, partition: TopicIdPartition) -> None:
+        storage = self._tools.storage
+        if isinstance(storage, PartitionStorage):
+            await storage.delete_partition(partition)
+
+    async def _take(self, remote: RemoteLog) -> bool:
+        """Tell that this broker removes the partition; False if another one does, or has."""
+        partition, mine = remote.topic_id_partition, self._config.broker_id
+        if remote.partition_delete_state is None:
+            _log.warning("The topic of %s is gone: its remote data is removed", partition)
+            await self._tell(partition, _PARTITION.DELETE_PARTITION_MARKED)
+            if remote.remover_id != mine:
+                return False
+        state = remote.partition_delete_state
+        is_begun = state is _PARTITION.DELETE_PARTITION_STARTED and remote.remover_id == mine
+        if not is_begun and state is not _PARTITION.DELETE_PARTITION_FINISHED:
+            await self._tell(partition, _PARTITION.DELETE_PARTITION_STARTED)
+        return remote.remover_id == mine
+
+    async def _tell(self, partition: TopicIdPartition, state: RemotePartitionDeleteState) -> None:
+        await self._tools.metadata.publish(
+            RemotePartitionDeleteMetadata(
+                topic_id_partition=partition,
+                state=state,
+                event_timestamp_ms=self._tools.environment.wall_clock_ms(),
+                broker_id=self._config.broker_id,
+            )
+        )
+
+    async def _delete_all(self, segments: list[RemoteLogSegmentMetadata]) -> None:
+        """Delete each, a few at once. Raises the first failure.
+
+        One segment that cannot be deleted keeps no other from it; a store or a metadata topic that
+        does not answer is left in peace.
+        """
+        waiting = iter(segments)
+
+        async def some() -> list[Exception]:
+            failures: list[Exception] = []
+            for segment in waiting:
+                async with self._segments:
+                    await self._pace()
+                    try:
+                        await self._delete(segment)
+                    except (RemoteStorageError, KafkaError) as error:
+                        self._tools.statistics.delete_failed(segment.topic_id_partition.topic)
+                        failures.append(error)
+                        if error.is_retriable:
+                            break
+            return failures
+
+        async with asyncio.TaskGroup() as group:
+            workers = [
+                group.create_task(some()) for _ in range(min(_SEGMENTS_AT_ONCE, len(segments)))
+            ]
+        for worker in workers:
+            for failure in worker.result():
+                raise failure
+
+    async def _pace(self) -> None:
+        loop = asyncio.get_running_loop()
+        begins = max(loop.time(), self._next_deletion)
+        self._next_deletion = begins + 1 / self._config.remover_segments_per_second
+        await asyncio.sleep(begins - loop.time())
+
+    async def _delete(self, segment: RemoteLogSegmentMetadata) -> None:
+        tools, topic = self._tools, segment.topic_id_partition.topic
+        if segment.state is not _SEGMENT.DELETE_SEGMENT_STARTED:
+            segment = segment.updated(self._update(segment, _SEGMENT.DELETE_SEGMENT_STARTED))
+            await tools.metadata.publish(self._update(segment, _SEGMENT.DELETE_SEGMENT_STARTED))
+        tools.statistics.delete_began(topic)
+        await tools.storage.delete_log_segment_data(segment)
+        await tools.metadata.publish(self._update(segment, _SEGMENT.DELETE_SEGMENT_FINISHED))
+        tools.statistics.deleted(topic)
+
+    def _update(
+        self, segment: RemoteLogSegmentMetadata, state: RemoteLogSegmentState
+    ) -> RemoteLogSegmentMetadataUpdate:
+        return RemoteLogSegmentMetadataUpdate(
+            segment_id=segment.segment_id,
+            event_timestamp_ms=self._tools.environment.wall_clock_ms(),
+            state=state,
+            broker_id=self._config.broker_id,
+        )
