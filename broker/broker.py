@@ -42,20 +42,13 @@ from ..storage.directory.log_dir import LogDir, LogDirError, MetaProperties
 from ..storage.files import Files, OsFiles
 from ..storage.manager.log_manager import LogManager
 from ..tiering.blocking_pool import BlockingPool, ThreadedPool
-from .apis import Apis
-from .config import BrokerConfig
-from .config_values import ConfigValues
-from .context import BrokerContext
-from .coordinator.producer_ids import ProducerIds
-from .dynamic_config import DynamicConfig
-from .fetch_session import FetchSessionCache
-from .groups import Groups
-from .listeners import with_bound_ports
-from .metrics import Metrics, failures_of_loops
-from .mount_config import MOUNTED_TOPICS_FILE
-from .quota_switch import obey_quotas
-from .remedies import listening_sentence, metrics_sentence, storage_sentence, with_remedy
-from .settings import (
+from .config.config import BrokerConfig
+from .config.config_values import ConfigValues
+from .config.dynamic_config import DynamicConfig
+from .config.listeners import with_bound_ports
+from .config.mount_config import MOUNTED_TOPICS_FILE
+from .config.remedies import listening_sentence, metrics_sentence, storage_sentence, with_remedy
+from .config.settings import (
     cleaner_config,
     connection_limits,
     controller_config,
@@ -65,17 +58,24 @@ from .settings import (
     replica_manager_config,
     socket_options,
 )
-from .socket_listener import SocketNetwork
-from .socket_server import SocketServer
-from .tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
-from .tiered_topics import check_tier_is_there, mend_metadata_topic
-from .topic_defaults import TopicDefaults
-from .transactions import Transactions
-from .transport import Network
+from .config.topic_defaults import TopicDefaults
+from .coordinator.producer_ids import ProducerIds
+from .dispatch.apis import Apis
+from .dispatch.quota_switch import obey_quotas
+from .metrics.metrics import Metrics, failures_of_loops
+from .metrics.tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
+from .network.socket_listener import SocketNetwork
+from .network.socket_server import SocketServer
+from .network.transport import Network
+from .request.context import BrokerContext
+from .request.fetch_session import FetchSessionCache
+from .request.groups import Groups
+from .request.transactions import Transactions
+from .tier.tiered_topics import check_tier_is_there, mend_metadata_topic
 
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
-    from .mounts import Mounts
+    from .tier.mounts import Mounts
 
 _LOG = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ class Broker:
         port = self.config.values.integer("tierlog.metrics.port")
         if port < 0:
             return
-        from .metrics_endpoint import MetricsEndpoint
+        from .network.metrics_endpoint import MetricsEndpoint
 
         listeners = self.config.listeners
         names = [host, *(each.host for each in (*listeners.bound, *listeners.advertised))]
@@ -308,7 +308,7 @@ class Broker:
     ) -> "RemoteLogManager | None":
         if not self.config.is_tiered:
             return None
-        from .remote_tier import make_remote_log_manager
+        from .tier.remote_tier import make_remote_log_manager
 
         world = self._world
         pool = world.blocking_pool(self.config.remote_log_manager.threads)
@@ -327,7 +327,7 @@ class Broker:
         files, directory = self._world.files, self.config.log_dirs[0]
         if not files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}"):
             return ()
-        from .mounted_topics_file import MountedTopicsFile
+        from .tier.mounted_topics_file import MountedTopicsFile
 
         return MountedTopicsFile(files, directory).mount_of.keys()
 
@@ -337,7 +337,7 @@ class Broker:
         path = f"{config.log_dirs[0]}/{MOUNTED_TOPICS_FILE}"
         if not config.mounts and not world.files.exists(path):
             return None
-        from .mounts import Mounts, MountTools
+        from .tier.mounts import Mounts, MountTools
 
         tools = MountTools(
             config.node_id,
@@ -357,8 +357,8 @@ class Broker:
         config, world = self.config, self._world
         if config.remote_storage is None or config.values.integer("tierlog.scrub.interval.ms") < 0:
             return
-        from .remote_tier import own_address, owner_tools
-        from .tier_scrub import make_tier_scrub
+        from .tier.remote_tier import own_address, owner_tools
+        from .tier.tier_scrub import make_tier_scrub
 
         pool = world.blocking_pool(_SCRUB_THREADS)
         self._started.callback(pool.stop)

@@ -94,16 +94,16 @@ BANS = (
         "socket.* select.* selectors.* ssl.* asyncio.open_connection asyncio.start_server "
         "asyncio.StreamReader asyncio.StreamWriter",
         "the running loop's create_server and create_connection, inside a transport",
-        "broker/hangup_watch.py",
-        "broker/socket_listener.py",
-        "broker/transport.py",
+        "broker/network/hangup_watch.py",
+        "broker/network/socket_listener.py",
+        "broker/network/transport.py",
         "clients/network.py",
     ),
     _ban(
         "asyncio.create_task asyncio.ensure_future loop.create_task",
         "an owner that waits for its tasks: asyncio.TaskGroup or clients/task_owner.py",
         "clients/task_owner.py",
-        "broker/socket_server.py",  # SocketServer.adopt owns the requests under way
+        "broker/network/socket_server.py",  # SocketServer.adopt owns the requests under way
     ),
     _ban("ctypes.* _ctypes.* cffi.*", "storage/memory_map.py", "storage/memory_map.py"),
     _ban("pickle.* marshal.* shelve.* dill.*", "msgpack, or Kafka's own format"),

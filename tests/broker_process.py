@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from tierlog.broker.broker import Broker
-from tierlog.broker.config import read_config
+from tierlog.broker.config.config import read_config
 from tierlog.clients.protocol.api import response_class
 from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.header import (

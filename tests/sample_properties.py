@@ -5,7 +5,7 @@
 What is not commented out is what a first broker with a tier states; the rest stands at its default.
 """
 
-from tierlog.broker.config_values import TABLES
+from tierlog.broker.config.config_values import TABLES
 from tierlog.clients.config_def import ConfigDef
 from tierlog.tests.house_rules import ROOT
 

@@ -9,7 +9,6 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from tierlog.broker.connection import TRANSITIONS as CONNECTION, ConnectionState
 from tierlog.broker.coordinator.group_state import NEXT_STATES, REACTIONS, GroupEvent, GroupState
 from tierlog.broker.coordinator.led_shards import TRANSITIONS as SHARD, ShardState
 from tierlog.broker.coordinator.reconciliation import (
@@ -23,6 +22,7 @@ from tierlog.broker.coordinator.transaction_state import (
     TransactionEvent,
     TransactionState,
 )
+from tierlog.broker.network.connection import TRANSITIONS as CONNECTION, ConnectionState
 from tierlog.replication.controller.controller import TRANSITIONS as CONTROLLER, ControllerState
 from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
 from tierlog.replication.partition.partition import TRANSITIONS as PARTITION, PartitionRole
@@ -92,7 +92,7 @@ _ANYWHERE = {
 MACHINES = [
     Machine(
         "A client's connection",
-        "broker/connection.py",
+        "broker/network/connection.py",
         "TRANSITIONS",
         moves_by_event(ConnectionState.READY, CONNECTION.items()),
     ),

@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from tierlog.broker.config import config_warnings, read_config
-from tierlog.broker.config_values import TABLES
+from tierlog.broker.config.config import config_warnings, read_config
+from tierlog.broker.config.config_values import TABLES
 from tierlog.clients.properties import parse_properties
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.sample_properties import SAMPLE, text

@@ -6,7 +6,7 @@ a plugin can shadow nothing. It is made without arguments and told its configura
 does: `configure(configs)` gets the properties behind its prefix, without the prefix.
 
 A file of a Kafka broker names Java classes. What they are here is told in
-broker/remote_plugins.py.
+broker/config/remote_plugins.py.
 
 docs/tiering-plugins.md tells authors of plugins what to write.
 """

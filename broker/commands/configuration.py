@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.properties import parse_properties
 from ...storage.files import OsFiles
-from ..config import BrokerConfig, dev_properties, read_config
-from ..socket_listener import local_host_name
+from ..config.config import BrokerConfig, dev_properties, read_config
+from ..network.socket_listener import local_host_name
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -51,7 +51,7 @@ def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerCo
             raise _bad(f"--override {override} is not of the form name=value.")
         stated[name.strip()] = value
     if any("${" in value or name.startswith("config.providers") for name, value in stated.items()):
-        from ..config_providers import resolve_variables
+        from ..config.config_providers import resolve_variables
 
         stated = resolve_variables(stated, OsFiles().read, os.environ)
     return read_config(stated, local_host_name())

@@ -48,8 +48,8 @@ from ...tiering.metadata.metadata_topic import metadata_topic_config
 from ...tiering.tools.lineage_choice import finished
 from ...tiering.tools.plan_rebuild import RebuildPlan
 from ...tiering.tools.rebuild_plan import PlannedPartition, PlannedTopic
-from ..config import BrokerConfig
-from ..topic_defaults import TopicDefaults
+from ..config.config import BrokerConfig
+from ..config.topic_defaults import TopicDefaults
 
 _EVENTS_PER_BATCH = 500
 _IGNORED = frozenset({LOCK_FILE, "lost+found"})

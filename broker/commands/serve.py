@@ -20,8 +20,8 @@ from ... import __version__
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ..broker import Broker, StartError
-from ..config import BrokerConfig, config_warnings
-from ..log_lines import LineFormatter, LineHandler, LineLimit, tell_what_failed
+from ..config.config import BrokerConfig, config_warnings
+from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, tell_what_failed
 from .configuration import stated_configuration
 
 _LOG = logging.getLogger("tierlog")

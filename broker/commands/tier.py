@@ -20,7 +20,7 @@ from ...clients.first_contact import ensure_answers
 from ...storage.directory.log_dir import LogDirError
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, Output, cannot_run
-from ..config import BrokerConfig
+from ..config.config import BrokerConfig
 from .configuration import add_configuration_arguments, stated_configuration
 from .tier_ls import LS_HELP, add_ls_arguments, list_tier
 from .tier_owner import OWNER_HELP, add_owner_arguments, show_owner

@@ -25,7 +25,7 @@ from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.read_metadata import no_metadata
 from ...tiering.tools.stored_metadata import StoredMetadata
 from ...tiering.tools.tier_survey import Finding
-from ..config import BrokerConfig
+from ..config.config import BrokerConfig
 
 
 @asynccontextmanager

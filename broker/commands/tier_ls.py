@@ -9,7 +9,7 @@ from ...tiering.tools.read_metadata import metadata_of_cluster
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
 from ...tiering.tools.tier_contents import ListedPartition, list_contents
 from ...tiering.tools.tier_survey import survey_tier
-from ..config import BrokerConfig
+from ..config.config import BrokerConfig
 from .tier_access import StatedMetadata, metadata_of_log_dirs, open_tier
 
 LS_HELP = (

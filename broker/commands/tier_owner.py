@@ -21,7 +21,7 @@ from ...tiering.tier_owner import (
     read_owner,
 )
 from ...tiering.tools.terminal import SOUND, Output
-from ..config import BrokerConfig
+from ..config.config import BrokerConfig
 from .tier_access import open_tier
 
 OWNER_HELP = (

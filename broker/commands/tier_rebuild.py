@@ -11,7 +11,7 @@ from ...tiering.tools.plan_rebuild import RebuildPlan, plan_rebuild
 from ...tiering.tools.rebuild_plan import PlannedTopic
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
 from ...tiering.tools.tier_survey import survey_tier
-from ..config import BrokerConfig
+from ..config.config import BrokerConfig
 from .rebuilt_directory import RebuiltDirectory
 from .tier_access import open_tier
 from .tier_owner import take_over

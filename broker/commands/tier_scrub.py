@@ -14,7 +14,7 @@ from ...tiering.metadata.skipped_events import SkippedEvents
 from ...tiering.tools.orphans import Orphan
 from ...tiering.tools.scrubber import Scrubber
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
-from ..config import BrokerConfig
+from ..config.config import BrokerConfig
 from .tier_access import open_tier
 from .tier_ls import add_metadata_arguments, stated_metadata
 from .tier_owner import check_may_scrub, stored_meta

@@ -6,7 +6,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from ...tiering.tools.tier_check import check_segments, check_survey
 from ...tiering.tools.tier_survey import survey_tier
-from ..config import BrokerConfig
+from ..config.config import BrokerConfig
 from .tier_access import open_tier
 from .tier_ls import add_metadata_arguments, stated_metadata
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..config import BrokerConfig
-from ..config_values import ConfigValues
+from ..config.config import BrokerConfig
+from ..config.config_values import ConfigValues
 
 
 class ConsumerGroupConfig(NamedTuple):

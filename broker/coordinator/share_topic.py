@@ -6,7 +6,7 @@ version finds it as Kafka would have made it.
 
 from ...clients.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...replication.topic_names import SHARE_GROUP_STATE_TOPIC
-from ..config import BrokerConfig
+from ..config.config import BrokerConfig
 
 _PREFIX = "share.coordinator.state.topic"
 

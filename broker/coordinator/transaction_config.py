@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ...clients.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
-from ..config import BrokerConfig
+from ..config.config import BrokerConfig
 
 
 class TransactionConfig(NamedTuple):

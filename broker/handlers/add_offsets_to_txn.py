@@ -10,10 +10,10 @@ from ...clients.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnResponse,
 )
 from ...clients.topic_partition import TopicPartition
-from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.transaction_shard import Addition
-from ..producer_identity import fenced_as_known
+from ..request.context import BrokerContext, Later, RequestContext
+from ..request.producer_identity import fenced_as_known
 
 _FIRST_KNOWING_PRODUCER_FENCED = 2
 

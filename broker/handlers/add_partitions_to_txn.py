@@ -20,10 +20,10 @@ from ...clients.protocol.messages.add_partitions_to_txn import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.metadata.cluster_image import ClusterImage
-from ..context import BrokerContext, RequestContext
 from ..coordinator.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction_shard import Addition
-from ..producer_identity import fenced_as_known
+from ..request.context import BrokerContext, RequestContext
+from ..request.producer_identity import fenced_as_known
 
 _FIRST_BATCHED = 4
 _FIRST_KNOWING_PRODUCER_FENCED = 2

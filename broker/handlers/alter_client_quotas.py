@@ -11,7 +11,7 @@ from ...clients.protocol.messages.alter_client_quotas import (
     EntityData,
 )
 from ...replication.controller.client_quotas import QuotaAlteration
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 
 async def handle(

@@ -14,7 +14,7 @@ from ...clients.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from ...clients.topic_partition import TopicPartition
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

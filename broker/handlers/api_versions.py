@@ -18,7 +18,7 @@ from ...clients.protocol.messages.api_versions import (
 )
 from ...replication.metadata.cluster_image import ConfigResourceType
 from ...replication.metadata.metadata_records import SUPPORTED_FEATURES
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 

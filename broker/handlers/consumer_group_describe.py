@@ -17,12 +17,12 @@ from ...clients.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from ...replication.metadata.cluster_image import ClusterImage
-from ..authorized_operations import GROUP_OPERATIONS, NOT_ASKED
-from ..consumer_protocol import serves_consumer_groups
-from ..context import BrokerContext, RequestContext
 from ..coordinator.consumer_group_description import ConsumerMemberDescription
 from ..coordinator.consumer_records import by_topic
-from ..lazy_list import made_in_turn
+from ..request.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from ..request.consumer_protocol import serves_consumer_groups
+from ..request.context import BrokerContext, RequestContext
+from ..request.lazy_list import made_in_turn
 
 _CLASSIC, _CONSUMER = 0, 1
 

@@ -13,10 +13,10 @@ from ...clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ..consumer_protocol import serves_consumer_groups
-from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from ..coordinator.consumer_records import by_topic
+from ..request.consumer_protocol import serves_consumer_groups
+from ..request.context import BrokerContext, Later, RequestContext
 
 _FIRST_WITH_IDS_OF_MEMBERS = 1
 

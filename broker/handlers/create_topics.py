@@ -6,7 +6,7 @@
 from collections.abc import Coroutine
 
 from ...clients.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

@@ -6,8 +6,8 @@ from ...clients.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from ..authorized_operations import NO_AUTHORIZER
-from ..context import BrokerContext, RequestContext
+from ..request.authorized_operations import NO_AUTHORIZER
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

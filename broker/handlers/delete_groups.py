@@ -13,8 +13,8 @@ from ...clients.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from ..context import BrokerContext, RequestContext
 from ..coordinator.group import Answer
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

@@ -15,7 +15,7 @@ from ...clients.protocol.messages.delete_records import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.leader.delete_records import DeleteRecordsResult
-from ..context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Later, RequestContext
 
 
 def handle(

@@ -7,7 +7,7 @@ does, so older requests are rewritten.
 from collections.abc import Coroutine
 
 from ...clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

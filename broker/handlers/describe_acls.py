@@ -2,7 +2,7 @@
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 _SENTENCE = "No Authorizer is configured on the broker"
 

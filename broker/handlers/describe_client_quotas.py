@@ -12,7 +12,7 @@ from ...clients.protocol.messages.describe_client_quotas import (
     ValueData,
 )
 from ...replication.controller.client_quotas import QuotaFilter, find_client_quotas
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

@@ -10,8 +10,8 @@ from ...clients.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ..authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
-from ..context import BrokerContext, RequestContext
+from ..request.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ..request.context import BrokerContext, RequestContext
 
 _BROKERS = 1
 _CONTROLLERS = 2

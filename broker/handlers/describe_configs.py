@@ -32,12 +32,12 @@ from ...replication.metadata.cluster_image import ConfigResource, ConfigResource
 from ...replication.topic_names import validate_topic_name
 from ...storage.config import TOPIC_CONFIGS, LogConfig
 from ..broker_ids import parse_broker_id
-from ..config_values import TABLES
-from ..context import BrokerContext, RequestContext
-from ..dynamic_config import definition_of, is_dynamic
-from ..lazy_list import made_in_turn
-from ..loggers import levels
-from ..topic_defaults import interchangeable
+from ..config.config_values import TABLES
+from ..config.dynamic_config import definition_of, is_dynamic
+from ..config.topic_defaults import interchangeable
+from ..metrics.loggers import levels
+from ..request.context import BrokerContext, RequestContext
+from ..request.lazy_list import made_in_turn
 
 _UNKNOWN_TYPE = 0
 _TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}

@@ -11,10 +11,10 @@ from ...clients.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ..authorized_operations import GROUP_OPERATIONS, NOT_ASKED
-from ..context import BrokerContext, RequestContext
 from ..coordinator.group import GroupCoordinator
-from ..lazy_list import made_in_turn
+from ..request.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from ..request.context import BrokerContext, RequestContext
+from ..request.lazy_list import made_in_turn
 
 _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 6
 

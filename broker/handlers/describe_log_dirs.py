@@ -20,7 +20,7 @@ from ...clients.protocol.messages.describe_log_dirs import (
 from ...clients.topic_partition import TopicPartition
 from ...storage.directory.log_dir import LogDir
 from ...storage.log.unified_log import UnifiedLog
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

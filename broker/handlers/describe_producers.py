@@ -18,8 +18,8 @@ from ...clients.protocol.messages.describe_producers import (
 from ...clients.topic_partition import TopicPartition
 from ...replication.topic_names import validate_topic_name
 from ...storage.log.unified_log import UnifiedLog
-from ..context import BrokerContext, RequestContext
-from ..lazy_list import made_in_turn
+from ..request.context import BrokerContext, RequestContext
+from ..request.lazy_list import made_in_turn
 
 _NO_TRANSACTION = -1
 

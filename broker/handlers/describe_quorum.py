@@ -19,8 +19,8 @@ from ...clients.protocol.messages.describe_quorum_request import (
     TopicData as AskedTopic,
 )
 from ...replication.metadata.metadata_log import METADATA_PARTITION
-from ..context import BrokerContext, RequestContext
-from ..lazy_list import made_in_turn
+from ..request.context import BrokerContext, RequestContext
+from ..request.lazy_list import made_in_turn
 
 _FIRST_WITH_NODES = 2
 

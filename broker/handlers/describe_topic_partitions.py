@@ -17,8 +17,8 @@ from ...clients.protocol.messages.describe_topic_partitions import (
 )
 from ...replication.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
 from ...replication.topic_names import INTERNAL_TOPICS, validate_topic_name
-from ..authorized_operations import TOPIC_OPERATIONS
-from ..context import BrokerContext, RequestContext
+from ..request.authorized_operations import TOPIC_OPERATIONS
+from ..request.context import BrokerContext, RequestContext
 
 _NO_LEADER = -1
 

@@ -10,9 +10,9 @@ from ...clients.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from ..context import BrokerContext, RequestContext
 from ..coordinator.transaction_metadata import Transaction
-from ..lazy_list import made_in_turn
+from ..request.context import BrokerContext, RequestContext
+from ..request.lazy_list import made_in_turn
 
 
 def handle(

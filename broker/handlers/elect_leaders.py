@@ -5,7 +5,7 @@ flexible.
 """
 
 from ...clients.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 
 async def handle(

@@ -8,11 +8,11 @@ its epoch.
 from functools import partial
 
 from ...clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.transaction import ProducerIdentity
 from ..coordinator.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction_shard import Ending
-from ..producer_identity import fenced_as_known, identity_of
+from ..request.context import BrokerContext, Later, RequestContext
+from ..request.producer_identity import fenced_as_known, identity_of
 
 _FIRST_KNOWING_PRODUCER_FENCED = 2
 _FIRST_BUMPING_EPOCHS = 5

@@ -28,8 +28,8 @@ from ...replication.partition.fetch_data import (
     FetchResults,
 )
 from ...storage.log.fetch_data import FetchIsolation
-from ..context import BrokerContext, Later, RequestContext
-from ..fetch_session import NO_SESSION, FetchContext, SessionPartition
+from ..request.context import BrokerContext, Later, RequestContext
+from ..request.fetch_session import NO_SESSION, FetchContext, SessionPartition
 
 _FIRST_TELLING_LEADERS = 16
 _NOT_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)

@@ -18,10 +18,10 @@ from ...clients.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
-from ..context import BrokerContext, RequestContext
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.transaction_config import transaction_topic
-from ..lazy_list import made_in_turn
+from ..request.context import BrokerContext, RequestContext
+from ..request.lazy_list import made_in_turn
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _FIRST_WITH_SEVERAL = 4

@@ -11,8 +11,8 @@ from ...clients.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
-from ..context import BrokerContext, RequestContext
-from ..telemetry import MAX_BYTES
+from ..metrics.telemetry import MAX_BYTES
+from ..request.context import BrokerContext, RequestContext
 
 # zstd, lz4, gzip, snappy: in the order in which Kafka prefers them.
 _COMPRESSION_TYPES = (4, 3, 1, 2)

@@ -5,8 +5,8 @@ is not a member of this generation. v3 carries the instance id (KIP-345).
 """
 
 from ...clients.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ..context import BrokerContext, RequestContext
 from ..coordinator.group_actions import MemberIdentity
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

@@ -11,8 +11,8 @@ from ...clients.protocol.messages.incremental_alter_configs import (
 )
 from ...replication.controller.alter_configs import ConfigAlteration, ConfigChange
 from ...replication.metadata.cluster_image import ConfigResource
-from ..config_changes import change_configs
-from ..context import BrokerContext, RequestContext
+from ..request.config_changes import change_configs
+from ..request.context import BrokerContext, RequestContext
 
 
 async def handle(

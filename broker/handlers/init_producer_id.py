@@ -14,11 +14,11 @@ from ...clients.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.producer_ids import ProducerIds
 from ..coordinator.transaction import ProducerIdentity
 from ..coordinator.transaction_shard import Initialization
-from ..producer_identity import fenced_as_known, identity_of
+from ..request.context import BrokerContext, Later, RequestContext
+from ..request.producer_identity import fenced_as_known, identity_of
 
 _NONE = -1
 _FIRST_KNOWING_PRODUCER_FENCED = 4

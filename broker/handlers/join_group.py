@@ -13,8 +13,8 @@ from ...clients.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.group_actions import GroupProtocol, JoinRequest, JoinResult
+from ..request.context import BrokerContext, Later, RequestContext
 
 _NO_TIMEOUT = -1
 _FIRST_WITH_KNOWN_MEMBER_ID = 4

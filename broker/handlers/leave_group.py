@@ -13,8 +13,8 @@ from ...clients.protocol.messages.leave_group import (
     LeaveGroupResponse,
     MemberResponse,
 )
-from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.group_actions import Left, MemberIdentity
+from ..request.context import BrokerContext, Later, RequestContext
 
 _FIRST_WITH_SEVERAL = 3
 

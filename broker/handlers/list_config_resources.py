@@ -13,7 +13,7 @@ from ...clients.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from ...replication.metadata.cluster_image import ClusterImage, ConfigResourceType
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 # In the order in which Kafka lists them.
 _LISTED = (

@@ -9,7 +9,7 @@ from ...clients.protocol.messages.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

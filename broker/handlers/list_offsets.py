@@ -25,7 +25,7 @@ from ...clients.steps import finished
 from ...clients.topic_partition import TopicPartition
 from ...replication.leader.offset_lookup import OffsetQuery, OffsetResult
 from ...storage.log.fetch_data import FetchIsolation
-from ..context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Later, RequestContext
 
 _CONSUMER_REPLICA_ID = -1
 _FIRST_VERSION = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}

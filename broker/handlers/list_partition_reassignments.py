@@ -5,7 +5,7 @@ from ...clients.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from ...replication.controller.reassignment import list_reassignments
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

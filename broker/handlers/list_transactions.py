@@ -11,9 +11,9 @@ from ...clients.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState as ListedState,
 )
-from ..context import BrokerContext, RequestContext
 from ..coordinator.transaction_metadata import Transaction
 from ..coordinator.transaction_state import TransactionState
+from ..request.context import BrokerContext, RequestContext
 
 _STATES = {state.value for state in TransactionState} | {"PrepareEpochFence"}
 """The last is a step of Kafka's own that no id is ever seen in."""

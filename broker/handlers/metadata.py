@@ -27,12 +27,12 @@ from ...replication.topic_names import (
     TRANSACTION_STATE_TOPIC,
     validate_topic_name,
 )
-from ..authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from ..context import BrokerContext, RequestContext
 from ..coordinator.share_topic import share_state_topic
 from ..coordinator.transaction_config import transaction_topic
-from ..described_topics import describe_topic
-from ..lazy_list import made_in_turn
+from ..request.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ..request.context import BrokerContext, RequestContext
+from ..request.described_topics import describe_topic
+from ..request.lazy_list import made_in_turn
 
 Describe = Callable[[TopicImage], MetadataResponseTopic]
 

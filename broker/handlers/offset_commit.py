@@ -19,10 +19,10 @@ from ...clients.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from ...replication.metadata.cluster_image import ClusterImage
-from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetToCommit
-from ..lazy_list import made_in_turn
+from ..request.context import BrokerContext, Later, RequestContext
+from ..request.lazy_list import made_in_turn
 
 _BROKERS_RETENTION = -1
 _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 9

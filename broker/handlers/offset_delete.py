@@ -15,7 +15,7 @@ from ...clients.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ..context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Later, RequestContext
 
 
 def handle(

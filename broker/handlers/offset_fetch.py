@@ -24,7 +24,6 @@ from ...clients.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ...replication.metadata.cluster_image import ClusterImage
-from ..context import BrokerContext, RequestContext
 from ..coordinator.fetched_offsets import Fetched, FetchedTopic
 from ..coordinator.group import Answer
 from ..coordinator.group_records import CommittedOffset
@@ -35,7 +34,8 @@ from ..coordinator.offsets import (
     FetchTopic,
     MemberClaim,
 )
-from ..lazy_list import made_in_turn
+from ..request.context import BrokerContext, RequestContext
+from ..request.lazy_list import made_in_turn
 
 _FIRST_WITH_TOP_LEVEL_ERROR = 2
 _FIRST_WITH_SEVERAL_GROUPS = 8

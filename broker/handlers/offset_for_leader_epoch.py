@@ -16,8 +16,8 @@ from ...clients.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from ...clients.topic_partition import TopicPartition
-from ..context import BrokerContext, RequestContext
-from ..lazy_list import made_in_turn
+from ..request.context import BrokerContext, RequestContext
+from ..request.lazy_list import made_in_turn
 
 
 def handle(

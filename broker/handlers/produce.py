@@ -37,11 +37,11 @@ from ...clients.topic_partition import TopicPartition
 from ...clients.turns import in_turns
 from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.log.log_validator import plain_work, work_of
-from ..context import BrokerContext, Later, NoAnswer, RequestContext
-from ..lazy_list import made_in_turn
+from ..request.context import BrokerContext, Later, NoAnswer, RequestContext
+from ..request.lazy_list import made_in_turn
 
 if TYPE_CHECKING:
-    from ..transaction_membership import Support
+    from ..request.transaction_membership import Support
 
 _BATCH_HEADER = Struct(">8xi4xb5xB38x")
 """Length, magic and attributes, in the 61 bytes that begin a batch."""
@@ -194,7 +194,7 @@ async def _in_parts(
         if _is_decided(broker, request, parts):
             return _answer(broker, context, request, parts.entries)
     if request.transactional_id is not None:
-        from ..transactional_append import join_at_once
+        from ..request.transactional_append import join_at_once
 
         await join_at_once(broker, request, parts.allowed, _support(context))
     replicas = broker.replica_manager
@@ -227,7 +227,7 @@ def _append(
 ) -> _Outcome | None:
     """Append to these partitions of the request; what is to be awaited for that, if anything."""
     if request.transactional_id is not None:
-        from ..transactional_append import append_in_transaction
+        from ..request.transactional_append import append_in_transaction
 
         # Non-transactional batches go with the others.
         return append_in_transaction(broker, request, entries, _support(context))
@@ -238,7 +238,7 @@ def _append(
 
 def _support(context: RequestContext) -> "Support":
     """What a client that writes in a transaction understands."""
-    from ..transaction_membership import Support
+    from ..request.transaction_membership import Support
 
     version = context.api_version
     return Support(version >= _FIRST_ADDING_PARTITIONS, version >= _FIRST_KNOWING_ABORTABLE)

@@ -7,7 +7,7 @@ from ...clients.protocol.messages.push_telemetry import (
     PushTelemetryRequest,
     PushTelemetryResponse,
 )
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 _COMPRESSION_TYPES = range(5)
 _METRICS = "kafka.server:type=client-metrics"

@@ -6,8 +6,8 @@ Versions 0-5. Parked until the leader's assignment is in the log. v3 carries the
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.group_actions import SyncRequest, SyncResult
+from ..request.context import BrokerContext, Later, RequestContext
 
 _FIRST_WITH_PROTOCOL = 5
 

@@ -22,13 +22,13 @@ from ...clients.protocol.messages.txn_offset_commit import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.metadata.cluster_image import ClusterImage
-from ..context import BrokerContext, Later, RequestContext
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.prepared_commit import PreparedCommit
-from ..lazy_list import made_in_turn
-from ..transaction_membership import Member, Support, join_transaction, opens_transaction
+from ..request.context import BrokerContext, Later, RequestContext
+from ..request.lazy_list import made_in_turn
+from ..request.transaction_membership import Member, Support, join_transaction, opens_transaction
 
 _FIRST_KNOWING_LOADING = 2
 _FIRST_KNOWING_ABORTABLE = 4

@@ -12,7 +12,7 @@ from ...clients.protocol.messages.update_features import (
 )
 from ...replication.controller.feature_control import FeatureUpdate, UpgradeType
 from ...replication.metadata.metadata_records import SUPPORTED_FEATURES
-from ..context import BrokerContext, RequestContext
+from ..request.context import BrokerContext, RequestContext
 
 
 async def handle(

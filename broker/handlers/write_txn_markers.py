@@ -17,8 +17,8 @@ from ...clients.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ...clients.topic_partition import TopicPartition
-from ..context import BrokerContext, RequestContext
 from ..coordinator.transaction_markers import Answer, Marker, MarkerErrors
+from ..request.context import BrokerContext, RequestContext
 
 
 def handle(

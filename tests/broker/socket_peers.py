@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from tierlog.broker.connection import Answer, Client
-from tierlog.broker.metrics import Metrics
-from tierlog.broker.socket_listener import Endpoint, SocketNetwork, SocketOptions
-from tierlog.broker.socket_server import ConnectionLimits, SocketServer
-from tierlog.broker.transport import Network
+from tierlog.broker.metrics.metrics import Metrics
+from tierlog.broker.network.connection import Answer, Client
+from tierlog.broker.network.socket_listener import Endpoint, SocketNetwork, SocketOptions
+from tierlog.broker.network.socket_server import ConnectionLimits, SocketServer
+from tierlog.broker.network.transport import Network
 from tierlog.clients.protocol.connection import frame as framed
 from tierlog.clients.protocol.schema import Chunk
 

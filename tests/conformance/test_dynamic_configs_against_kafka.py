@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.broker.config_values import TABLES
-from tierlog.broker.dynamic_config import DYNAMIC
-from tierlog.broker.value_rules import THREADS
+from tierlog.broker.config.config_values import TABLES
+from tierlog.broker.config.dynamic_config import DYNAMIC
+from tierlog.broker.config.value_rules import THREADS
 from tierlog.clients.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -28,7 +28,7 @@ from .side_by_side import SideBySide, both_brokers
 pytestmark = pytest.mark.requires("java", "mvn")
 
 LOGGER, SET, DELETE, APPEND, SUBTRACT = 8, 0, 1, 2, 3
-KAFKAS, OURS = "kafka.server.ControllerServer", "tierlog.broker.apis"
+KAFKAS, OURS = "kafka.server.ControllerServer", "tierlog.broker.dispatch.apis"
 """A logger that is there from the start, of each of the two."""
 Change = tuple[str, int, str | None]
 

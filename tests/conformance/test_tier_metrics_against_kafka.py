@@ -9,8 +9,8 @@ from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.bench.probe import free_port
 from tierlog.bench.tierlog_node import TierlogNode
-from tierlog.broker.metrics import Sample
-from tierlog.broker.prometheus import exposition
+from tierlog.broker.metrics.metrics import Sample
+from tierlog.broker.metrics.prometheus import exposition
 
 from ..broker.exposition_reader import Series, parse_exposition
 from ..waiting import wait_until

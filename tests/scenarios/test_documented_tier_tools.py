@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.tierlog_node import TierlogNode
-from tierlog.broker.config import read_config
+from tierlog.broker.config.config import read_config
 from tierlog.clients.properties import parse_properties
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.scenarios.foreign_clients import CLIENTS

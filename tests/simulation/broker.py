@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tierlog.broker.broker import Broker, World
-from tierlog.broker.config import read_config
-from tierlog.broker.transport import StreamNetwork
+from tierlog.broker.config.config import read_config
+from tierlog.broker.network.transport import StreamNetwork
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.housekeeping.log_compaction import LogCompaction
 from tierlog.storage.config import LogConfig

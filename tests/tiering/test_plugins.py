@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.broker.broker import StartError
-from tierlog.broker.config import config_warnings, read_config
+from tierlog.broker.config.config import config_warnings, read_config
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.properties import parse_properties
 from tierlog.tests.simulation.broker import SimulatedBroker

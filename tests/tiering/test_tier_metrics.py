@@ -8,8 +8,8 @@ from math import isnan
 
 import pytest
 
-from tierlog.broker.metrics import Metrics
-from tierlog.broker.tier_metrics import register_tier_metrics
+from tierlog.broker.metrics.metrics import Metrics
+from tierlog.broker.metrics.tier_metrics import register_tier_metrics
 from tierlog.clients.errors import KafkaError
 
 from .tiered_broker import CONFIG, PARTITION, TieredBroker, on_a_leader, until

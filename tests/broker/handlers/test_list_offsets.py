@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import cast
 
-from tierlog.broker.context import BrokerContext, Later, RequestContext
 from tierlog.broker.handlers.list_offsets import handle
+from tierlog.broker.request.context import BrokerContext, Later, RequestContext
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.messages.list_offsets import (

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from tierlog.broker.config import read_config
-from tierlog.broker.settings import controller_config
+from tierlog.broker.config.config import read_config
+from tierlog.broker.config.settings import controller_config
 from tierlog.clients.protocol.messages.create_topics import CreateTopicsRequest
 from tierlog.replication.controller.controller_config import ConfigSource, ControllerConfig
 from tierlog.replication.controller.topic_control import TopicControl, create_topics

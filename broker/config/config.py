@@ -1,0 +1,245 @@
+"""What one broker was asked to be: its configuration, read, checked and explained.
+
+The names are Kafka's (KRaft), so that a node's server.properties works as it is. What tierlog
+adds is the remote tier: `rsm.config.url` is any fsspec URL, and each `rsm.config.option.<name>` a
+storage option. Without a file, `tierlog serve` is a dev broker: 127.0.0.1:9092, data in ./data,
+tiered to ./data/remote.
+
+One process is a whole cluster: broker and controller, one voter. The controller's listener is not
+opened, because a single voter has nobody to talk to.
+"""
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...storage.cleaner.cleaner_config import LARGEST_DEDUPE_BUFFER
+from ...tiering.config import (
+    METADATA_PREFIX_NAME,
+    METADATA_SETTINGS,
+    STORAGE_PREFIX_NAME,
+    PluginClass,
+    RemoteLogManagerConfig,
+)
+from ...tiering.store.remote_url import RemoteUrl, remote_url
+from .config_safety import check_protections, unknown_listener_warnings
+from .config_values import ConfigValues, unknown_name_warnings, unused_names
+from .listeners import Listeners, read_listeners
+from .mount_config import MOUNT_PREFIX, MountConfig, read_mounts
+from .remote_plugins import (
+    COMMON_CLIENT,
+    KAFKA_LOCAL_STORAGE,
+    STORAGE_CLASS,
+    check_listener,
+    local_storage_url,
+    metadata_plugin,
+    stated_bootstrap,
+    storage_plugin,
+)
+from .value_rules import check_values
+
+
+def dev_properties(directory: str = "data") -> dict[str, str]:
+    """What a broker without a file is, with everything that it stores in `directory`."""
+    data = os.path.abspath(directory)
+    return {
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "log.dirs": data,
+        "rsm.config.url": f"file://{data}/remote",
+        "group.initial.rebalance.delay.ms": "0",
+        # People who try tiering want to see it happen, not to wait minutes for Kafka's intervals.
+        "log.initial.task.delay.ms": "1000",
+        "log.retention.check.interval.ms": "5000",
+        "remote.log.manager.task.interval.ms": "5000",
+    }
+
+
+_ENABLE = "remote.log.storage.system.enable"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """A checked configuration. `values` holds everything that is not spelt out here."""
+
+    values: ConfigValues
+    node_id: int
+    listeners: Listeners
+    log_dirs: tuple[str, ...]
+    remote_storage: RemoteUrl | None
+    remote_log_manager: RemoteLogManagerConfig
+    mounts: tuple[MountConfig, ...] = ()
+    storage_plugin: PluginClass | None = None
+    """A Python class that stores segments in the place of fsspec."""
+    metadata_plugin: PluginClass | None = None
+    """A Python class that keeps their metadata in the place of the topic."""
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether topics may have a remote tier."""
+        return self.remote_storage is not None or self.storage_plugin is not None
+
+    @property
+    def keeps_tier_metadata(self) -> bool:
+        """Whether this cluster's tier stands on its own `__remote_log_metadata`."""
+        is_here = self.metadata_plugin is None and not stated_bootstrap(self.values)
+        return self.is_tiered and is_here
+
+    def internal_topic_replication_factor(self, name: str) -> int:
+        """Never more than the one broker there is: Kafka would wait for the others for ever."""
+        return min(self.values.integer(name), 1)
+
+
+def _refuse(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+
+
+def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -> BrokerConfig:
+    """Check what was stated. Raises KafkaError(INVALID_CONFIG) with one plain sentence."""
+    values = ConfigValues(stated)
+    check_values(values)
+    node_id = _node_id(values)
+    _require_single_voter(values, node_id)
+    check_protections(stated, values.text(METADATA_PREFIX_NAME))
+    if "log.dirs" in stated and not stated["log.dirs"].strip():
+        raise _refuse("At least one log directory must be defined via log.dirs or log.dir.")
+    named = values.texts("log.dirs") or values.texts("log.dir")
+    if not named or not all(named):
+        raise _refuse("log.dirs holds an empty directory name.")
+    log_dirs = tuple(os.path.abspath(directory) for directory in named)
+    if len(set(log_dirs)) < len(log_dirs):
+        raise _refuse("log.dirs names the same directory twice.")
+    listeners = read_listeners(values, local_host_name)
+    tier = _remote_storage(values)
+    remote_storage = tier if isinstance(tier, RemoteUrl) else None
+    if tier is not None:
+        check_listener(values, listeners)
+        # Said in so many words where the URL has said it: administrators ask by this name.
+        values = ConfigValues({**stated, _ENABLE: "true"})
+    return BrokerConfig(
+        values,
+        node_id,
+        listeners,
+        log_dirs,
+        remote_storage,
+        RemoteLogManagerConfig.from_properties(stated, node_id, log_dirs[0]),
+        read_mounts(stated, remote_storage),
+        tier if isinstance(tier, PluginClass) else None,
+        None if tier is None else metadata_plugin(values),
+    )
+
+
+def _node_id(values: ConfigValues) -> int:
+    stated = values.stated
+    if "broker.id" not in stated:
+        return values.integer("node.id")
+    broker_id = values.integer("broker.id")
+    if "node.id" in stated and values.integer("node.id") != broker_id:
+        raise _refuse("node.id and broker.id are one thing, yet they are set to two values.")
+    if broker_id < 0:
+        raise _refuse("broker.id must not be negative.")
+    return broker_id
+
+
+def _require_single_voter(values: ConfigValues, node_id: int) -> None:
+    roles = values.texts("process.roles")
+    if set(roles) != {"broker", "controller"}:
+        raise _refuse(
+            f"process.roles={','.join(roles)} is not served yet: a tierlog process is both,"
+            " broker,controller."
+        )
+    voters = [voter for voter in values.texts("controller.quorum.voters") if voter]
+    servers = [server for server in values.texts("controller.quorum.bootstrap.servers") if server]
+    if len(voters) > 1 or len(servers) > 1:
+        raise _refuse("More than one controller is not served yet: name one voter, or none.")
+    if voters and voters[0].partition("@")[0] != str(node_id):
+        raise _refuse(f"The voter {voters[0]} is not this node, whose node.id is {node_id}.")
+
+
+def _remote_storage(values: ConfigValues) -> RemoteUrl | PluginClass | None:
+    """The tier, if there is one. Naming a URL enables it unless the file says otherwise."""
+    own = values.with_prefix(values.text("remote.log.storage.manager.impl.prefix"))
+    url = own.get("url", "").strip()
+    if not values.boolean(_ENABLE) and (_ENABLE in values.stated or not url):
+        return None
+    own = local_storage_url(values, own)
+    plugin_class = storage_plugin(values)
+    if plugin_class is not None:
+        return plugin_class
+    if not own.get("url", "").strip():
+        plugin = values.text(STORAGE_CLASS)
+        reason = f" ({plugin} is a Java class, which tierlog cannot load)" if plugin else ""
+        raise _refuse(
+            f"{_ENABLE}=true needs rsm.config.url, the fsspec URL of the tier, such as"
+            f" s3://bucket/path or file:///path{reason}."
+        )
+    return remote_url(own)
+
+
+def config_warnings(config: BrokerConfig) -> list[str]:
+    """Plain sentences about what was stated and will not have the effect that it names."""
+    stated = config.values.stated
+    listeners = [endpoint.name for endpoint in config.listeners.bound]
+    listeners += config.values.texts("controller.listener.names")
+    strangers = unknown_listener_warnings(stated, listeners)
+    served = [name for name in stated if not any(each.startswith(name) for each in strangers)]
+    warnings = strangers + unknown_name_warnings(served, _plugin_names(config))
+    unused = unused_names(served)
+    if unused:
+        # Each by its name: one of them may be what somebody relies on.
+        warnings.append(
+            f"{len(unused)} of Kafka's properties have no effect here: {', '.join(unused)}"
+        )
+    prefix = config.values.text("remote.log.storage.manager.impl.prefix")
+    options = [name for name in stated if name.startswith(f"{prefix}option.")]
+    if options and not stated.get(f"{prefix}url", "").strip():
+        warnings.append(
+            f"Without {prefix}url there is no remote tier that needs {', '.join(options)}."
+        )
+    warnings += _option_warnings(config, prefix)
+    if config.values.integer("log.cleaner.dedupe.buffer.size") > LARGEST_DEDUPE_BUFFER:
+        warnings.append(
+            "Cannot use more than 2G of cleaner buffer space per cleaner thread, ignoring excess"
+            " buffer space of log.cleaner.dedupe.buffer.size."
+        )
+    shortest, longest = (
+        config.values.integer(f"group.{bound}.session.timeout.ms") for bound in ("min", "max")
+    )
+    if longest < shortest:
+        # Kafka accepts it without a word.
+        warnings.append(
+            "group.max.session.timeout.ms is below group.min.session.timeout.ms"
+            f" ({longest} and {shortest}): no session timeout is allowed, and nobody can join a"
+            " group of the classic protocol."
+        )
+    plugin = stated.get(STORAGE_CLASS, "").strip()
+    if config.remote_storage and plugin and plugin != KAFKA_LOCAL_STORAGE:
+        warnings.append(
+            f"{STORAGE_CLASS} names a Java class, which tierlog does not load;"
+            f" segments go to {config.remote_storage} through fsspec."
+        )
+    return warnings
+
+
+def _option_warnings(config: BrokerConfig, prefix: str) -> list[str]:
+    """About options that the file systems of the tier and of the mounts do not know."""
+    places = [(mount.location, f"{MOUNT_PREFIX}{mount.name}.") for mount in config.mounts]
+    if config.remote_storage is not None:
+        places.insert(0, (config.remote_storage, prefix))
+    if not any(location.options for location, _ in places):
+        return []
+    from ...tiering.store.option_names import unknown_options
+
+    told = [unknown_options(location, prefix) for location, prefix in places]
+    return [each for each in told if each is not None]
+
+
+def _plugin_names(config: BrokerConfig) -> dict[str, Collection[str]]:
+    """By prefix, the properties of the tier's storage and of its metadata."""
+    values = config.values
+    storage = () if config.storage_plugin else ("url", "dir", "option.")
+    metadata = () if config.metadata_plugin else (*METADATA_SETTINGS, COMMON_CLIENT)
+    return {
+        values.text(STORAGE_PREFIX_NAME): storage,
+        values.text(METADATA_PREFIX_NAME): metadata,
+    }

@@ -1,0 +1,83 @@
+"""What a file may ask for that would make this broker safer or stricter than it is: refused.
+
+A broker that starts without the protection that its file states serves whoever connects, and nobody
+hears of it. So everything of Kafka's that keeps clients out or forbids them something, and that
+tierlog does not serve, ends the start with a sentence. What is merely without effect is named in a
+warning (`config_values.py`).
+
+`listener.name.<listener>.<property>` states a property for one listener. No property of a single
+listener has an effect here: those that protect are refused like the rest.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+
+LISTENER_PREFIX = "listener.name."
+
+_PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+_METADATA_CLIENT_PROTOCOL = "remote.log.metadata.common.client.security.protocol"
+
+
+class Protection(NamedTuple):
+    """A property that protects, what it asks for, and the value that asks for nothing."""
+
+    purpose: str
+    harmless: str = ""
+
+
+_PROTECTIONS: Mapping[str, Protection] = {
+    "alter.config.policy.class.name": Protection("a policy that checks changes of configurations"),
+    "authorizer.class.name": Protection("access control"),
+    "client.quota.callback.class": Protection("quotas that a Java class decides"),
+    "create.topic.policy.class.name": Protection("a policy that checks new topics"),
+    "principal.builder.class": Protection("principals that a Java class names", _PRINCIPALS),
+    "security.inter.broker.protocol": Protection("encryption between brokers", "PLAINTEXT"),
+    "ssl.client.auth": Protection("certificates of clients", "none"),
+    _METADATA_CLIENT_PROTOCOL: Protection("encryption of the metadata topic", "PLAINTEXT"),
+}
+
+_LIMITS = ("max.connections", "max.connection.creation.rate")
+"""What Kafka limits for each listener; here one limit holds for all listeners together."""
+
+
+def split_listener_name(name: str) -> tuple[str, str]:
+    """The listener that a property is for, or "", and the property's own name."""
+    if not name.startswith(LISTENER_PREFIX):
+        return "", name
+    listener, _, own_name = name.removeprefix(LISTENER_PREFIX).partition(".")
+    return listener, own_name
+
+
+def check_protections(stated: Mapping[str, str], metadata_prefix: str) -> None:
+    """Raises KafkaError(INVALID_CONFIG) for protection that is asked for and not served."""
+    for name, text in stated.items():
+        listener, own_name = split_listener_name(name)
+        if listener and own_name in _LIMITS:
+            raise _refusal(
+                f"{name}={text} limits one listener, which is not served yet: state {own_name},"
+                " which counts the connections of all listeners together."
+            )
+        protection = _PROTECTIONS.get(own_name.removeprefix(metadata_prefix))
+        value = text.strip()
+        if protection and value and value.lower() != protection.harmless.lower():
+            raise _refusal(
+                f"{name}={value} asks for {protection.purpose}, which is not served yet: remove it"
+                " if the broker may run without, and let only trusted machines reach its port."
+            )
+
+
+def unknown_listener_warnings(stated: Iterable[str], listeners: Iterable[str]) -> list[str]:
+    """A sentence for each property of a listener that there is not."""
+    names = {listener.lower() for listener in listeners}
+    warnings: list[str] = []
+    for name in stated:
+        listener, _ = split_listener_name(name)
+        if listener and listener not in names:
+            warnings.append(f"{name} has no effect: listeners names no listener {listener}.")
+    return warnings
+
+
+def _refusal(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)

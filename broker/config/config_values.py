@@ -1,0 +1,157 @@
+"""The broker's properties by name: what was stated, checked against the tables, with defaults.
+
+A name that no table holds is a warning with the nearest known name, never an error: plugins and
+other distributions add names of their own. A value that breaks its rule is an error before
+anything is started. Asking for a name that no table holds is our own mistake, hence an assert.
+"""
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+
+from ...clients.config_def import ConfigDef, ConfigType, ConfigValue, parse_value
+from .config_safety import split_listener_name
+
+_OTHERS_PREFIXES = ("tierlog.mount.", "config.providers.")
+"""Names that begin so are checked where they are read."""
+
+_BEFORE_MECHANISM = ".sasl."
+"""What follows the mechanism in `listener.name.<listener>.<mechanism>.sasl.jaas.config`."""
+
+
+def _parse_table(table: str) -> dict[str, ConfigDef]:
+    definitions: dict[str, ConfigDef] = {}
+    name = ""
+    for line in table.splitlines():
+        if line.startswith(" "):
+            definitions[name] = definitions[name]._replace(documentation=line.strip())
+            continue
+        name, kind, default, *rule = line.split(" | ")
+        text = None if default == "-" else default.strip('"')
+        validator = rule[0] if rule else ""
+        definitions[name] = ConfigDef(name, ConfigType[kind], text, validator)
+    return definitions
+
+
+class ConfigTables:
+    """Both tables, each parsed when it is first needed."""
+
+    def __init__(self) -> None:
+        self._acted_on: dict[str, ConfigDef] = {}
+        self._known: dict[str, ConfigDef] = {}
+
+    @property
+    def acted_on(self) -> Mapping[str, ConfigDef]:
+        if not self._acted_on:
+            from .config_table import CONFIG_TABLE
+
+            self._acted_on = _parse_table(CONFIG_TABLE)
+        return self._acted_on
+
+    @property
+    def known(self) -> Mapping[str, ConfigDef]:
+        """Kafka's other names, which are checked and otherwise left alone."""
+        if not self._known:
+            from .config_known import KNOWN_TABLE
+
+            self._known = _parse_table(KNOWN_TABLE)
+        return self._known
+
+    def find(self, name: str) -> ConfigDef | None:
+        return self.acted_on.get(name) or self.known.get(name)
+
+
+TABLES = ConfigTables()
+
+
+class ConfigValues:
+    """Typed access to the properties. `stated` holds those that the user set, as text."""
+
+    __slots__ = ("_parsed", "stated")
+
+    def __init__(self, stated: Mapping[str, str]) -> None:
+        """Checks every stated value; raises KafkaError(INVALID_CONFIG) naming the first bad one."""
+        self.stated = stated
+        self._parsed: dict[str, ConfigValue] = {}
+        for name, text in stated.items():
+            definition = TABLES.find(name)
+            if definition is not None:
+                self._parsed[name] = parse_value(definition, text)
+
+    def value(self, name: str) -> ConfigValue:
+        """The stated value, or the default's."""
+        if name not in self._parsed:
+            definition = TABLES.find(name)
+            assert definition is not None, f"{name} is in no table of properties"
+            self._parsed[name] = parse_value(definition, definition.default)
+        return self._parsed[name]
+
+    def integer(self, name: str) -> int:
+        value = self.value(name)
+        assert isinstance(value, int), f"{name} has no integer"
+        return value
+
+    def number(self, name: str) -> float:
+        value = self.value(name)
+        assert isinstance(value, int | float), f"{name} has no number"
+        return float(value)
+
+    def boolean(self, name: str) -> bool:
+        return bool(self.value(name))
+
+    def text(self, name: str) -> str:
+        value = self.value(name)
+        return "" if value is None else str(value)
+
+    def texts(self, name: str) -> list[str]:
+        value = self.value(name)
+        return value if isinstance(value, list) else []
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """The stated properties below `prefix`, named without it."""
+        start = len(prefix)
+        return {name[start:]: text for name, text in self.stated.items() if name.startswith(prefix)}
+
+
+def unknown_name_warnings(
+    stated: Iterable[str], plugin_names: Mapping[str, Collection[str]]
+) -> list[str]:
+    """A sentence for each name that neither tierlog nor Kafka knows.
+
+    `plugin_names` holds, for each prefix of a plugin's properties, those that the plugin has; none
+    at all stands for a plugin that takes any.
+    """
+    warnings: list[str] = []
+    for name in stated:
+        listener, own_name = split_listener_name(name)
+        before = name.removesuffix(own_name) if listener else ""
+        if name.startswith(_OTHERS_PREFIXES) or _definition(name) is not None:
+            continue
+        prefix = next((each for each in plugin_names if name.startswith(each)), None)
+        names: Iterable[str] = [*TABLES.acted_on, *TABLES.known]
+        if prefix is not None:
+            names = [f"{prefix}{each}" for each in plugin_names[prefix]]
+            if not names or any(_stands_for(each, name) for each in names):
+                continue
+        near = difflib.get_close_matches(own_name, names, n=1)
+        hint = f"; did you mean {before}{near[0]}?" if near else "."
+        warnings.append(f"Unknown property {name}{hint}")
+    return warnings
+
+
+def _stands_for(pattern: str, name: str) -> bool:
+    """Whether a plugin's property has this name; one that ends with a dot stands for all below."""
+    return name.startswith(pattern) if pattern.endswith(".") else name == pattern
+
+
+def _definition(name: str) -> ConfigDef | None:
+    """The table's row for a name, which may be that of a single listener, or of a mechanism."""
+    listener, own_name = split_listener_name(name)
+    definition = TABLES.find(own_name)
+    if definition is None and listener and _BEFORE_MECHANISM in own_name:
+        definition = TABLES.find(own_name[own_name.index(_BEFORE_MECHANISM) + 1 :])
+    return definition
+
+
+def unused_names(stated: Iterable[str]) -> list[str]:
+    """The stated names that Kafka has and tierlog does not act on."""
+    return [name for name in stated if name not in TABLES.acted_on and _definition(name)]

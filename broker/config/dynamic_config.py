@@ -1,0 +1,262 @@
+"""The broker's properties that change while it runs (KIP-226, `DynamicBrokerConfig`).
+
+A value comes from the first of: this broker's own dynamic configuration, that of all brokers, the
+node's file, Kafka's default. Dynamic ones are ConfigRecords in the metadata log, so they outlive a
+restart and win over the file. `DYNAMIC` names those that tierlog acts on at once; numbers of
+threads are taken and shown even where there are no such threads. What Kafka could change at run
+time and tierlog could not is refused in a sentence of its own, any other of Kafka's names as Kafka
+refuses what only a restart can change, and a name that nobody knows is kept for whatever plugin it
+belongs to, as in Kafka.
+
+What is stored and cannot be obeyed (a Kafka-born cluster may hold it) is passed over with a line
+in the log; what is asked for and cannot be obeyed is refused before it is stored.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...clients.config_def import ConfigDef, ConfigType, parse_value
+from ...clients.errors import ErrorCode, KafkaError
+from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage, ConfigResourceType
+from ..broker_ids import parse_broker_id
+from .config_values import TABLES, ConfigValues
+from .settings import connection_limits
+from .topic_defaults import TopicDefaults
+from .value_rules import THREADS, check_change, check_values
+
+if TYPE_CHECKING:
+    from ...replication.controller.alter_configs import ConfigChange
+
+_LOG = logging.getLogger(__name__)
+
+DYNAMIC = frozenset(
+    {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "group.consumer.assignment.interval.ms",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.delete.retention.ms",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleanup.policy",
+        "log.flush.interval.messages",
+        "log.flush.interval.ms",
+        "log.index.interval.bytes",
+        "log.index.size.max.bytes",
+        "log.local.retention.bytes",
+        "log.local.retention.ms",
+        "log.message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.type",
+        "log.preallocate",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "log.roll.jitter.ms",
+        "log.roll.ms",
+        "log.segment.bytes",
+        "log.segment.delete.delay.ms",
+        "max.connection.creation.rate",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "message.max.bytes",
+        "min.insync.replicas",
+        "producer.id.expiration.ms",
+        "remote.fetch.max.wait.ms",
+        "remote.list.offsets.request.timeout.ms",
+        "remote.log.index.file.cache.total.size.bytes",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.copy.max.bytes.per.second",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.fetch.max.bytes.per.second",
+        "remote.log.manager.follower.thread.pool.size",
+        "remote.log.reader.threads",
+        "unclean.leader.election.enable",
+    }
+)
+"""What can be changed without a restart."""
+
+_NOT_HERE = frozenset(
+    {
+        "config.providers",
+        "cordoned.log.dirs",
+        "follower.fetch.last.tiered.offset.enable",
+        "group.coordinator.cached.buffer.max.bytes",
+        "group.share.assignment.interval.ms",
+        "group.streams.assignment.interval.ms",
+        "listener.security.protocol.map",
+        "listeners",
+        "metric.reporters",
+        "principal.builder.class",
+        "share.coordinator.cached.buffer.max.bytes",
+        "transaction.partition.verification.enable",
+    }
+)
+"""What Kafka could change while it runs, besides `ssl.*` and `sasl.*`, and tierlog could not."""
+
+
+_REPLICATION_RATES: Mapping[str, ConfigDef] = {
+    name: ConfigDef(name, ConfigType.LONG, None, "[0,...]")
+    for name in (
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+}
+"""Only ever dynamic. One broker replicates nothing, but may move replicas between directories."""
+
+
+def is_dynamic(name: str) -> bool:
+    """Whether a property may be changed while the broker runs."""
+    return name in DYNAMIC or name in THREADS or name in _REPLICATION_RATES
+
+
+def definition_of(name: str) -> ConfigDef | None:
+    """What a broker property is; None for a name that nobody knows."""
+    return TABLES.find(name) or _REPLICATION_RATES.get(name)
+
+
+class DynamicConfig:
+    """The values in force, and who is told when they change."""
+
+    def __init__(self, values: ConfigValues, node_id: int, topic_defaults: TopicDefaults) -> None:
+        self.values = values
+        """Everything in force at this moment."""
+        self._file = values
+        self._node_id = node_id
+        self._topic_defaults = topic_defaults
+        self._listeners: list[Callable[[ConfigValues], None]] = []
+
+    def subscribe(self, listener: Callable[[ConfigValues], None]) -> None:
+        """Call `listener` with the values in force, now and whenever they change."""
+        self._listeners.append(listener)
+        listener(self.values)
+
+    def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """A new image: obey what it changes. To be told before those who use topic defaults."""
+        names = ("", str(self._node_id))
+        if not any(
+            kind == ConfigResourceType.BROKER and name in names
+            for kind, name in delta.changed_configs
+        ):
+            return
+        own = _obeyed(image.broker_config(self._node_id))
+        everyone = _obeyed(image.broker_config(None))
+        try:
+            values = self._merged(own, everyone)
+            self._topic_defaults.update(values, own, everyone)
+        except KafkaError as error:
+            _LOG.warning("The dynamic configuration is not obeyed: %s", error.message)
+            return
+        self.values = values
+        for listener in self._listeners:
+            listener(values)
+
+    def _merged(self, own: Mapping[str, str], everyone: Mapping[str, str]) -> ConfigValues:
+        """What would be in force. Raises KafkaError(INVALID_CONFIG)."""
+        values = ConfigValues({**self._file.stated, **everyone, **own})
+        check_values(values)
+        connection_limits(values)
+        TopicDefaults(values).log_config()
+        return values
+
+    def check(
+        self, image: ClusterImage, name: str, changes: "Sequence[ConfigChange]", replaces: bool
+    ) -> None:
+        """Refuse what cannot be obeyed. Raises KafkaError: INVALID_REQUEST or INVALID_CONFIG.
+
+        `name` is the broker's id, or empty for all brokers.
+        """
+        # Loaded when configuration is altered for the first time.
+        from ...replication.controller.alter_configs import apply_changes
+
+        if name:
+            self._check_node_id(name)
+        broker_id = self._node_id if name else None
+        after = {} if replaces else _known(image.broker_config(broker_id))
+        _check_lists(changes)
+        apply_changes(after, changes, {**TABLES.known, **TABLES.acted_on})
+        fixed = sorted(
+            each
+            for each in after
+            if (definition_of(each) is not None or each.startswith("listener.name."))
+            and not is_dynamic(each)
+        )
+        for each in fixed:
+            if each in _NOT_HERE or each.startswith(("ssl.", "sasl.", "listener.name.")):
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"tierlog cannot change {each} while it runs; Kafka could. State it in the "
+                    "broker's file and restart, if it is listed in the documentation.",
+                )
+        if fixed:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+            )
+        stated = _known(after)
+        try:
+            for each, text in stated.items():
+                definition = definition_of(each)
+                assert definition is not None, "Only known names are left."
+                parse_value(definition, text)
+            own = _obeyed(stated if name else image.broker_config(self._node_id))
+            everyone = _obeyed(image.broker_config(None) if name else stated)
+            check_change(self.values, self._merged(own, everyone))
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
+
+    def _check_node_id(self, name: str) -> None:
+        broker_id = parse_broker_id(name)
+        if broker_id is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
+            )
+        if broker_id != self._node_id:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {self._node_id}, but received {name}",
+            )
+
+
+def _check_lists(changes: "Sequence[ConfigChange]") -> None:
+    from ...replication.controller.alter_configs import ConfigOperation
+
+    for name, operation, _ in changes:
+        definition = TABLES.find(name)
+        if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT) and (
+            definition is None or definition.type is not ConfigType.LIST
+        ):
+            verb = ConfigOperation(operation).name.lower()
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Config value {verb} is not allowed for config key: {name}",
+            )
+
+
+def _known(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in values.items() if definition_of(name) is not None}
+
+
+def _obeyed(values: Mapping[str, str]) -> dict[str, str]:
+    """Those that change something here and can be read."""
+    obeyed: dict[str, str] = {}
+    for name, text in values.items():
+        definition = definition_of(name)
+        if definition is None or not is_dynamic(name):
+            continue
+        try:
+            parse_value(definition, text)
+        except KafkaError as error:
+            _LOG.warning("A dynamic property is passed over: %s", error.message)
+        else:
+            obeyed[name] = text
+    return obeyed

@@ -1,0 +1,79 @@
+"""Which tiers of other clusters this broker shows, read-only.
+
+    tierlog.mount.archive.url=s3://their-bucket/prefix
+    tierlog.mount.archive.option.endpoint_url=http://10.0.0.5:9000
+    tierlog.mount.archive.topics=orders,payments      all of them if it is not stated
+    tierlog.mount.archive.refresh.ms=30000            how often to look for what is new
+
+The name in the middle is ours to choose: letters, digits and underscores. URL and options are
+written as those of the broker's own tier (`tiering/store/remote_url.py`).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...tiering.store.remote_url import OPTION_PREFIX, URL_PROPERTY, RemoteUrl, remote_url
+
+MOUNT_PREFIX = "tierlog.mount."
+MOUNTED_TOPICS_FILE = "mounted-topics"
+"""In the first log directory: the topics that came from a mount."""
+
+_REFRESH_MS = 30_000
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+_REFRESH_PROPERTY = "refresh.ms"
+_TOPICS_PROPERTY = "topics"
+_NO_SUCH = "a mount has no such property; there are url, topics, refresh.ms and option.<name>"
+_NO_TIME = "is no time in ms: state a whole number from 1 on"
+
+
+class MountConfig(NamedTuple):
+    """One mounted tier."""
+
+    name: str
+    location: RemoteUrl
+    topics: frozenset[str]
+    """Those that are shown; empty: all of them."""
+    refresh_ms: int
+
+
+def read_mounts(stated: Mapping[str, str], own: RemoteUrl | None) -> tuple[MountConfig, ...]:
+    """The mounts that the properties state, by name. Raises KafkaError(INVALID_CONFIG)."""
+    by_name: dict[str, dict[str, str]] = {}
+    for name, value in stated.items():
+        if name.startswith(MOUNT_PREFIX):
+            mount_name, _, rest = name.removeprefix(MOUNT_PREFIX).partition(".")
+            if not _NAME.fullmatch(mount_name) or not rest:
+                raise _invalid(name, "it is not tierlog.mount.<name>.<property>")
+            by_name.setdefault(mount_name, {})[rest] = value.strip()
+    mounts = tuple(_mount(name, by_name[name]) for name in sorted(by_name))
+    locations = [] if own is None else [own.url.rstrip("/")]
+    for mount in mounts:
+        url = mount.location.url.rstrip("/")
+        if url in locations:
+            raise _invalid(f"{MOUNT_PREFIX}{mount.name}.url", "this tier is in use here already")
+        locations.append(url)
+    return mounts
+
+
+def _mount(name: str, properties: Mapping[str, str]) -> MountConfig:
+    for each in properties:
+        known = (URL_PROPERTY, _TOPICS_PROPERTY, _REFRESH_PROPERTY)
+        if each not in known and not each.startswith(OPTION_PREFIX):
+            raise _invalid(f"{MOUNT_PREFIX}{name}.{each}", _NO_SUCH)
+    if not properties.get(URL_PROPERTY):
+        raise _invalid(f"{MOUNT_PREFIX}{name}.url", "a mount needs it")
+    refresh = properties.get(_REFRESH_PROPERTY, str(_REFRESH_MS))
+    if not re.fullmatch(r"[1-9][0-9]{0,11}", refresh):
+        raise _invalid(f"{MOUNT_PREFIX}{name}.{_REFRESH_PROPERTY}", f"{refresh} {_NO_TIME}")
+    try:
+        location = remote_url(properties)
+    except KafkaError as error:
+        raise _invalid(f"{MOUNT_PREFIX}{name}.url", error.message) from error
+    topics = (each.strip() for each in properties.get(_TOPICS_PROPERTY, "").split(","))
+    return MountConfig(name, location, frozenset(filter(None, topics)), int(refresh))
+
+
+def _invalid(name: str, reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid property {name}: {reason}.")

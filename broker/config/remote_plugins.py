@@ -1,0 +1,89 @@
+"""Which classes hold the remote tier and its metadata, by what the configuration says.
+
+remote.log.storage.manager.class.name    none: fsspec, at rsm.config.url
+                                         Kafka's LocalTieredStorage: fsspec, at rsm.config.dir
+                                         a Python class: that (tiering/plugins.py)
+remote.log.metadata.manager.class.name   none, or Kafka's: the metadata topic
+                                         a Python class: that
+"""
+
+import os
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...tiering.config import PluginClass
+from ..network.socket_listener import Endpoint
+from .config_values import ConfigValues
+from .listeners import Listeners
+
+STORAGE_CLASS = "remote.log.storage.manager.class.name"
+METADATA_CLASS = "remote.log.metadata.manager.class.name"
+LISTENER = "remote.log.metadata.manager.listener.name"
+COMMON_CLIENT = "remote.log.metadata.common.client."
+
+_REMOTE = "org.apache.kafka.server.log.remote"
+KAFKA_METADATA = f"{_REMOTE}.metadata.storage.TopicBasedRemoteLogMetadataManager"
+KAFKA_LOCAL_STORAGE = f"{_REMOTE}.storage.LocalTieredStorage"
+
+
+def storage_plugin(values: ConfigValues) -> PluginClass | None:
+    """The Python class that stores segments; None for fsspec. Raises KafkaError(INVALID_CONFIG)."""
+    name = values.text(STORAGE_CLASS).strip()
+    if not name or name == KAFKA_LOCAL_STORAGE:
+        return None
+    return _python_class(values, name, "remote.log.storage.manager.class.path")
+
+
+def metadata_plugin(values: ConfigValues) -> PluginClass | None:
+    """The Python class that keeps the metadata; None for the topic. Raises KafkaError."""
+    name = values.text(METADATA_CLASS).strip()
+    if name == KAFKA_METADATA:
+        return None
+    found = _python_class(values, name, "remote.log.metadata.manager.class.path")
+    if found is None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{METADATA_CLASS}={name} is a Java class, which tierlog cannot load; without it the"
+            " metadata topic is used.",
+        )
+    return found
+
+
+def _python_class(values: ConfigValues, name: str, path_name: str) -> PluginClass | None:
+    # Whoever names no class does not pay for looking.
+    from ...tiering.plugins import find_class
+
+    plugin = PluginClass(name, values.text(path_name))
+    return plugin if find_class(plugin) is not None else None
+
+
+def local_storage_url(values: ConfigValues, own: dict[str, str]) -> dict[str, str]:
+    """The properties of the storage, with the folder of Kafka's LocalTieredStorage as a URL."""
+    if values.text(STORAGE_CLASS).strip() == KAFKA_LOCAL_STORAGE and not own.get("url"):
+        folder = own.get("dir", "").strip()
+        if folder:
+            return {**own, "url": f"file://{os.path.abspath(folder)}"}
+    return own
+
+
+def check_listener(values: ConfigValues, listeners: Listeners) -> None:
+    """Refuse a listener that is not there. Raises KafkaError(INVALID_CONFIG)."""
+    name = values.text(LISTENER)
+    names = [each.name for each in listeners.bound]
+    if name and name not in names:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid value {name} for configuration {LISTENER}: Should be set as a listener name"
+            f" within valid broker listener name list: {','.join(names)}",
+        )
+
+
+def stated_bootstrap(values: ConfigValues) -> str:
+    """The cluster that keeps the metadata topic, where it is stated; empty: this one."""
+    own = values.with_prefix(values.text("remote.log.metadata.manager.impl.prefix"))
+    return own.get(f"{COMMON_CLIENT}bootstrap.servers", "").strip()
+
+
+def metadata_listener(values: ConfigValues, listeners: Listeners) -> Endpoint:
+    """The listener through which the metadata topic is reached: the one named, or the first."""
+    name = values.text(LISTENER)
+    return next((each for each in listeners.bound if each.name == name), listeners.bound[0])

@@ -1,0 +1,157 @@
+"""From the broker's properties to what each of its parts wants to know.
+
+Every layer describes its own settings; only this file knows which of Kafka's names stands for
+which.
+"""
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...replication.controller.controller_config import ControllerConfig
+from ...replication.housekeeping.housekeeping import HousekeepingConfig
+from ...replication.leader.replica_manager import ReplicaManagerConfig
+from ...storage.cleaner.cleaner_config import LARGEST_DEDUPE_BUFFER, CleanerConfig
+from ...storage.config import LogConfig
+from ...tiering.config import RemoteLogManagerConfig
+from ...tiering.quota import UNLIMITED
+from ..network.socket_listener import SocketOptions
+from ..network.socket_server import ConnectionLimits
+from .config import BrokerConfig
+from .config_values import ConfigValues
+
+_BACKLOG = 2048
+"""Where the backlog is not stated: Kafka's 50 makes a burst of clients wait for seconds."""
+
+
+def connection_limits(values: ConfigValues) -> ConnectionLimits:
+    """Raises KafkaError(INVALID_CONFIG) for an override that is not ``address:limit``, and where
+    the largest request does not fit into the memory of all.
+    """
+    overrides: dict[str, int] = {}
+    for entry in filter(None, values.text("max.connections.per.ip.overrides").split(",")):
+        host, _, limit = entry.strip().rpartition(":")
+        if not host or not limit.isdecimal():
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"max.connections.per.ip.overrides holds {entry}, which is not address:limit.",
+            )
+        overrides[host] = int(limit)
+    largest, queued = "socket.request.max.bytes", "queued.max.request.bytes"
+    if 0 < values.integer(queued) < values.integer(largest):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"{queued} must be larger or equal to {largest}."
+        )
+    return ConnectionLimits(
+        max_request_bytes=values.integer(largest),
+        max_connections=values.integer("max.connections"),
+        max_connections_per_ip=values.integer("max.connections.per.ip"),
+        max_connections_per_ip_overrides=overrides,
+        max_idle_ms=values.integer("connections.max.idle.ms"),
+        max_creation_rate=values.integer("max.connection.creation.rate"),
+        max_unfinished_bytes=values.integer("tierlog.unfinished.requests.max.bytes"),
+        max_queued_bytes=values.integer(queued),
+        max_unsent_bytes=values.integer("tierlog.unsent.answers.max.bytes"),
+    )
+
+
+def socket_options(values: ConfigValues) -> SocketOptions:
+    """Buffers are set only where they are stated: otherwise the system tunes them itself."""
+    stated = values.stated
+
+    def optional(name: str) -> int | None:
+        return values.integer(name) if name in stated else None
+
+    backlog = optional("socket.listen.backlog.size")
+    return SocketOptions(
+        backlog=_BACKLOG if backlog is None else backlog,
+        send_buffer_bytes=optional("socket.send.buffer.bytes"),
+        receive_buffer_bytes=optional("socket.receive.buffer.bytes"),
+    )
+
+
+def _partitions_max(values: ConfigValues, max_open: int) -> int:
+    """The partitions that clients may create: an eighth of the files is for what else is open."""
+    stated = values.integer("tierlog.max.partitions")
+    return stated if stated >= 0 else max_open - max_open // 8
+
+
+def controller_config(
+    config: BrokerConfig, log_config: LogConfig, max_open: int
+) -> ControllerConfig:
+    """The controller's settings. `max_open`: how many files may be open."""
+    values = config.values
+    return ControllerConfig(
+        node_id=config.node_id,
+        num_partitions=values.integer("num.partitions"),
+        default_replication_factor=values.integer("default.replication.factor"),
+        delete_topic_enable=values.boolean("delete.topic.enable"),
+        remote_storage_system_enabled=config.is_tiered,
+        remote_storage_default=values.boolean("log.remote.storage.enable"),
+        partitions_max=_partitions_max(values, max_open),
+        log_config=log_config,
+        tier_metadata_retention_ms=(
+            config.remote_log_manager.metadata.topic_retention_ms
+            if config.keeps_tier_metadata
+            else None
+        ),
+        static_config=values.stated,
+    )
+
+
+def replica_manager_config(config: BrokerConfig) -> ReplicaManagerConfig:
+    """The replica manager's settings."""
+    values = config.values
+    return ReplicaManagerConfig(
+        node_id=config.node_id,
+        replica_lag_time_max_ms=values.integer("replica.lag.time.max.ms"),
+        remote_fetch_max_wait_ms=values.integer("remote.fetch.max.wait.ms"),
+        remote_list_offsets_timeout_ms=values.integer("remote.list.offsets.request.timeout.ms"),
+    )
+
+
+def remote_log_manager_config(config: BrokerConfig, values: ConfigValues) -> RemoteLogManagerConfig:
+    """Tiering's settings, where `values` are in force."""
+    before = config.remote_log_manager
+    return RemoteLogManagerConfig.from_properties(
+        values.stated, before.broker_id, before.log_directory
+    )
+
+
+def housekeeping_config(values: ConfigValues) -> HousekeepingConfig:
+    """How often the logs are looked after."""
+    return HousekeepingConfig(
+        initial_task_delay_ms=values.integer("log.initial.task.delay.ms"),
+        retention_check_interval_ms=values.integer("log.retention.check.interval.ms"),
+        high_watermark_checkpoint_interval_ms=values.integer(
+            "replica.high.watermark.checkpoint.interval.ms"
+        ),
+        flush_offset_checkpoint_interval_ms=values.integer(
+            "log.flush.offset.checkpoint.interval.ms"
+        ),
+        flush_start_offset_checkpoint_interval_ms=values.integer(
+            "log.flush.start.offset.checkpoint.interval.ms"
+        ),
+        producer_id_expiration_check_interval_ms=values.integer(
+            "producer.id.expiration.check.interval.ms"
+        ),
+        cleaner=cleaner_config(values),
+    )
+
+
+def cleaner_config(values: ConfigValues) -> CleanerConfig:
+    """The bounds of a cleaning."""
+    return CleanerConfig(
+        enable=values.boolean("log.cleaner.enable"),
+        backoff_ms=values.integer("log.cleaner.backoff.ms"),
+        dedupe_buffer_size=min(
+            values.integer("log.cleaner.dedupe.buffer.size"), LARGEST_DEDUPE_BUFFER
+        ),
+        io_buffer_load_factor=values.number("log.cleaner.io.buffer.load.factor"),
+        io_buffer_size=values.integer("log.cleaner.io.buffer.size"),
+        io_max_bytes_per_second=values.number("log.cleaner.io.max.bytes.per.second"),
+    )
+
+
+def move_rate(values: ConfigValues) -> int:
+    """Bytes a second that may be copied between log directories; only ever dynamic."""
+    stated = values.stated.get("replica.alter.log.dirs.io.max.bytes.per.second", "")
+    # Nothing at all is no rate that anything could be measured against.
+    return max(int(stated), 1) if stated.isdecimal() else UNLIMITED

@@ -1,0 +1,133 @@
+"""The broker's defaults for topics, and where each of them comes from.
+
+A topic property that the topic does not set is given by the broker property that stands for it
+(its synonym), and by Kafka's default where that is not stated either. Some have several synonyms
+that differ in their unit: `log.roll.ms` before `log.roll.hours`, and so on; the first that is
+stated counts. DescribeConfigs shows the whole chain.
+
+Each name may be stated for this broker, for all brokers and in the node's file; the first counts.
+"""
+
+from collections.abc import Mapping
+from itertools import dropwhile
+from typing import NamedTuple
+
+from ...replication.controller.controller_config import ConfigSource
+from ...storage.config import TOPIC_CONFIGS, LogConfig
+from .config_values import TABLES, ConfigValues
+
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+
+
+class Synonym(NamedTuple):
+    """A broker property that gives a topic property's default, times `factor`."""
+
+    name: str
+    factor: int = 1
+
+
+_COARSER: Mapping[str, tuple[Synonym, ...]] = {
+    "segment.ms": (Synonym("log.roll.hours", _HOUR_MS),),
+    "segment.jitter.ms": (Synonym("log.roll.jitter.hours", _HOUR_MS),),
+    "retention.ms": (
+        Synonym("log.retention.minutes", _MINUTE_MS),
+        Synonym("log.retention.hours", _HOUR_MS),
+    ),
+    "flush.ms": (Synonym("log.flush.scheduler.interval.ms"),),
+}
+
+
+_FLUSH = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+_INTERCHANGEABLE: Mapping[str, tuple[str, ...]] = {
+    _FLUSH[0]: _FLUSH,
+    **{
+        name: names
+        for names in (
+            ("log.roll.ms", "log.roll.hours"),
+            ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+            ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        )
+        for name in names
+    },
+}
+
+
+def interchangeable(name: str) -> tuple[str, ...]:
+    """All the broker properties that say the same as this one, the finest unit first."""
+    return _INTERCHANGEABLE.get(name, (name,))
+
+
+class Default(NamedTuple):
+    """One link of the chain: the broker property, its text, and who stated it."""
+
+    name: str
+    value: str
+    source: ConfigSource
+
+
+class TopicDefaults:
+    """Reads the broker's properties as topic defaults."""
+
+    def __init__(self, values: ConfigValues) -> None:
+        self._values = values
+        self._file = values.stated
+        self._own: Mapping[str, str] = {}
+        self._everyone: Mapping[str, str] = {}
+
+    def update(
+        self, values: ConfigValues, own: Mapping[str, str], everyone: Mapping[str, str]
+    ) -> None:
+        """Let `values` be in force, of which these are this broker's and all brokers' dynamic."""
+        self._values, self._own, self._everyone = values, own, everyone
+
+    def synonyms(self, topic_property: str) -> tuple[Synonym, ...]:
+        """The broker properties that stand for a topic property, the strongest first."""
+        definition = TOPIC_CONFIGS[topic_property]
+        first = definition.server_synonym
+        own = () if first is None or TABLES.find(first) is None else (Synonym(first),)
+        return own + _COARSER.get(topic_property, ())
+
+    def stated(self, topic_property: str) -> str | None:
+        """The default that the user stated, in the topic property's unit; None if there is none."""
+        for name, factor in self.synonyms(topic_property):
+            text = self._values.stated.get(name)
+            if text is None:
+                continue
+            if factor == 1:
+                return text.strip()
+            amount = self._values.integer(name)
+            return str(amount * factor if amount >= 0 else amount)
+        return None
+
+    def chain(self, topic_property: str) -> list[Default]:
+        """The broker properties that give this default, as DescribeConfigs lists them.
+
+        First those that are stated, then Kafka's defaults, from the strongest name on: where that
+        one is in neither list, Kafka shows none of the coarser ones (`ConfigHelper`).
+        """
+        names = [name for name, _ in self.synonyms(topic_property)]
+        layers = (
+            (ConfigSource.DYNAMIC_BROKER_CONFIG, self._own),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self._everyone),
+            (ConfigSource.STATIC_BROKER_CONFIG, self._file),
+        )
+        chain = [
+            Default(name, stated[name].strip(), source)
+            for source, stated in layers
+            for name in names
+            if name in stated
+        ]
+        for name in names:
+            definition = TABLES.find(name)
+            if definition is not None and definition.default is not None:
+                chain.append(Default(name, definition.default, ConfigSource.DEFAULT_CONFIG))
+        strongest = TOPIC_CONFIGS[topic_property].server_synonym
+        return list(dropwhile(lambda each: each.name != strongest, chain))
+
+    def log_config(self) -> LogConfig:
+        """The configuration of a topic that sets nothing itself."""
+        stated = {name: self.stated(name) for name in TOPIC_CONFIGS}
+        overrides = {name: text for name, text in stated.items() if text is not None}
+        limit = self._values.integer("tierlog.decompressed.batch.max.bytes")
+        return LogConfig.from_properties(overrides, LogConfig(decompressed_batch_max_bytes=limit))

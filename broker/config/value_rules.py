@@ -1,0 +1,122 @@
+"""What Kafka demands of properties beyond each one's own rule (`KafkaConfig`, `Reconfigurable`).
+
+`check_values` holds at every start and after every change; `check_change` is asked of a change
+while the broker runs. Its numbers of threads at most double and at most halve at a time: Kafka
+starts and ends that many threads at once. Here some of them bound what runs side by side and the
+others nothing at all, but whoever sets them with Kafka's tools need not know that.
+"""
+
+from ...clients.config_def import invalid
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.record.compression import CompressionType
+from .config_groups import check_group_properties
+from .config_values import ConfigValues
+from .topic_defaults import TopicDefaults
+
+THREADS = frozenset(
+    {
+        "background.threads",
+        "log.cleaner.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.follower.thread.pool.size",
+        "remote.log.reader.threads",
+    }
+)
+"""Numbers of threads that Kafka lets be changed while it runs."""
+
+_DEDUPE_BYTES_PER_THREAD = 1 << 20
+_LOAD_FACTOR = "log.cleaner.io.buffer.load.factor"
+_RATES = ("max.connections", "max.connection.creation.rate")
+
+
+def check_values(values: ConfigValues) -> None:
+    """Raises KafkaError(INVALID_CONFIG)."""
+    topics = TopicDefaults(values)
+    for name, least, sentence in (
+        ("segment.ms", 1, "log.roll.ms must be greater than or equal to 1"),
+        ("segment.jitter.ms", 0, "log.roll.jitter.ms must be greater than or equal to 0"),
+    ):
+        stated = topics.stated(name)
+        if stated is not None and int(stated) < least:
+            raise _refuse(sentence)
+    if topics.stated("retention.ms") == "0":
+        raise _refuse("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    threads = 1
+    if "log.cleaner.threads" in values.stated:
+        # Looked up only then: a start need not read the table of what has no effect.
+        threads = max(values.integer("log.cleaner.threads"), 1)
+    dedupe_bytes = values.integer("log.cleaner.dedupe.buffer.size")
+    if values.boolean("log.cleaner.enable") and dedupe_bytes // threads <= _DEDUPE_BYTES_PER_THREAD:
+        raise _refuse("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+    load_factor = values.number(_LOAD_FACTOR)
+    if not 0 < load_factor <= 1:
+        # Kafka takes any, and a cleaner without room for a key cleans nothing.
+        raise invalid(
+            _LOAD_FACTOR, values.text(_LOAD_FACTOR), "Value must be above 0 and no more than 1"
+        )
+    _check_relations(values)
+    overrides = values.text("max.connections.per.ip.overrides")
+    if values.integer("max.connections.per.ip") == 0 and not overrides:
+        raise _refuse(
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides "
+            "property is set."
+        )
+    check_group_properties(values)
+
+
+def _check_relations(values: ConfigValues) -> None:
+    """What Kafka demands of two properties at once, in its words, where a file states one of them.
+
+    The defaults keep it, so a start need not read the table of what has no effect.
+    """
+    stated = values.stated
+    codec = values.integer("offsets.topic.compression.codec")
+    if codec not in tuple(map(int, CompressionType)):
+        raise _refuse(f"Unknown compression type id: {codec}.")
+    for least, most, purpose in (
+        (
+            "replica.fetch.wait.max.ms",
+            "replica.lag.time.max.ms",
+            "to prevent frequent changes in ISR",
+        ),
+        (
+            "connection.failed.authentication.delay.ms",
+            "connections.max.idle.ms",
+            "to prevent failed authentication responses from timing out",
+        ),
+    ):
+        if least not in stated and most not in stated:
+            continue
+        is_unbounded = most == "connections.max.idle.ms" and values.integer(most) < 0
+        if values.integer(least) > values.integer(most) and not is_unbounded:
+            raise _refuse(
+                f"{least}={values.integer(least)} should always be less than or equal to"
+                f" {most}={values.integer(most)} {purpose}."
+            )
+
+
+def check_change(before: ConfigValues, after: ConfigValues) -> None:
+    """Refuse what may stand in a file and not be changed to. Raises KafkaError(INVALID_CONFIG)."""
+    for name in sorted(THREADS):
+        now, then = before.integer(name), after.integer(name)
+        failed = f"Dynamic thread count update validation failed for {name}={then}"
+        if then < 1:
+            raise _refuse(f"{failed}, value should be at least 1")
+        if then < now // 2:
+            raise _refuse(f"{failed}, value should be at least half the current value {now}")
+        if then > now * 2:
+            raise _refuse(
+                f"{failed}, value should not be greater than double the current value {now}"
+            )
+    for name in _RATES:
+        if after.integer(name) == 0:
+            raise _refuse(f"Invalid {name} 0")
+
+
+def _refuse(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)

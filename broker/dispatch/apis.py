@@ -1,0 +1,434 @@
+"""From a frame to its answer: which handler, which version, and what happens when it fails.
+
+A handler is a function `handle(broker, context, request)` in `handlers/<api>.py`. It answers at
+once with a response, with None where nothing is sent (Produce with acks=0), with `Later` where a
+future must come first, or is a coroutine; or it is a generator that pauses where a large request
+could take long, with one of these as its value. Handlers, messages and codecs are loaded when an
+API is first used, because a broker's start must not pay for what nobody asks.
+
+Answers but those of Produce and Fetch are encoded in steps: one that is not done within a slice
+goes on in the queue of `large_requests.py`, and so do large requests from their decoding on. A
+Produce is large by its partitions, not by its records.
+
+A client's requests begin alike, but for the correlation id: as long as they do, their headers are
+compared with the last one's and not read.
+
+What goes wrong here ends the connection and never another one: a key or version that is not served
+(except ApiVersions, which is answered in version 0 with error 35, KIP-511), a body that is not what
+its header says, a fault of our own. Only the last leaves a traceback in the log.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from importlib import import_module
+from struct import Struct as Format
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from ...clients.errors import ErrorCode, KafkaError, ProtocolError
+from ...clients.protocol.api import SERVED, Api, ApiKey, request_class
+from ...clients.protocol.codec import Decoder, decode_in_steps, decoder_of, encode, encode_in_steps
+from ...clients.protocol.connection import lasting
+from ...clients.protocol.header import (
+    UnsupportedApiError,
+    decode_request_header,
+    response_header,
+)
+from ...clients.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from ...clients.protocol.primitives import TooManyElementsError, size_of
+from ...clients.protocol.schema import Chunk, Message
+from ...clients.steps import finished
+from ..metrics.metrics import Counter
+from ..network.connection import Answer, Client, Deferred, Refused
+from ..request.context import BrokerContext, Later, NoAnswer, RequestContext
+from ..request.large_requests import run_slice
+
+if TYPE_CHECKING:
+    from .request_memory import RequestMemory
+
+_API = slice(0, 4)
+_CORRELATION_ID = Format(">4xi")
+_BEHIND_CORRELATION_ID = 8
+_REMEMBERED_BYTES_MAX = 1024
+"""A longer header, whatever it is good for, is read each time: a connection keeps its last one."""
+_SIZE_BYTES = 4
+_HEAD = Format(">ii")
+"""Size and correlation id: what stands before a response."""
+_HEADS = {4: _HEAD, 5: Format(">iix")}
+"""By the length of the response header: with tagged fields, of which there are none, or without."""
+
+_LARGE_REQUEST_BYTES = 16 * 1024
+"""Larger requests wait for their turn. So many bytes hold 16,000 elements at most, which take some
+milliseconds to decode."""
+_ELEMENTS_OF_CHANGES_MAX = 20_000
+_CHANGES = frozenset(
+    {
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
+"""Decided on as a whole, and not in slices, so that a request may hold fewer elements. Kafka makes
+at most 10,000 changes with one request; where each names three replicas that are 40,000 elements,
+so that reassignments, which take 5 µs each, are not among these."""
+_PRODUCED_AT_ONCE_MAX = 1_000
+"""Topics and partitions of a Produce that is decoded and answered in one go."""
+_ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
+"""Their answers are short but for records, which are not looked at."""
+
+_LOG = logging.getLogger(__name__)
+
+Outcome = Message | None | Later[object] | Coroutine[object, object, Message | None]
+HandlerResult = Outcome | Generator[None, None, Outcome]
+Handler = Callable[[BrokerContext, RequestContext, Message], HandlerResult]
+
+
+class _Route(NamedTuple):
+    """How one version of one API is served."""
+
+    name: str
+    version: int
+    decode: Decoder
+    handle: Handler
+    head: Format
+    in_steps: bool
+    elements_max: int
+    elements_at_once: int
+    requests: Counter
+    errors: Counter
+
+
+class _Finished(NamedTuple):
+    """What was worked on in slices, and for how long the client is not read after it."""
+
+    answer: Answer
+    wait_s: float
+
+
+class _Asked:
+    """A header as a client has sent it, and what follows from it for every request that has it."""
+
+    __slots__ = ("api", "body", "context", "memory", "owner", "rest", "route")
+
+    def __init__(
+        self,
+        owner: "Apis",
+        frame: memoryview,
+        body: int,
+        route: _Route,
+        context: RequestContext,
+    ) -> None:
+        # Quotas put another in its place, for clients that are there already as well.
+        self.owner = owner
+        self.api = memoryview(bytes(frame[_API]))
+        self.rest = memoryview(bytes(frame[_BEHIND_CORRELATION_ID:body]))
+        self.body = body
+        self.route = route
+        self.context = context
+        self.memory: RequestMemory | None = None
+
+
+class Apis:
+    """The dispatch table of one broker, filled as it is used."""
+
+    _remembers = True
+    """Whether requests that repeat need not be decoded: nobody has to look at each of them."""
+    _wait_s = 0.0
+    """For how long the client of the request at hand is not read after its answer."""
+    _request_bytes = 0
+    """The size of the request at hand, for those that count it."""
+
+    def __init__(self, broker: BrokerContext) -> None:
+        self._broker = broker
+        self._routes: dict[int, _Route] = {}
+        self._large_requests = broker.large_requests
+        self._elements_max = broker.config.values.integer("tierlog.request.elements.max")
+        self._answer_bytes_max = broker.config.values.integer("tierlog.response.max.bytes")
+
+    def answer(self, client: Client, frame: memoryview) -> Answer:
+        """Answer one request. Raises Refused or ProtocolError to have the connection closed."""
+        asked = client.last_request
+        if not (
+            isinstance(asked, _Asked)
+            and asked.owner is self
+            and frame[_BEHIND_CORRELATION_ID : asked.body] == asked.rest
+            and frame[_API] == asked.api
+        ):
+            try:
+                asked = self._asked(client, frame)
+            except UnsupportedApiError as error:
+                return self._unsupported(error)
+            client.last_request = asked if asked.body <= _REMEMBERED_BYTES_MAX else None
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+        asked.route.requests.value += 1
+        memory = asked.memory
+        if memory is None:
+            return self._handle(asked, frame, correlation_id)
+        try:
+            known = memory.answer(frame, correlation_id)
+        except Exception as error:
+            raise self._failure(asked.route, error) from error
+        if isinstance(known, list):
+            return known
+        return self._handle(asked, frame, correlation_id, known)
+
+    def _handle(
+        self,
+        asked: _Asked,
+        frame: memoryview,
+        correlation_id: int,
+        result: Outcome = None,
+    ) -> Answer:
+        """Decode the request and have its handler answer, unless there is a `result` already."""
+        route, memory = asked.route, asked.memory
+        try:
+            if result is None:
+                if len(frame) > _LARGE_REQUEST_BYTES and asked.context.api_key != ApiKey.PRODUCE:
+                    return self._in_turn(asked, frame, correlation_id)
+                request = self._decoded(asked, frame)
+                if request is None:
+                    return self._in_turn(asked, frame, correlation_id)
+                handled = route.handle(self._broker, asked.context, request)
+                result = finished(handled) if isinstance(handled, Generator) else handled
+                if result is None:
+                    return ()
+                if memory is not None and isinstance(result, Message):
+                    memory.learn(frame, request, result)
+            if isinstance(result, Message):
+                return self._encoded(route, correlation_id, result)
+        except Exception as error:
+            raise self._failure(route, error) from error
+        return self._deferred(route, correlation_id, result, len(frame))
+
+    def _deferred(
+        self,
+        route: _Route,
+        correlation_id: int,
+        result: Later[object] | Coroutine[object, object, Message | None],
+        nbytes: int,
+    ) -> Deferred:
+        work, then = result if isinstance(result, Later) else (result, _identity)
+        # A coroutine works on the request; a future waits for what others do.
+        held_bytes = nbytes if isinstance(work, Coroutine) else 0
+        respond = self._responder(route, correlation_id, then)
+        return Deferred(work, respond, held_bytes=held_bytes)
+
+    def _encoded(self, route: _Route, correlation_id: int, response: Message) -> Answer:
+        """The response as a frame; later, if it cannot be had within a slice."""
+        if not route.in_steps:
+            return _framed(encode(response, route.version), route.head, correlation_id)
+        steps = self._steps(route, correlation_id, response)
+        done = run_slice(steps)
+        if done is not None:
+            return done.value.answer
+        return self._finished_in_turn(route, steps, 0)
+
+    def _steps(
+        self, route: _Route, correlation_id: int, response: Message
+    ) -> Generator[None, None, _Finished]:
+        wait_s = self._wait_s
+        chunks = yield from encode_in_steps(response, route.version, self._answer_bytes_max)
+        return _Finished(_framed(chunks, route.head, correlation_id), wait_s)
+
+    def _in_turn(self, asked: "_Asked", frame: memoryview, correlation_id: int) -> Answer:
+        """Answer a large request when it is its turn."""
+        work = self._answer_slowly(asked, lasting(frame), correlation_id)
+        return self._finished_in_turn(asked.route, work, len(frame))
+
+    def _answer_slowly(
+        self, asked: "_Asked", frame: memoryview, correlation_id: int
+    ) -> Generator[None, None, _Finished]:
+        route = asked.route
+        cls = request_class(asked.context.api_key)
+        try:
+            request, _ = yield from decode_in_steps(
+                cls, route.version, frame, asked.body, route.elements_max
+            )
+        except ProtocolError as error:
+            raise _unreadable(route, error) from error
+        yield
+        self._wait_s = 0.0
+        self._request_bytes = len(frame) + _SIZE_BYTES
+        result = route.handle(self._broker, asked.context, request)
+        if isinstance(result, Generator):
+            result = yield from result
+        if result is None:
+            return _Finished((), self._wait_s)
+        if isinstance(result, Message):
+            return (yield from self._steps(route, correlation_id, result))
+        # However its answer is encoded otherwise: this one is long.
+        route = route._replace(in_steps=True)
+        return _Finished(self._deferred(route, correlation_id, result, len(frame)), 0.0)
+
+    def _finished_in_turn(
+        self, route: _Route, work: Generator[None, None, _Finished], nbytes: int
+    ) -> Deferred:
+        """What waits for work that is done in slices; it leaves as the work's own answer."""
+
+        def respond(done: asyncio.Future[object]) -> Answer:
+            try:
+                ended = cast("_Finished", done.result())
+            except Exception as error:
+                raise self._failure(route, error) from error
+            self._wait_s = ended.wait_s
+            return ended.answer
+
+        return Deferred(self._large_requests.submit(work), respond, held_bytes=nbytes)
+
+    def _asked(self, client: Client, frame: memoryview) -> _Asked:
+        """Read a header. Raises as `decode_request_header`, and Refused."""
+        header, body = decode_request_header(frame)
+        version = header.api_version
+        key = header.api_key << 16 | version
+        try:
+            route = self._routes.get(key) or self._route(key, SERVED[header.api_key], version)
+        except KafkaError as error:
+            # A version that is announced and yet has no class: Produce 0 to 2.
+            raise Refused(error.message) from error
+        context = RequestContext(
+            header.api_key, version, header.client_id, client.host, client.listener
+        )
+        asked = _Asked(self, frame, body, route, context)
+        if self._remembers:
+            asked.memory = self._memory(context, body)
+        return asked
+
+    def _memory(self, context: RequestContext, body: int) -> "RequestMemory | None":
+        """What remembers requests of this kind; for most there is nothing."""
+        if context.api_key == ApiKey.PRODUCE:
+            from .produce_memory import FIRST_REMEMBERED_VERSION, ProduceMemory
+
+            if context.api_version >= FIRST_REMEMBERED_VERSION:
+                return ProduceMemory(self._broker, context, body)
+        elif context.api_key == ApiKey.FETCH:
+            from .fetch_memory import FIRST_REMEMBERED_VERSION, FetchMemory
+
+            if context.api_version >= FIRST_REMEMBERED_VERSION:
+                return FetchMemory(self._broker, context, body)
+        return None
+
+    def _decoded(self, asked: "_Asked", frame: memoryview) -> Message | None:
+        """The request; None: it has too many elements to be decoded at once."""
+        route = asked.route
+        try:
+            return route.decode(frame, asked.body, route.elements_at_once)[0]
+        except ProtocolError as error:
+            is_large = isinstance(error, TooManyElementsError)
+            if is_large and route.elements_at_once < route.elements_max:
+                return None
+            raise _unreadable(route, error) from error
+
+    def _responder(
+        self, route: _Route, correlation_id: int, then: Callable[[object], object]
+    ) -> Callable[[asyncio.Future[object]], Answer]:
+        def respond(done: asyncio.Future[object]) -> Answer:
+            try:
+                response = then(done.result())
+                if not isinstance(response, Message):
+                    return ()
+                return self._encoded(route, correlation_id, response)
+            except Exception as error:
+                raise self._failure(route, error) from error
+
+        return respond
+
+    def _failure(self, route: _Route, error: Exception) -> Refused:
+        """What the connection is closed with when a handler did not answer."""
+        route.errors.add()
+        if isinstance(error, Refused):
+            return error
+        if isinstance(error, NoAnswer):
+            return Refused(str(error))
+        if isinstance(error, ProtocolError):
+            return Refused(f"{route.name}: {error.message} (tierlog.response.max.bytes)")
+        if isinstance(error, KafkaError):
+            return Refused(f"{route.name} failed: {error}")
+        _LOG.error("Internal error handling request %s", route.name, exc_info=error)
+        return Refused(f"{route.name} failed with an internal error; see above")
+
+    def _unsupported(self, error: UnsupportedApiError) -> Answer:
+        header = error.header
+        if header.api_key != ApiKey.API_VERSIONS:
+            raise Refused(error.message)
+        served = SERVED[ApiKey.API_VERSIONS]
+        response = ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=[
+                ApiVersion(
+                    api_key=served.key,
+                    min_version=served.lowest_version,
+                    max_version=served.highest_version,
+                )
+            ],
+        )
+        return _framed(encode(response, 0), _HEAD, header.correlation_id)
+
+    def _handler(self, key: ApiKey, handle: Handler) -> Handler:
+        """What serves an API; `ThrottlingApis` measures around it."""
+        return handle
+
+    def _elements_max_of(self, key: ApiKey) -> int:
+        if key in _CHANGES:
+            return min(self._elements_max, _ELEMENTS_OF_CHANGES_MAX)
+        return self._elements_max
+
+    def _route(self, key: int, api: Api, version: int) -> _Route:
+        decoder = decoder_of(request_class(api.key), version)
+        module = import_module(f"..handlers.{api.key.name.lower()}", __package__)
+        metrics = self._broker.metrics
+        request = f"request={api.name}"
+        elements_max = self._elements_max_of(api.key)
+        at_once = _PRODUCED_AT_ONCE_MAX if api.key == ApiKey.PRODUCE else elements_max
+        route = _Route(
+            f"{api.name} v{version}",
+            version,
+            decoder,
+            self._handler(api.key, cast("Handler", module.handle)),
+            _HEADS[len(response_header(api.key, version, 0))],
+            api.key not in _ENCODED_AT_ONCE,
+            elements_max,
+            min(elements_max, at_once),
+            metrics.counter(f"kafka.network:type=RequestMetrics,name=RequestsPerSec,{request}"),
+            metrics.counter(f"kafka.network:type=RequestMetrics,name=ErrorsPerSec,{request}"),
+        )
+        self._routes[key] = route
+        return route
+
+
+def _identity(response: object) -> object:
+    return response
+
+
+def _unreadable(route: _Route, error: ProtocolError) -> Refused:
+    if isinstance(error, TooManyElementsError):
+        return Refused(
+            f"a {route.name} request whose arrays hold more than {route.elements_max} elements "
+            "(tierlog.request.elements.max): ask in parts"
+        )
+    return Refused(f"a {route.name} request that cannot be read: {error.message}")
+
+
+def _framed(chunks: list[Chunk], head: Format, correlation_id: int) -> Sequence[Chunk]:
+    """A response as a frame: what stands before its first chunk is joined to it."""
+    first = chunks[0]
+    assert isinstance(first, bytes), "No response begins with records."
+    size = head.size - _SIZE_BYTES + len(first)
+    if len(chunks) > 1:
+        size += sum(map(size_of, chunks[1:]))
+    chunks[0] = head.pack(size, correlation_id) + first
+    return chunks

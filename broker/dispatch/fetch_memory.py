@@ -1,0 +1,169 @@
+"""Fetch requests that a client repeats, all but the offset: answered without being decoded.
+
+A consumer without a fetch session names its partitions anew in every request. One that reads a
+single partition asks alike all day, but for the fetch offset; and what stands around the records in
+its answers differs in three offsets and a length (docs/decisions/013).
+
+Only what is as plain as it is frequent is remembered: one partition, no session, a consumer,
+flexible versions, as long as the cluster's metadata are the same. Whatever else is asked, and
+whatever is to be answered but records, takes the usual way.
+"""
+
+import asyncio
+from struct import Struct
+from typing import NamedTuple, cast
+
+from ...clients.protocol.codec import encode_bytes
+from ...clients.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from ...clients.protocol.primitives import size_of, unsigned_varint
+from ...clients.protocol.schema import Chunk, Message
+from ...replication.partition.fetch_data import FetchParams, FetchPartition, FetchResults
+from ..handlers.fetch import answered, params_of, resolve
+from ..request.context import BrokerContext, Later, RequestContext
+from ..request.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, asked_partitions
+from .request_memory import KNOWN_MAX, NUMBERS, PLACEHOLDERS
+
+FIRST_REMEMBERED_VERSION = 12
+"""The first flexible one; librdkafka asks with 16."""
+
+_OFFSET = Struct(">q")
+
+
+class _Known(NamedTuple):
+    """A request that was decoded, and its answer around the offsets and the records."""
+
+    after: memoryview
+    """What follows the fetch offset in the request."""
+    metadata_offset: int
+    """Of the cluster image in which the topic was found: any other may not have it."""
+    fetch: FetchContext
+    params: FetchParams
+    asked: FetchPartition
+    response: Struct
+    before: bytes
+    between: bytes
+    """What stands between the offsets and the length of the records."""
+    end: bytes
+
+
+class FetchMemory:
+    """What the requests of one connection have in common, as long as their headers are the same."""
+
+    __slots__ = ("_body", "_broker", "_context", "_known", "_offset_at")
+
+    def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
+        """`body` is where the header ends, in all of them."""
+        self._broker = broker
+        self._context = context
+        self._body = body
+        self._offset_at = 0
+        # By what stands between the header and the fetch offset.
+        self._known: dict[bytes, _Known] = {}
+
+    def answer(
+        self, frame: memoryview, correlation_id: int
+    ) -> list[Chunk] | FetchResponse | Later[object] | None:
+        """See `RequestMemory`."""
+        at = self._offset_at
+        known = self._known.get(bytes(frame[self._body : at]))
+        if known is None or frame[at + _OFFSET.size :] != known.after:
+            return None
+        broker, usual = self._broker, known.asked
+        if broker.controller.image.offset != known.metadata_offset:
+            return None
+        (offset,) = _OFFSET.unpack_from(frame, at)
+        asked = FetchPartition(
+            usual.topic_id_partition, offset, usual.max_bytes, usual.current_leader_epoch
+        )
+        outcome = broker.replica_manager.fetch(known.params, [asked])
+        if isinstance(outcome, asyncio.Future):
+
+            def respond(results: FetchResults) -> FetchResponse:
+                return answered(broker, self._context, known.fetch, results)
+
+            return cast("Later[object]", Later(outcome, respond))
+        (found,) = outcome
+        records = found.records
+        if not records or found.error_code or found.aborted_transactions:
+            return answered(broker, self._context, known.fetch, outcome)
+        nbytes = size_of(records)
+        broker.bytes_out.value += nbytes
+        length = unsigned_varint(nbytes + 1)
+        response, end = known.response, known.end
+        before = response.pack(
+            response.size - 4 + len(length) + nbytes + len(end),
+            correlation_id,
+            known.before,
+            found.high_watermark,
+            found.last_stable_offset,
+            found.log_start_offset,
+            known.between,
+        )
+        return [before + length, records, end]
+
+    def learn(self, frame: memoryview, request: Message, response: Message) -> None:
+        """See `RequestMemory`."""
+        assert isinstance(request, FetchRequest), "Nothing else is asked here."
+        if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:
+            return
+        if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+            return
+        params = params_of(self._broker, self._context, request)
+        if params.is_from_follower:
+            return
+        fetch = FetchContext(asked_partitions(request), None, False)
+        image = self._broker.controller.image
+        asked = resolve(image, fetch.partitions[0], self._context.api_version)
+        if not isinstance(asked, FetchPartition) or asked.last_fetched_epoch >= 0:
+            return
+        before, after = self._around_offset(request)
+        at = self._body + len(before)
+        if frame[self._body :] != memoryview(before + _OFFSET.pack(asked.fetch_offset) + after):
+            # It holds tagged fields that are not known here.
+            return
+        if at != self._offset_at or len(self._known) >= KNOWN_MAX:
+            # With the next one of this kind it begins to be worth it.
+            self._known.clear()
+            self._offset_at = at
+            return
+        around = self._around_records(fetch, params)
+        common = (memoryview(after), image.offset, fetch, params, asked)
+        self._known[before] = _Known(*common, *around)
+
+    def _around_offset(self, request: FetchRequest) -> tuple[bytes, bytes]:
+        """A request as we would write it, before and behind its only fetch offset."""
+        wanted = request.topics[0].partitions[0]
+        offset, wanted.fetch_offset = wanted.fetch_offset, PLACEHOLDERS[0]
+        encoded = encode_bytes(request, self._context.api_version)
+        wanted.fetch_offset = offset
+        before, _, after = encoded.partition(_OFFSET.pack(PLACEHOLDERS[0]))
+        return before, after
+
+    def _around_records(
+        self, fetch: FetchContext, params: FetchParams
+    ) -> tuple[Struct, bytes, bytes, bytes]:
+        """The layout of an answer as far as the length of its records, and its constant parts."""
+        before, without = self._around_offsets(fetch, params, None)
+        _, empty = self._around_offsets(fetch, params, b"")
+        # They differ in the length alone: 0 for none, 1 for no bytes.
+        at = next(index for index, byte in enumerate(without) if byte != empty[index])
+        # Size, correlation id, and a byte that says that there are no tagged fields.
+        layout = Struct(f">iix{len(before)}sqqq{at}s")
+        return layout, before, empty[:at], empty[at + 1 :]
+
+    def _around_offsets(
+        self, fetch: FetchContext, params: FetchParams, records: bytes | None
+    ) -> tuple[bytes, bytes]:
+        high_watermark, last_stable_offset, log_start_offset = PLACEHOLDERS
+        found = PartitionData(
+            partition_index=fetch.partitions[0].wanted.partition,
+            high_watermark=high_watermark,
+            last_stable_offset=last_stable_offset,
+            log_start_offset=log_start_offset,
+            aborted_transactions=[] if params.is_committed else None,
+            records=records,
+        )
+        response = answered(self._broker, self._context, fetch, [found])
+        encoded = encode_bytes(response, self._context.api_version)
+        before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
+        return before, after

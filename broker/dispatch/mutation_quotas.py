@@ -1,0 +1,68 @@
+"""How many partitions a client may create and delete in a second (KIP-599).
+
+Each partition costs a token of a bucket, which is full at first, holds as many as a whole window
+grants (eleven seconds' worth) and is refilled steadily. Whoever finds tokens left may take any
+number, so that a large change is possible at all, and leaves a debt that must be made up for before
+the next (`TokenBucket`). A strict charge is refused while there is a debt; a permissive one is
+made all the same. Either way the client waits until the debt is gone
+(`StrictControllerMutationQuota`, `PermissiveControllerMutationQuota`).
+"""
+
+from collections.abc import Callable
+
+from ...clients.errors import ErrorCode, KafkaError
+from ..quota.quotas import SAMPLE_S, SAMPLES
+
+
+class TokenBucket:
+    """What may still be used. Times are seconds of one clock that never goes back."""
+
+    __slots__ = ("_filled_at", "_tokens")
+
+    def __init__(self) -> None:
+        self._tokens = float("inf")
+        self._filled_at = 0.0
+
+    def tokens(self, limit: float, now: float) -> float:
+        """What is left, at this limit a second; less than 0 is a debt."""
+        burst = limit * SAMPLES * SAMPLE_S
+        self._tokens = min(burst, self._tokens + limit * (now - self._filled_at))
+        self._filled_at = now
+        return self._tokens
+
+    def take(self, amount: float) -> None:
+        """Use some, whether or not they are left."""
+        self._tokens -= amount
+
+
+class MutationCharge:
+    """The bucket as one request sees it."""
+
+    __slots__ = ("_bucket", "_clock", "_is_strict", "_limit", "_until")
+
+    def __init__(
+        self, bucket: TokenBucket, limit: float, is_strict: bool, clock: Callable[[], float]
+    ) -> None:
+        self._bucket = bucket
+        self._limit = limit
+        self._is_strict = is_strict
+        self._clock = clock
+        self._until = 0.0
+
+    def charge(self, partitions: int) -> None:
+        """Count a change of that many partitions.
+
+        Raises KafkaError(THROTTLING_QUOTA_EXCEEDED), without words as in Kafka's answers.
+        """
+        now = self._clock()
+        tokens = self._bucket.tokens(self._limit, now)
+        if self._is_strict and tokens < 0:
+            self._until = now - tokens / self._limit
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        self._bucket.take(partitions)
+        if not self._is_strict and tokens < partitions:
+            self._until = now + (partitions - tokens) / self._limit
+
+    def wait_s(self, now: float) -> float:
+        """For how long the client is to be held back."""
+        return max(self._until - now, 0.0)

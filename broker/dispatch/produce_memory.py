@@ -1,0 +1,161 @@
+"""Produce requests that a client repeats, all but their records: answered without being decoded.
+
+A producer asks alike all day: the same topic and partition, the same acks; only the records and
+their length differ. What stands before the records is compared with what a decoded request had
+there, and the answer is the one that it got, with other numbers. That leaves the append
+(docs/decisions/012).
+
+Only what is as plain as it is frequent is remembered: one partition in a request, no transactional
+id, acks that are answered, flexible versions. Whatever else arrives, and whatever is refused before
+the log is asked, takes the usual way.
+"""
+
+import asyncio
+from struct import Struct
+from typing import NamedTuple, cast
+
+from ...clients.errors import ErrorCode, ProtocolError
+from ...clients.protocol.codec import encode_bytes
+from ...clients.protocol.messages.produce import ProduceRequest, ProduceResponse
+from ...clients.protocol.primitives import read_unsigned_varint, unsigned_varint
+from ...clients.protocol.schema import Chunk, Message
+from ...clients.topic_partition import TopicPartition
+from ...replication.partition.append_data import AppendEntry, AppendRequest
+from ...storage.log.log_validator import plain_work
+from ..handlers.produce import answered, objection, topic_name
+from ..request.context import BrokerContext, Later, RequestContext
+from .request_memory import KNOWN_MAX, NUMBERS, PLACEHOLDERS
+
+FIRST_REMEMBERED_VERSION = 9
+"""The first flexible one; librdkafka asks with 10, Kafka's own clients with the newest."""
+
+_NO_TAGS = memoryview(b"\0\0\0")
+"""What ends a request: no tagged fields of its partition, its topic and itself."""
+
+
+class _Known(NamedTuple):
+    """A request that was decoded, and its answer around base offset, time and log start."""
+
+    request: ProduceRequest
+    partition: TopicPartition
+    response: Struct
+    before: bytes
+    after: bytes
+
+
+class ProduceMemory:
+    """What the requests of one connection have in common, as long as their headers are the same."""
+
+    __slots__ = ("_body", "_broker", "_context", "_known", "_records_at")
+
+    def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
+        """`body` is where the header ends, in all of them."""
+        self._broker = broker
+        self._context = context
+        self._body = body
+        self._records_at = 0
+        # By what stands between the header and the length of the records.
+        self._known: dict[bytes, _Known] = {}
+
+    def answer(
+        self, frame: memoryview, correlation_id: int
+    ) -> list[Chunk] | ProduceResponse | Later[object] | None:
+        """See `RequestMemory`."""
+        at = self._records_at
+        known = self._known.get(bytes(frame[self._body : at]))
+        if known is None:
+            return None
+        records = _records(frame, at)
+        if records is None:
+            return None
+        request, partition = known.request, known.partition
+        version = self._context.api_version
+        if topic_name(self._broker, version, request.topic_data[0]) != partition.topic:
+            return None
+        entry = AppendEntry(partition, records)
+        if not plain_work(records) and (
+            objection(version, partition.topic, records) is not None
+            or self._broker.replica_manager.needs_long_check(entry)
+        ):
+            return None
+        self._broker.bytes_in.value += len(records)
+        appending = AppendRequest(
+            [entry], request.acks, request.timeout_ms, sender=self._context.client_id
+        )
+        outcome = self._broker.replica_manager.append_records(appending)
+        if isinstance(outcome, asyncio.Future):
+
+            def respond(_: object) -> ProduceResponse:
+                return self._answered(request, entry)
+
+            return Later(cast("asyncio.Future[object]", outcome), respond)
+        if entry.error:
+            return self._answered(request, entry)
+        response = known.response
+        framed = response.pack(
+            response.size - 4,
+            correlation_id,
+            known.before,
+            entry.base_offset,
+            entry.log_append_time_ms,
+            entry.log_start_offset,
+            known.after,
+        )
+        return [framed]
+
+    def _answered(self, request: ProduceRequest, entry: AppendEntry) -> ProduceResponse:
+        return answered(self._broker, self._context, request, [entry])
+
+    def learn(self, frame: memoryview, request: Message, response: Message) -> None:
+        """See `RequestMemory`."""
+        assert isinstance(request, ProduceRequest), "Nothing else is asked here."
+        assert isinstance(response, ProduceResponse), "Nothing else is answered."
+        if request.transactional_id is not None or len(request.topic_data) != 1:
+            return
+        (topic,) = request.topic_data
+        if len(topic.partition_data) != 1:
+            return
+        (data,) = topic.partition_data
+        (result,) = response.responses[0].partition_responses
+        if not isinstance(data.records, memoryview) or result.error_code != ErrorCode.NONE:
+            return
+        length = unsigned_varint(len(data.records) + 1)
+        at = len(frame) - len(_NO_TAGS) - len(data.records) - len(length)
+        if frame[at : at + len(length)] != memoryview(length) or _records(frame, at) is None:
+            return
+        if at != self._records_at or len(self._known) >= KNOWN_MAX:
+            # With the next one of this kind it begins to be worth it.
+            self._known.clear()
+            self._records_at = at
+            return
+        name = topic_name(self._broker, self._context.api_version, topic)
+        data.records = None
+        partition = TopicPartition(name, data.index)
+        self._known[bytes(frame[self._body : at])] = self._known_as(request, partition)
+
+    def _known_as(self, request: ProduceRequest, partition: TopicPartition) -> _Known:
+        base_offset, append_time_ms, log_start = PLACEHOLDERS
+        entry = AppendEntry(partition, memoryview(b""))
+        entry.base_offset = base_offset
+        entry.log_append_time_ms = append_time_ms
+        entry.log_start_offset = log_start
+        encoded = encode_bytes(self._answered(request, entry), self._context.api_version)
+        before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
+        # Size, correlation id, and a byte that says that there are no tagged fields.
+        layout = Struct(f">iix{len(before)}sqqq{len(after)}s")
+        return _Known(request, partition, layout, before, after)
+
+
+def _records(frame: memoryview, at: int) -> memoryview | None:
+    """The records whose length stands at `at`, if a request with one partition ends with them."""
+    try:
+        # Two bytes, as most have, stand inline.
+        size, start = (
+            (b & 0x7F | c << 7, at + 2)
+            if (b := frame[at]) >= 0x80 and (c := frame[at + 1]) < 0x80
+            else read_unsigned_varint(frame, at)
+        )
+    except (IndexError, ProtocolError):
+        return None
+    end = start + size - 1
+    return frame[start:end] if size and frame[end:] == _NO_TAGS else None

@@ -1,0 +1,212 @@
+"""Requests under quotas: answered at once, told for how long to wait, and not read meanwhile.
+
+Only a broker with quotas serves its clients through this class; `Apis` knows nothing of it, so that
+nobody else pays. As in `KafkaApis`: a produce request counts with its size, a fetch with the size
+of its answer; a fetch above its quota is answered empty and counts nothing. Whoever is above
+several quotas waits for the longest. A request's time on the event loop counts against
+`request_percentage`, and is never punished with more than a second at once. Partitions that are
+created and deleted count against `controller_mutation_rate`, for which older versions only wait.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping, Sequence
+from math import ceil
+from typing import NamedTuple, cast
+
+from ...clients.protocol.api import ApiKey
+from ...clients.protocol.codec import encode
+from ...clients.protocol.messages.fetch import FetchRequest, FetchResponse
+from ...clients.protocol.primitives import size_of
+from ...clients.protocol.schema import Chunk, Message
+from ..network.connection import Answer, Client, Deferred
+from ..quota.quotas import ClientQuotas, Kept, Quota
+from ..request.context import BrokerContext, Later, RequestContext
+from .apis import Apis, Handler, HandlerResult, Outcome
+from .mutation_quotas import MutationCharge, TokenBucket
+
+_REQUEST_WAIT_MAX_S = 1.0
+_SIZE_BYTES = 4
+_ALWAYS = 0
+_STRICT_SINCE: Mapping[int, int] = {
+    ApiKey.CREATE_TOPICS: 6,
+    ApiKey.DELETE_TOPICS: 5,
+    ApiKey.CREATE_PARTITIONS: 3,
+    # A topic is created in passing with the newest CreateTopics.
+    ApiKey.METADATA: _ALWAYS,
+}
+"""What changes partitions, and from which version on it is refused above the quota (KIP-599)."""
+
+
+class _Used(NamedTuple):
+    """What a request took: bytes received, time on the event loop, partitions changed."""
+
+    request_bytes: int
+    busy_s: float
+    mutation: MutationCharge | None
+
+
+class ThrottlingApis(Apis):
+    """`Apis` that holds clients back."""
+
+    _remembers = False
+
+    def __init__(self, broker: BrokerContext, quotas: ClientQuotas) -> None:
+        super().__init__(broker)
+        self.quotas = quotas
+        self._loop = asyncio.get_running_loop()
+        self._buckets = Kept[tuple[str, str, str], TokenBucket](TokenBucket)
+        # Of the request that is being answered at this moment.
+        self._request_bytes = 0
+        self._wait_s = 0.0
+
+    def answer(self, client: Client, frame: memoryview) -> Answer:
+        """Answer one request, and hold the client back if it asks too much."""
+        self._request_bytes = len(frame) + _SIZE_BYTES
+        self._wait_s = 0.0
+        return self._muting(super().answer(client, frame))
+
+    def _muting(self, answer: Answer) -> Answer:
+        """The answer, whenever it comes, and after it nothing is read for as long as was found."""
+        if not isinstance(answer, Deferred):
+            return self._muted(answer)
+        respond = answer.respond
+
+        def respond_and_mute(done: asyncio.Future[object]) -> Answer:
+            self._wait_s = 0.0
+            return self._muting(respond(done))
+
+        return answer._replace(respond=respond_and_mute)
+
+    def _muted(self, chunks: Sequence[Chunk]) -> Answer:
+        """The answer, and after it nothing is read for as long as was found."""
+        if self._wait_s <= 0:
+            return chunks
+        wake: asyncio.Future[object] = self._loop.create_future()
+        timer = self._loop.call_later(self._wait_s, _wake, wake)
+        wake.add_done_callback(lambda _: timer.cancel())
+        return Deferred(wake, _nothing_more, chunks)
+
+    def _handler(self, key: ApiKey, handle: Handler) -> Handler:
+        def measured(
+            broker: BrokerContext, context: RequestContext, request: Message
+        ) -> HandlerResult:
+            request_bytes = self._request_bytes
+            started = self._loop.time()
+            if isinstance(request, FetchRequest):
+                self._bound(context, request)
+            mutation = self._mutation(context)
+            if mutation is not None:
+                context = context._replace(charge_partitions=mutation.charge)
+
+            def finish(outcome: Outcome, busy_s: float) -> Outcome:
+                used = _Used(request_bytes, busy_s, mutation)
+                if outcome is None or isinstance(outcome, Message):
+                    return self._finish(context, outcome, used)
+                work, then = outcome if isinstance(outcome, Later) else (outcome, _identity)
+
+                def finish_later(done: object) -> Message:
+                    return cast("Message", self._finish(context, then(done), used))
+
+                # Measured when the answer is made, as nobody else's is then: see `answer`.
+                return Later(work, finish_later)
+
+            result = handle(broker, context, request)
+            if isinstance(result, Generator):
+                return _timed(result, self._loop.time, finish)
+            return finish(result, self._loop.time() - started)
+
+        return measured
+
+    def _bound(self, context: RequestContext, request: FetchRequest) -> None:
+        """Let no answer be larger than a whole window may be, or it could never be sent."""
+        quota = self._quota("consumer_byte_rate", context)
+        if quota is not None:
+            request.max_bytes = min(request.max_bytes, max(int(quota.window), 1))
+
+    def _mutation(self, context: RequestContext) -> MutationCharge | None:
+        strict_since = _STRICT_SINCE.get(context.api_key)
+        if strict_since is None:
+            return None
+        quota = self._quota("controller_mutation_rate", context)
+        if quota is None:
+            return None
+        bucket = self._buckets[quota.shared_by]
+        is_strict = context.api_version >= strict_since
+        return MutationCharge(bucket, quota.limit, is_strict, self._loop.time)
+
+    def _finish(
+        self, context: RequestContext, response: Message | None, used: "_Used"
+    ) -> Message | None:
+        """Count what the request took, and tell the client for how long to wait."""
+        now = self._loop.time()
+        wait_s = 0.0
+        quota = self._quota("request_percentage", context)
+        if quota is not None:
+            wait_s = min(self._use(quota, used.busy_s * 100, now), _REQUEST_WAIT_MAX_S)
+        if used.mutation is not None and context.api_key != ApiKey.METADATA:
+            wait_s = max(wait_s, used.mutation.wait_s(now))
+        if context.api_key == ApiKey.PRODUCE:
+            quota = self._quota("producer_byte_rate", context)
+            if quota is not None:
+                wait_s = max(wait_s, self._use(quota, used.request_bytes, now))
+        elif isinstance(response, FetchResponse):
+            fetch_wait_s = self._fetched(context, response, now)
+            wait_s = max(wait_s, fetch_wait_s)
+            if wait_s > 0:
+                response = FetchResponse(session_id=response.session_id)
+        wait_ms = ceil(wait_s * 1000)
+        self._wait_s = wait_ms / 1000
+        if wait_ms and response is not None and hasattr(response, "throttle_time_ms"):
+            # Nearly every response has the field; there is no class for those that do.
+            setattr(response, "throttle_time_ms", wait_ms)  # noqa: B010 (see above)
+        return response
+
+    def _fetched(self, context: RequestContext, response: FetchResponse, now: float) -> float:
+        quota = self._quota("consumer_byte_rate", context)
+        if quota is None:
+            return 0.0
+        nbytes = sum(size_of(chunk) for chunk in encode(response, context.api_version))
+        wait_s = self._use(quota, nbytes, now)
+        if wait_s > 0:
+            # It is not sent, so it counts nothing.
+            self.quotas.meter(quota).record(-nbytes, now)
+        return wait_s
+
+    def _quota(self, key: str, context: RequestContext) -> Quota | None:
+        user = context.principal.partition(":")[2]
+        return self.quotas.quota(key, user, context.client_id or "")
+
+    def _use(self, quota: Quota, amount: float, now: float) -> float:
+        meter = self.quotas.meter(quota)
+        meter.record(amount, now)
+        return meter.excess_s(quota.limit, now)
+
+
+def _timed(
+    work: Generator[None, None, Outcome],
+    time: Callable[[], float],
+    finish: Callable[[Outcome, float], Outcome],
+) -> Generator[None, None, Outcome]:
+    """The same work; at its end `finish` is told for how long it had the loop."""
+    busy_s = 0.0
+    while True:
+        started = time()
+        try:
+            next(work)
+        except StopIteration as end:
+            return finish(cast("Outcome", end.value), busy_s + time() - started)
+        busy_s += time() - started
+        yield
+
+
+def _identity(response: object) -> Message:
+    return cast("Message", response)
+
+
+def _wake(future: "asyncio.Future[object]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _nothing_more(_: "asyncio.Future[object]") -> Sequence[Chunk]:
+    return ()

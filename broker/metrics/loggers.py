@@ -1,0 +1,84 @@
+"""The levels of the broker's loggers, read and set under Kafka's names (`LoggingController`).
+
+A logger is there once something has asked for it, which is mostly when its module is loaded. What
+is set lasts until the process ends and is written down nowhere. TRACE is finer than anything that
+is logged here, and FATAL leaves only what ends the broker.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...clients.errors import ErrorCode, KafkaError
+from ..broker_ids import parse_broker_id
+
+if TYPE_CHECKING:
+    from ...replication.controller.alter_configs import ConfigChange
+
+ROOT = "root"
+
+_LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
+"""The finest first."""
+
+
+def levels() -> Mapping[str, str]:
+    """Every logger's name and the level that is in force for it."""
+    found = {ROOT: _name_of(logging.getLogger().level)}
+    for name, logger in sorted(logging.getLogger().manager.loggerDict.items()):
+        # A placeholder stands for a name that only others begin with.
+        if isinstance(logger, logging.Logger):
+            found[name] = _name_of(logger.getEffectiveLevel())
+    return found
+
+
+def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
+    """Refuse what cannot be done. Raises KafkaError. `name` is the broker's id."""
+    from ...replication.controller.alter_configs import ConfigOperation
+
+    broker_id = parse_broker_id(name)
+    if broker_id is None:
+        raise _refuse(f"Node id must be an integer, but it is: {name}")
+    if broker_id != node_id:
+        raise _refuse(f"Unexpected node id. Expected {node_id}, but received {name}")
+    known = levels()
+    for logger, number, level in changes:
+        try:
+            operation = ConfigOperation(number)
+        except ValueError:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+        if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            raise _refuse(
+                f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"
+            )
+        if logger not in known:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {logger} does not exist!")
+        if operation is ConfigOperation.DELETE:
+            if logger == ROOT:
+                raise _refuse("Removing the log level of the root logger is not allowed")
+        elif level not in _LEVELS:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Cannot set the log level of {logger} to {level} as it is not a supported log "
+                f"level. Valid log levels are {', '.join(sorted(_LEVELS))}",
+            )
+
+
+def change(changes: "Sequence[ConfigChange]") -> None:
+    """Set the levels, and let a logger without one follow those above it. To be checked before."""
+    from ...replication.controller.alter_configs import ConfigOperation
+
+    for name, operation, level in changes:
+        logger = logging.getLogger(None if name == ROOT else name)
+        is_removed = operation == ConfigOperation.DELETE or level is None
+        logger.setLevel(logging.NOTSET if is_removed else _LEVELS[str(level)])
+
+
+def _name_of(level: int) -> str:
+    for name, least in _LEVELS.items():
+        if level <= least:
+            return name
+    return "FATAL"
+
+
+def _refuse(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, sentence)

@@ -1,0 +1,153 @@
+"""Metrics that clients push (KIP-714): who is asked for which, and that they are taken and counted.
+
+A subscription is a configuration of type client-metrics: which metrics, how often, of which clients
+(`ClientMetricsManager`). A client asks for what concerns it, with the zero id at first, and then
+pushes within its interval; whoever comes sooner is told THROTTLING_QUOTA_EXCEEDED. What is
+pushed is counted and let go: where Kafka hands it to a plugin, tierlog has none.
+"""
+
+import logging
+import zlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
+from ...clients.linear_regex import Pattern
+from ...replication.controller.resource_configs import client_patterns
+from ...replication.metadata.cluster_image import ClusterImage, ConfigResource, ConfigResourceType
+
+MAX_BYTES = 1_048_576
+_DEFAULT_INTERVAL_MS = 300_000
+_CLIENTS_MAX = 10_000
+_INT32 = 1 << 31
+_MATCHED_CHARACTERS_MAX = 1_024
+"""A client that describes itself with more than this matches no pattern: a pattern of the worst
+kind takes 6 ms for so much, and 200 ms for the longest client id."""
+
+_SHOWN_CHARACTERS = 200
+
+_log = logging.getLogger(__name__)
+
+
+class Subscription(NamedTuple):
+    """What one client is to push: a number that changes with it, how often, which metrics."""
+
+    number: int
+    interval_ms: int
+    metrics: tuple[str, ...]
+
+
+class _ConfiguredSubscription(NamedTuple):
+    """A configured subscription: which clients it concerns, and what they are to push."""
+
+    patterns: Mapping[str, Pattern]
+    interval_ms: int
+    metrics: frozenset[str]
+
+    def concerns(self, traits: Mapping[str, str]) -> bool:
+        """Whether a client with these traits matches every pattern."""
+        return all(
+            len(traits.get(name, "")) <= _MATCHED_CHARACTERS_MAX
+            and pattern.matches(traits.get(name, ""))
+            for name, pattern in self.patterns.items()
+        )
+
+
+class _Known:
+    """A client that has asked: what it was told, and when it did what."""
+
+    __slots__ = ("asked_s", "is_ending", "pushed_s", "subscription")
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self.asked_s = self.pushed_s = float("-inf")
+        self.is_ending = False
+
+
+class Telemetry:
+    """The clients that push, the longest silent of too many forgotten."""
+
+    def __init__(self) -> None:
+        self._clients: OrderedDict[Uuid, _Known] = OrderedDict()
+        self._configs: Mapping[ConfigResource, Mapping[str, str]] | None = None
+        self._configured: list[_ConfiguredSubscription] = []
+
+    def subscribe(
+        self, image: ClusterImage, client_instance: Uuid, traits: Mapping[str, str], now_s: float
+    ) -> Subscription:
+        """What a client is to push. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED)."""
+        subscription = self._subscription(image, client_instance, traits)
+        known = self._clients.get(client_instance)
+        if known is not None and known.subscription == subscription:
+            interval_s = subscription.interval_ms / 1000
+            if now_s < max(known.asked_s, known.pushed_s) + interval_s:
+                raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        if known is None:
+            known = self._clients[client_instance] = _Known(subscription)
+            if len(self._clients) > _CLIENTS_MAX:
+                self._clients.popitem(last=False)
+        known.subscription, known.asked_s = subscription, now_s
+        return subscription
+
+    def push(
+        self, client_instance: Uuid, number: int, nbytes: int, ends: bool, now_s: float
+    ) -> None:
+        """Take a push. Raises KafkaError: 42, 89, 117, 118."""
+        known = self._clients.get(client_instance)
+        if client_instance == ZERO_UUID or known is None or known.is_ending:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        interval_s = known.subscription.interval_ms / 1000
+        if not ends and now_s < known.pushed_s + interval_s:
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        known.pushed_s, known.is_ending = now_s, ends
+        self._clients.move_to_end(client_instance)
+        if number != known.subscription.number:
+            raise KafkaError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
+        if nbytes > MAX_BYTES:
+            raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
+
+    def _subscription(
+        self, image: ClusterImage, client_instance: Uuid, traits: Mapping[str, str]
+    ) -> Subscription:
+        known = {**traits, "client_instance_id": uuid_to_string(client_instance)}
+        interval_ms = _DEFAULT_INTERVAL_MS
+        metrics: set[str] = set()
+        for each in self._configured_subscriptions(image):
+            if each.concerns(known):
+                metrics |= each.metrics
+                interval_ms = min(interval_ms, each.interval_ms)
+        names = tuple(sorted(metrics))
+        number = zlib.crc32(repr((interval_ms, names)).encode()) % _INT32
+        return Subscription(number, interval_ms, names)
+
+    def _configured_subscriptions(self, image: ClusterImage) -> list[_ConfiguredSubscription]:
+        """Those of the image, compiled once for all clients."""
+        if self._configs is not image.configs:
+            self._configs = image.configs
+            self._configured = [
+                subscription
+                for (kind, name), values in image.configs.items()
+                if kind == ConfigResourceType.CLIENT_METRICS
+                and (subscription := _configured(name, values)) is not None
+            ]
+        return self._configured
+
+
+def _configured(name: str, values: Mapping[str, str]) -> _ConfiguredSubscription | None:
+    """None for a pattern that cannot be used: no client matches it."""
+    try:
+        patterns = client_patterns(values.get("match", ""))
+    except KafkaError as error:
+        # Patterns that earlier versions accepted may use what RE2 leaves out.
+        _log.warning(
+            "Client metrics subscription %r matches no client until its match is altered: %s",
+            name[:_SHOWN_CHARACTERS],
+            error.message[:_SHOWN_CHARACTERS],
+        )
+        return None
+    names = [each.strip() for each in values.get("metrics", "").split(",")]
+    metrics = frozenset(each for each in names if each)
+    interval_ms = int(values.get("interval.ms", _DEFAULT_INTERVAL_MS))
+    return _ConfiguredSubscription(patterns, interval_ms, metrics)

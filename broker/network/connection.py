@@ -1,0 +1,568 @@
+"""One client's connection: frames in, responses out, in order (`SocketServer.Processor`).
+
+A connection has at most one request in progress; Kafka calls it muted meanwhile. While an answer is
+awaited, or has not been taken yet, nothing more is read: a client that asks faster than it listens
+is held back by its own TCP window. What the last read brought behind the request in progress is
+kept, so what is kept is bounded by the size of one read. That a client has gone is noticed all the
+same (`Receiver.hung_up`): what it waited for is given up. One that has only sent its last takes
+what it is owed, up to the answer that was given up: no other must be taken for that one.
+
+Requests that arrive together are answered together: responses are queued until the read is used
+up, and then leave in one call. A read that holds more requests than one turn allows is used up in
+several, and the other connections have theirs in between (`turns.py`). A request that arrives in
+pieces is read on when there is room for it (`receive_budget.py`).
+
+    READY --defer--> WAITING --answer--> READY
+    READY --block--> BLOCKED --drain---> READY
+    READY --yield--> QUEUED  --turn----> READY
+    READY --starve-> STARVED --admit---> READY
+    any   --lose---> CLOSED
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from ...clients.errors import ProtocolError
+from ...clients.protocol.connection import FrameBuffers, FrameReader
+from ...clients.protocol.primitives import size_of
+from ...clients.protocol.schema import Chunk
+from .receive_budget import ReceiveBudget, UnsentAnswers
+from .transport import Transport
+from .turns import REQUESTS_A_TURN, Turns
+
+_READ_AHEAD_MAX = 4 * 1024 * 1024
+"""What is read behind a waiting request to see whether the client is still there: as much as the
+client's system keeps of what it has sent, where nobody has set it otherwise."""
+
+_CORK_BYTES = 256 * 1024
+"""Answers to requests that arrived together are sent together, up to this size."""
+
+
+class ConnectionState(Enum):
+    """What the connection is doing."""
+
+    READY = "ready"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    QUEUED = "queued"
+    STARVED = "starved"
+    CLOSED = "closed"
+
+
+class ConnectionEvent(Enum):
+    """What can happen to it."""
+
+    DEFER = "the answer must wait for something"
+    ANSWER = "that answer is there"
+    BLOCK = "the peer did not take everything"
+    DRAIN = "the peer took the rest"
+    YIELD = "its turn is over before its requests are"
+    TURN = "its next turn has come"
+    STARVE = "there is no room for the rest of its request"
+    ADMIT = "now there is"
+    LOSE = "the connection is gone"
+
+
+_S, _E = ConnectionState, ConnectionEvent
+
+TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
+    (_S.READY, _E.DEFER): _S.WAITING,
+    (_S.WAITING, _E.ANSWER): _S.READY,
+    (_S.READY, _E.BLOCK): _S.BLOCKED,
+    (_S.BLOCKED, _E.DRAIN): _S.READY,
+    (_S.READY, _E.YIELD): _S.QUEUED,
+    (_S.QUEUED, _E.TURN): _S.READY,
+    (_S.READY, _E.STARVE): _S.STARVED,
+    (_S.STARVED, _E.ADMIT): _S.READY,
+    (_S.READY, _E.LOSE): _S.CLOSED,
+    (_S.WAITING, _E.LOSE): _S.CLOSED,
+    (_S.BLOCKED, _E.LOSE): _S.CLOSED,
+    (_S.QUEUED, _E.LOSE): _S.CLOSED,
+    (_S.STARVED, _E.LOSE): _S.CLOSED,
+}
+"""Every legal move. What is not here is our own mistake."""
+
+# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every request.
+_READY = ConnectionState.READY
+
+
+class Refused(Exception):
+    """The request cannot be answered: the connection is closed, and `str(error)` says why."""
+
+
+Work = asyncio.Future[object] | Coroutine[object, object, object]
+"""What an answer may wait for."""
+
+
+class Deferred(NamedTuple):
+    """An answer that is not there yet: what to wait for, and what makes an answer of its result.
+
+    What is to leave at once does so; a client that is held back is answered and then not read.
+    `held_bytes` of its request stay in memory until the work has ended.
+    """
+
+    work: Work
+    respond: "Callable[[asyncio.Future[object]], Answer]"
+    at_once: Sequence[Chunk] = ()
+    held_bytes: int = 0
+
+
+Answer = Sequence[Chunk] | Deferred
+"""A framed response (empty where none is sent), or the promise of one."""
+
+
+class Client:
+    """Who is at the other end."""
+
+    __slots__ = ("host", "last_request", "listener")
+
+    def __init__(self, host: str, listener: str) -> None:
+        self.host = host
+        self.listener = listener
+        self.last_request: object = None
+        """What the one who answers wants to know of it when the next one comes."""
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs of its server."""
+
+    def answer(self, client: Client, frame: memoryview, /) -> Answer:
+        """Answer one request. Raises Refused or ProtocolError to have the connection closed."""
+        ...
+
+    def adopt(self, work: Work) -> asyncio.Future[object]:
+        """Have it run to its end, owned by the server."""
+        ...
+
+    def forget(self, connection: "Connection") -> None:
+        """The connection is closed."""
+        ...
+
+    @property
+    def buffers(self) -> FrameBuffers:
+        """Where the frames of its connections may lie, one after the other."""
+        ...
+
+    @property
+    def receive_budget(self) -> ReceiveBudget:
+        """The memory of its connections' requests."""
+        ...
+
+    @property
+    def unsent_answers(self) -> UnsentAnswers:
+        """The memory of its connections' answers."""
+        ...
+
+    @property
+    def turns(self) -> Turns:
+        """Where its connections stand in line that have many requests."""
+        ...
+
+    def complain(self, client: Client, reason: str) -> None:
+        """Say why a connection is closed; one line, and not too many of them."""
+        ...
+
+
+class Connection:
+    """The `Receiver` of one transport."""
+
+    __slots__ = (
+        "_admitted",
+        "_budget",
+        "_charged_bytes",
+        "_corked",
+        "_frames",
+        "_has_given_up",
+        "_is_hung_up",
+        "_loop",
+        "_owner",
+        "_pending",
+        "_rest",
+        "_transport",
+        "_turns",
+        "client",
+        "last_active",
+        "state",
+    )
+
+    def __init__(
+        self, transport: Transport, client: Client, owner: ConnectionOwner, max_bytes: int
+    ) -> None:
+        self.client = client
+        self.state = ConnectionState.READY
+        self._transport = transport
+        self._owner = owner
+        self._frames = FrameReader(max_bytes, owner.buffers)
+        self._corked = 0
+        self._turns = owner.turns
+        self._budget = owner.receive_budget
+        self._charged_bytes = 0
+        self._admitted = 0
+        """Which of the requests that arrived in pieces has room in the budget."""
+        self._rest: memoryview | None = None
+        """What was read behind the request in progress; of it alone, and not of the scratch."""
+        self._is_hung_up = False
+        self._has_given_up = False
+        """Nobody is answered any more: the answers before are not all there."""
+        self._pending: asyncio.Future[object] | None = None
+        self._loop = asyncio.get_running_loop()
+        self.last_active = self._loop.time()
+
+    def _move(self, event: ConnectionEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]
+
+    @property
+    def appetite(self) -> int:
+        """How much can be read now: nothing while what comes next cannot be answered."""
+        return self._budget.read_bytes if self.state is _READY else 0
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """The size of the request that has begun to arrive."""
+        return self._frames.unfinished_bytes
+
+    @property
+    def arrived_bytes(self) -> int:
+        """What has arrived of it."""
+        return self._frames.arrived_bytes
+
+    def received(self, view: memoryview) -> None:
+        """Bytes arrived, valid during this call only."""
+        self.last_active = self._loop.time()
+        try:
+            if self.state is not _READY:
+                self._keep(view)
+            elif (frame := self._frames.only_frame(view)) is not None:
+                answer = self._owner.answer(self.client, frame)
+                if not isinstance(answer, Deferred):
+                    # Nearly every request ends here: nothing is begun, kept or queued behind it.
+                    if answer:
+                        self._transport.send(answer)
+                        self._flush()
+                    return
+                self._defer(answer)
+            else:
+                rest = self._handle_all(view)
+                if rest is not None:
+                    self._keep(rest)
+        except (ProtocolError, Refused) as error:
+            self._refuse(error)
+            return
+        if self.state is not ConnectionState.CLOSED:
+            self._settle()
+
+    def _keep(self, rest: memoryview) -> None:
+        """Copy bytes that cannot be dealt with now: the next read, of anybody, overwrites them.
+
+        There may be some already, from looking ahead or from asyncio's transports.
+        """
+        kept = bytearray() if self._rest is None else bytearray(self._rest)
+        kept += rest
+        self._rest = memoryview(kept)
+
+    def _handle_all(self, view: memoryview, deadline: float | None = None) -> memoryview | None:
+        """Every request that these bytes complete, until one must wait or the turn is over: at the
+        deadline where it stood in line, else at one of its own.
+
+        What is left of the bytes then; None where they are used up.
+        """
+        frames, time = self._frames, self._loop.time
+        left = REQUESTS_A_TURN
+        try:
+            for frame in frames.feed(view):
+                if deadline is None:
+                    deadline = self._turns.deadline(time())
+                self._handle(frame)
+                left -= 1
+                if self.state is not _READY or not left or time() >= deadline:
+                    rest = view[frames.position :]
+                    return rest or None
+        finally:
+            if left < REQUESTS_A_TURN:
+                self._turns.over(time())
+        return None
+
+    def space(self) -> memoryview | None:
+        """Where the rest of a large request that has begun belongs."""
+        return self._frames.space()
+
+    def filled(self, size: int) -> None:
+        """That rest, or more of it, has arrived."""
+        self.last_active = self._loop.time()
+        frame = self._frames.received(size)
+        if frame is None:
+            return
+        try:
+            self._handle(frame)
+            self._frames.release()
+        except (ProtocolError, Refused) as error:
+            self._refuse(error)
+            return
+        self._settle()
+
+    def _handle(self, frame: memoryview) -> None:
+        answer = self._owner.answer(self.client, frame)
+        if isinstance(answer, Deferred):
+            self._defer(answer)
+        elif answer:
+            self._send(answer)
+
+    def _send(self, answer: Sequence[Chunk]) -> None:
+        """Queue a response. One with records is worth a call of its own, others leave together."""
+        if self._has_given_up:
+            return
+        self._transport.send(answer)
+        self._corked += size_of(answer[0])
+        if len(answer) > 1 or self._corked > _CORK_BYTES:
+            self._flush()
+
+    def _defer(self, answer: Deferred) -> None:
+        if answer.at_once and not self._has_given_up:
+            self._transport.send(answer.at_once)
+        # What was answered before must not wait for what is deferred now.
+        self._corked = 0
+        if not self._transport.flush():
+            self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
+        if self.state is ConnectionState.CLOSED:
+            _discard(answer.work)
+            return
+        self._move(ConnectionEvent.DEFER)
+        future = self._owner.adopt(answer.work)
+        if answer.held_bytes:
+            self._budget.hold(answer.held_bytes, future)
+        self._pending = future
+        respond = answer.respond
+        future.add_done_callback(lambda done: self._answered(done, respond))
+        if self._is_hung_up:
+            self._give_up_waiting()
+
+    def _answered(
+        self,
+        done: asyncio.Future[object],
+        respond: Callable[[asyncio.Future[object]], Answer],
+    ) -> None:
+        self._pending = None
+        self._budget.unwatch(self)
+        now = self._loop.time()
+        if done.cancelled():
+            if self._is_hung_up and self.state is ConnectionState.WAITING:
+                # Nobody reads that answer, but what came behind it may need none.
+                self._has_given_up = True
+                self._move(ConnectionEvent.ANSWER)
+                self._continue()
+            else:
+                self.close()
+            return
+        self.last_active = now
+        try:
+            # Also when the client has gone meanwhile: a failure is told here.
+            chunks = respond(done)
+        except Refused as error:
+            self._refuse(error)
+            return
+        if self.state is not ConnectionState.WAITING:
+            if isinstance(chunks, Deferred):
+                _discard(chunks.work)
+            return
+        self._move(ConnectionEvent.ANSWER)
+        if isinstance(chunks, Deferred):
+            self._defer(chunks)
+            self._settle()
+            return
+        if chunks:
+            self._send(chunks)
+        if self._rest is not None:
+            # Those behind it must not add to what the peer has not taken.
+            self._flush()
+        self._continue()
+
+    def progressed(self) -> None:
+        """The peer took some of what had to wait."""
+        self.last_active = self._loop.time()
+        self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
+
+    def drained(self) -> None:
+        """The peer took what had to wait."""
+        self._owner.unsent_answers.owe(self, 0)
+        if self.state is ConnectionState.BLOCKED:
+            self._move(ConnectionEvent.DRAIN)
+            self._continue()
+
+    def take_turn(self, deadline: float) -> None:
+        """Go on with the requests of the last read."""
+        if self.state is ConnectionState.QUEUED:
+            self.last_active = self._loop.time()
+            self._move(ConnectionEvent.TURN)
+            self._continue(deadline)
+
+    def look_ahead(self) -> None:
+        """Where a request waits and more lies behind it: see whether the stream ends there.
+
+        The end of a stream arrives after the bytes before it, for which there may be no room in the
+        system's buffers while they are not read.
+        """
+        if self.state is not ConnectionState.WAITING or self._is_hung_up:
+            return
+        if self._rest is not None and len(self._rest) >= _READ_AHEAD_MAX:
+            return
+        ahead = self._transport.read_ahead()
+        if ahead is None:
+            return
+        if not ahead:
+            self.hung_up()
+            return
+        self._keep(ahead)
+        self._account()
+
+    def hung_up(self) -> None:
+        """The peer sends no more: what it waits for, if it does, is not waited for any longer."""
+        self._is_hung_up = True
+        self._give_up_waiting()
+
+    def _give_up_waiting(self) -> None:
+        pending = self._pending
+        if pending is not None and not isinstance(pending, asyncio.Task):
+            # A fetch that nobody waits for need not stay in a purgatory. A task has begun to do
+            # something, and ends by itself.
+            pending.cancel()
+
+    def _continue(self, deadline: float | None = None) -> None:
+        """Take up what was kept, then read on."""
+        rest, self._rest = self._rest, None
+        try:
+            if rest is not None and self.state is _READY:
+                self._rest, rest = self._handle_all(rest, deadline), None
+        except (ProtocolError, Refused) as error:
+            self._refuse(error)
+            return
+        if rest is not None and self.state is not ConnectionState.CLOSED:
+            self._rest = rest
+        self._settle()
+
+    def _settle(self) -> None:
+        """Send what is queued; read on only if nothing is in progress, and nothing is kept."""
+        if self._corked and self.state is _READY:
+            self._flush()
+        if self._charged_bytes or self._rest is not None or self._frames.unfinished_bytes:
+            self._account()
+        if self.state is _READY:
+            if self._rest is None:
+                self._transport.resume_reading()
+                return
+            self._move(ConnectionEvent.YIELD)
+            self._turns.join(self)
+        if self._rest is not None or self.state is ConnectionState.STARVED:
+            self._transport.pause_reading()
+            self.overtaken()
+
+    def overtaken(self) -> None:
+        """More lies behind the request in progress, and is not read before that is answered."""
+        if self.state is ConnectionState.WAITING:
+            self._budget.watch(self)
+
+    def _account(self) -> None:
+        """Have counted what is kept, and ask for room for the rest of a begun request."""
+        if self.state is ConnectionState.CLOSED:
+            return
+        frames, budget = self._frames, self._budget
+        size = frames.unfinished_bytes
+        if self._rest is None and (not size or self.state is _READY) and self._account_frame(size):
+            return
+        if self._admitted and not (size and self._admitted == frames.begun):
+            self._admitted = 0
+            budget.forget(self)
+        begun = size if self._admitted else frames.held_bytes
+        held = begun + (0 if self._rest is None else len(self._rest))
+        more = held - self._charged_bytes
+        if more:
+            self._charged_bytes = held
+            budget.charge(more)
+            if more > 0 and budget.is_exhausted:
+                self.shed("memory is short, and it has sent more than can be answered at once")
+                return
+        if size and not self._admitted and self.state is _READY:
+            if budget.admit(self, begun):
+                self._admitted = frames.begun
+                self._charged_bytes += size - begun
+            else:
+                self._move(ConnectionEvent.STARVE)
+        if more < 0:
+            budget.admit_waiting()
+
+    def _account_frame(self, size: int) -> bool:
+        """`_account` where nothing is kept but what has arrived of a request, if anything; False:
+        there may be no room for all of it, so that it must be looked at closer.
+        """
+        frames, budget = self._frames, self._budget
+        if size and self._admitted == frames.begun:
+            return self._charged_bytes == size
+        if self._charged_bytes:
+            if size and not self._admitted:
+                # What has arrived of it is charged: it has waited.
+                return False
+            charged, self._charged_bytes, self._admitted = self._charged_bytes, 0, 0
+            budget.finish(self, charged)
+        if size:
+            if not budget.admit_at_once(self, size):
+                return False
+            self._charged_bytes, self._admitted = size, frames.begun
+        return True
+
+    def admitted(self) -> None:
+        """There is room for the rest of the request."""
+        if self.state is ConnectionState.STARVED:
+            self._move(ConnectionEvent.ADMIT)
+            self._settle()
+
+    def shed(self, reason: str) -> None:
+        """End the connection, for others' sake."""
+        if self.state is not ConnectionState.CLOSED:
+            self._owner.complain(self.client, reason)
+            self.close()
+
+    def _flush(self) -> None:
+        """Send what is queued, and take no more requests while the peer does not take it."""
+        self._corked = 0
+        sent = self._transport.flush()
+        if not sent and self.state is _READY:
+            self._move(ConnectionEvent.BLOCK)
+            self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
+
+    def _refuse(self, error: Exception) -> None:
+        # Whatever was answered before the bad frame is still the client's.
+        self._transport.flush()
+        if self.state is not ConnectionState.CLOSED:
+            self._owner.complain(self.client, str(error))
+            self.close()
+
+    def close(self) -> None:
+        """Close at once."""
+        self._transport.close()
+
+    def disconnected(self) -> None:
+        """The transport is gone."""
+        if self.state is ConnectionState.CLOSED:
+            return
+        self._move(ConnectionEvent.LOSE)
+        self._budget.unwatch(self)
+        self._rest = None
+        self._give_up_waiting()
+        self._pending = None
+        self._owner.unsent_answers.owe(self, 0)
+        if self._charged_bytes:
+            self._budget.forget(self)
+            self._budget.charge(-self._charged_bytes)
+            self._charged_bytes = 0
+            # Not at once: one of them may be the cause of this.
+            self._loop.call_soon(self._budget.admit_waiting)
+        self._owner.forget(self)
+
+
+def _discard(work: Work) -> None:
+    """Nobody is left to wait for it."""
+    if isinstance(work, asyncio.Future):
+        work.cancel()
+    else:
+        work.close()

@@ -1,0 +1,259 @@
+"""All connections of the broker: who may connect, who is closed, who owns the unfinished work.
+
+The limits are Kafka's: `max.connections.per.ip` (with overrides) closes what is too much at once;
+`max.connections` leaves further clients in the backlog until somebody goes, and so does
+`max.connection.creation.rate` for a while; a connection that has been silent for
+`connections.max.idle.ms` is closed; `socket.request.max.bytes` bounds a request. Who
+connects faster than the quota of the address allows is kept waiting, and then closed.
+
+A client that sends what is no request is closed without an answer, as Kafka does it. The log gets
+one line for it, and at most one such line a second however many clients misbehave.
+"""
+
+import asyncio
+import logging
+from collections import Counter as Tally
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ...clients.protocol.connection import FrameBuffers
+from ...clients.task_owner import TaskOwner
+from ..metrics.metrics import Metrics
+from .connection import Answer, Client, Connection, Work
+from .connection_rates import UNLIMITED, ConnectionRates
+from .receive_budget import ReceiveBudget, UnsentAnswers
+from .socket_listener import Endpoint
+from .transport import AttachableTransport, Listener, Network
+from .turns import Turns
+
+_LOG = logging.getLogger(__name__)
+
+_COMPLAINT_INTERVAL_S = 1.0
+_MAX_DEFERRED = 100_000
+_KEPT_WAITING_MAX = 1_000
+_SERVER = "kafka.server:type=socket-server-metrics"
+
+
+class ConnectionLimits(NamedTuple):
+    """The configuration's limits on connections."""
+
+    max_request_bytes: int = 104_857_600
+    max_connections: int = 2_147_483_647
+    max_connections_per_ip: int = 2_147_483_647
+    max_connections_per_ip_overrides: Mapping[str, int] = {}
+    max_idle_ms: int = 600_000
+    max_creation_rate: int = UNLIMITED
+    max_unfinished_bytes: int = 104_857_600
+    max_queued_bytes: int = -1
+    max_unsent_bytes: int = 67_108_864
+
+    @property
+    def receive_max_bytes(self) -> int:
+        """What requests that are not answered yet may take of memory; the largest always fits."""
+        bounds = [each for each in (self.max_unfinished_bytes, self.max_queued_bytes) if each > 0]
+        return max(self.max_request_bytes, min(bounds))
+
+
+class SocketServer:
+    """Listens, and is the `ConnectionOwner` of whoever connects."""
+
+    def __init__(
+        self,
+        network: Network,
+        limits: ConnectionLimits,
+        metrics: Metrics,
+    ) -> None:
+        self.answer: Callable[[Client, memoryview], Answer] = _not_open
+        self._network = network
+        self._limits = limits
+        self._listeners: list[Listener] = []
+        self._connections: set[Connection] = set()
+        self.buffers = FrameBuffers()
+        self.turns = Turns()
+        self.receive_budget = ReceiveBudget(limits.receive_max_bytes, self.buffers)
+        self.unsent_answers = UnsentAnswers(limits.max_unsent_bytes)
+        self._per_ip: Tally[str] = Tally()
+        # A failure is told by whoever made the answer, so the owner need not keep it.
+        self._tasks = TaskOwner(_MAX_DEFERRED, on_failure=lambda task, failure: None)
+        self._is_open = False
+        self._sweep: asyncio.TimerHandle | None = None
+        self.rates = ConnectionRates()
+        # Set while nobody is accepted because connections came too fast.
+        self._rest: asyncio.TimerHandle | None = None
+        # Connections that came too fast for their address, until they are closed.
+        self._kept_waiting: dict[AttachableTransport, asyncio.TimerHandle] = {}
+        self._next_complaint = 0.0
+        self._unspoken = 0
+        self._created = metrics.counter(f"{_SERVER},name=connection-creation-total")
+        self._closed = metrics.counter(f"{_SERVER},name=connection-close-total")
+        self._refused = metrics.counter(f"{_SERVER},name=connection-refused-total")
+        metrics.gauge(f"{_SERVER},name=connection-count", lambda: len(self._connections))
+        # Kafka's MemoryPool has these two.
+        metrics.gauge("kafka.network:type=SocketServer,name=MemoryPoolUsed", self._memory_used)
+        metrics.gauge("kafka.network:type=SocketServer,name=MemoryPoolAvailable", self._memory_left)
+
+    def _memory_used(self) -> int:
+        return self.receive_budget.used
+
+    def _memory_left(self) -> int:
+        return max(0, self._limits.receive_max_bytes - self.receive_budget.used)
+
+    async def bind(self, endpoints: Sequence[Endpoint]) -> dict[str, int]:
+        """Take the addresses, without accepting yet; each listener's port. Raises OSError."""
+        ports: dict[str, int] = {}
+        for endpoint in endpoints:
+            listener = await self._network.listen(
+                endpoint.host,
+                endpoint.port,
+                partial(self._connected, endpoint.name),
+            )
+            self._listeners.append(listener)
+            ports[endpoint.name] = listener.port
+        return ports
+
+    def open(self, answer: Callable[[Client, memoryview], Answer]) -> None:
+        """Accept clients from now on, and have `answer` answer their requests."""
+        self.answer = answer
+        self._is_open = True
+        for listener in self._listeners:
+            listener.resume_accepting()
+        self._schedule_sweep()
+
+    def limit(self, limits: ConnectionLimits) -> None:
+        """Let these limits hold for whoever connects from now on."""
+        self._limits = limits
+        self.receive_budget.limit(limits.receive_max_bytes)
+        self.unsent_answers.max_bytes = limits.max_unsent_bytes
+        if self._is_open:
+            self._accept_if_there_is_room()
+
+    def _accept_if_there_is_room(self) -> None:
+        is_full = len(self._connections) >= self._limits.max_connections
+        for each in self._listeners:
+            if is_full or self._rest is not None:
+                each.pause_accepting()
+            else:
+                each.resume_accepting()
+
+    def _rest_for(self, seconds: float) -> None:
+        """Leave further clients in the backlog for a while."""
+        if self._rest is None:
+            self._rest = asyncio.get_running_loop().call_later(seconds, self._rested)
+            self._accept_if_there_is_room()
+
+    def _rested(self) -> None:
+        self._rest = None
+        self._accept_if_there_is_room()
+
+    def _connected(self, listener: str, transport: AttachableTransport) -> None:
+        if not self._is_open:
+            transport.close()
+            return
+        host = transport.peer_host
+        limits = self._limits
+        limit = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)
+        client = Client(host, listener)
+        now = asyncio.get_running_loop().time()
+        delay_s = self.rates.delay_s(host, now)
+        if delay_s > 0:
+            self._refused.add()
+            self.complain(client, "its address opens connections faster than its quota")
+            self._close_later(transport, delay_s)
+            return
+        if self._per_ip[host] >= limit or len(self._connections) >= limits.max_connections:
+            self._refused.add()
+            self.complain(client, f"it has {self._per_ip[host]} open already")
+            transport.close()
+            return
+        rest_s = self.rates.rest_s(limits.max_creation_rate, now)
+        if rest_s > 0:
+            self._rest_for(rest_s)
+        connection = Connection(transport, client, self, limits.max_request_bytes)
+        self._connections.add(connection)
+        self._per_ip[host] += 1
+        self._created.add()
+        if len(self._connections) >= limits.max_connections:
+            for each in self._listeners:
+                each.pause_accepting()
+        transport.attach(connection)
+
+    def _close_later(self, transport: AttachableTransport, delay_s: float) -> None:
+        """Neither read nor answer meanwhile; of too many, the newest are closed at once."""
+        if len(self._kept_waiting) >= _KEPT_WAITING_MAX:
+            transport.close()
+            return
+        self._kept_waiting[transport] = asyncio.get_running_loop().call_later(
+            delay_s, self._let_go, transport
+        )
+
+    def _let_go(self, transport: AttachableTransport) -> None:
+        del self._kept_waiting[transport]
+        transport.close()
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is closed."""
+        host = connection.client.host
+        self._connections.discard(connection)
+        self._closed.add()
+        self._per_ip[host] -= 1
+        if not self._per_ip[host]:
+            del self._per_ip[host]
+        if len(self._connections) == self._limits.max_connections - 1:
+            self._accept_if_there_is_room()
+
+    def adopt(self, work: Work) -> asyncio.Future[object]:
+        """A future as it is; a coroutine as a task that lives no longer than the server."""
+        if isinstance(work, asyncio.Future):
+            return work
+        return self._tasks.start(work, "request")
+
+    def complain(self, client: Client, reason: str) -> None:
+        """One line in the log about a connection that was closed for a reason."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_complaint:
+            self._unspoken += 1
+            return
+        more = f" ({self._unspoken} more like it before)" if self._unspoken else ""
+        self._unspoken = 0
+        self._next_complaint = now + _COMPLAINT_INTERVAL_S
+        _LOG.warning("Closed the connection from %s: %s%s", client.host, reason, more)
+
+    def _schedule_sweep(self) -> None:
+        idle_s = self._limits.max_idle_ms / 1000
+        if idle_s > 0:
+            interval_s = min(max(idle_s / 8, 0.05), 30.0)
+            self._sweep = asyncio.get_running_loop().call_later(interval_s, self._close_idle)
+
+    def _close_idle(self) -> None:
+        now = asyncio.get_running_loop().time()
+        oldest = now - self._limits.max_idle_ms / 1000
+        for connection in list(self._connections):
+            if connection.last_active < oldest:
+                connection.close()
+        self._schedule_sweep()
+
+    def stop_accepting(self) -> None:
+        """No further clients; those connected stay."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+
+    async def stop(self) -> None:
+        """Close everything, and wait for the work that was under way."""
+        self.stop_accepting()
+        for timer in (self._sweep, self._rest):
+            if timer is not None:
+                timer.cancel()
+        for transport, timer in self._kept_waiting.items():
+            timer.cancel()
+            transport.close()
+        self._kept_waiting.clear()
+        self.receive_budget.stop()
+        for connection in list(self._connections):
+            connection.close()
+        await self._tasks.stop()
+
+
+def _not_open(client: Client, frame: memoryview) -> Answer:
+    raise AssertionError("Nobody is connected before the server is open.")

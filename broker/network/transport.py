@@ -1,0 +1,516 @@
+"""The one door to the network: how a connection's bytes arrive and leave.
+
+A connection sees only `Transport` and answers as a `Receiver`. Two implementations stand behind
+the same door:
+
+- `SocketTransport` owns a non-blocking socket. Bytes arrive by `recv_into` in one scratch buffer
+  that all connections of the loop share; responses leave by `sendmsg`, large file regions by
+  `sendfile` (docs/decisions/011). It spends about a third of what asyncio's streams spend for a
+  byte.
+- `StreamTransport` stands on an asyncio transport of the running loop: the simulator's in-memory
+  network today, TLS later.
+
+The rules. What `received` is given is valid only during the call: whoever needs it longer copies
+it. `send` only queues; `flush` sends, so that the answers to many small requests that arrived
+together leave together. What the peer does not take stays queued, and `Receiver.drained` says when
+it is gone; the connection must stop asking for more until then, which bounds the queue.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeGuard, cast
+
+from ...clients.protocol.primitives import size_of
+from ...clients.protocol.schema import Chunk
+from ...storage.files import FileRegion
+from .hangup_watch import HangupWatch
+
+SCRATCH_BYTES = 512 * 1024
+"""Bytes taken from the socket in one call. Only the request that is cut off at its end is copied:
+a larger buffer cuts fewer, and falls out of the processor's cache sooner."""
+
+_SMALL_REGION_BYTES = 32 * 1024
+"""Up to here, reading a region is cheaper than a call of its own."""
+
+_MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
+"""Not every system has it; without it a header may leave alone."""
+
+_FLUSH_BYTES = 4 * 1024 * 1024
+"""The most that one connection sends before the other ones get their turn."""
+
+_MAX_BUFFERS = 64
+
+
+class Receiver(Protocol):
+    """The connection, as its transport sees it."""
+
+    @property
+    def appetite(self) -> int:
+        """How many bytes it takes now. What it does not take stays with the system."""
+        ...
+
+    def received(self, view: memoryview) -> None:
+        """Bytes arrived. They are overwritten when this returns."""
+        ...
+
+    def space(self) -> memoryview | None:
+        """Where to put the rest of a large request, so that it is not copied; None: anywhere."""
+        ...
+
+    def filled(self, size: int) -> None:
+        """`size` bytes have arrived in `space()`."""
+        ...
+
+    def progressed(self) -> None:
+        """The peer has taken some of what had to wait for it."""
+        ...
+
+    def drained(self) -> None:
+        """Everything that had to wait for the peer has been sent."""
+        ...
+
+    def overtaken(self) -> None:
+        """More has arrived while it takes nothing; reading is paused until it resumes it."""
+        ...
+
+    def hung_up(self) -> None:
+        """The peer sends no more, which was noticed while nothing was read. What it has sent
+        before can still be read.
+        """
+        ...
+
+    def disconnected(self) -> None:
+        """The connection is gone, for whatever reason. Called once, and the last call."""
+        ...
+
+
+class Transport(Protocol):
+    """One connection's way to its peer."""
+
+    @property
+    def peer_host(self) -> str: ...
+
+    def send(self, chunks: Sequence[Chunk]) -> None:
+        """Queue a response."""
+        ...
+
+    def flush(self) -> bool:
+        """Send what is queued; False if the peer did not take all of it yet."""
+        ...
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of answers in memory that the peer has not taken yet, without records."""
+        ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def read_ahead(self) -> memoryview | None:
+        """What has arrived while reading is paused, good until anything else is read; empty at the
+        end of the stream, None where nothing can be said.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close at once; what is queued is dropped."""
+        ...
+
+
+Piece = bytes | bytearray | memoryview | FileRegion
+"""A chunk whose region is what it always is in a broker: a stretch of a segment's file."""
+
+
+def _is_large(piece: Piece) -> TypeGuard[FileRegion]:
+    """Whether the kernel is to send it by a call of its own."""
+    return type(piece) is FileRegion and piece.nbytes > _SMALL_REGION_BYTES
+
+
+def _answer_bytes(piece: Piece) -> int:
+    """Its memory, unless it is records: of those views are queued, or regions of files."""
+    if isinstance(piece, memoryview):
+        # What is left of an answer that was sent in part is a view too.
+        return len(piece) if isinstance(piece.obj, bytes) else 0
+    return len(piece) if isinstance(piece, bytes) else 0
+
+
+class SharedScratch:
+    """What the sockets of one listener share: the receive buffer, filled and emptied within one
+    callback, and the watch over those that are not read.
+    """
+
+    __slots__ = ("buffer", "hangups", "view")
+
+    def __init__(self) -> None:
+        self.buffer = bytearray(SCRATCH_BYTES)
+        self.view = memoryview(self.buffer)
+        self.hangups = HangupWatch()
+
+
+class SocketTransport:
+    """A `Transport` on a non-blocking socket of its own."""
+
+    __slots__ = (
+        "_fd",
+        "_loop",
+        "_queue",
+        "_reading",
+        "_receiver",
+        "_scratch",
+        "_socket",
+        "_writing",
+        "peer_host",
+    )
+
+    def __init__(self, connected: socket.socket, peer_host: str, scratch: SharedScratch) -> None:
+        self.peer_host = peer_host
+        self._loop = asyncio.get_running_loop()
+        self._socket = connected
+        self._fd = connected.fileno()
+        self._scratch = scratch
+        self._queue: deque[Piece] = deque()
+        self._reading = False
+        self._writing = False
+        self._receiver: Receiver | None = None
+
+    def attach(self, receiver: Receiver) -> None:
+        """Begin to read, and tell `receiver`."""
+        self._receiver = receiver
+        self.resume_reading()
+
+    def pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+            self._scratch.hangups.add(self._fd, self._hung_up)
+
+    def resume_reading(self) -> None:
+        if not self._reading and self._receiver is not None:
+            self._reading = True
+            self._scratch.hangups.remove(self._fd)
+            self._loop.add_reader(self._fd, self._readable)
+
+    def _hung_up(self) -> None:
+        if self._receiver is not None:
+            self._receiver.hung_up()
+
+    def read_ahead(self) -> memoryview | None:
+        if self._reading or self._receiver is None:
+            return None
+        try:
+            return self._scratch.view[: self._socket.recv_into(self._scratch.buffer)]
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError:
+            return self._scratch.view[:0]
+
+    def _peek(self) -> None:
+        """Something has arrived that nobody wants now: the end of the stream, or bytes that can
+        stay where they are. Who has sent its last may still take what it is owed.
+        """
+        try:
+            is_at_end = not self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close()
+            return
+        receiver = self._receiver
+        if receiver is None:
+            return
+        self.pause_reading()
+        if is_at_end:
+            receiver.hung_up()
+        else:
+            receiver.overtaken()
+
+    def _readable(self) -> None:
+        receiver = self._receiver
+        assert receiver is not None, "A closed transport has no reader."
+        appetite = receiver.appetite
+        if not appetite:
+            self._peek()
+            return
+        space = receiver.space()
+        try:
+            if space is None:
+                size = self._socket.recv_into(self._scratch.buffer, appetite)
+            else:
+                size = self._socket.recv_into(space)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            size = 0
+        if size == 0:
+            self.close()
+        elif space is None:
+            receiver.received(self._scratch.view[:size])
+        else:
+            # The buffer behind it may have to grow, which a view of it would forbid.
+            del space
+            receiver.filled(size)
+
+    def send(self, chunks: Sequence[Chunk]) -> None:
+        self._queue.extend(cast("Sequence[Piece]", chunks))
+
+    def flush(self) -> bool:
+        queue = self._queue
+        if self._writing:
+            return not queue
+        if not queue:
+            return True
+        try:
+            done = self._send_some()
+        except OSError:
+            self.close()
+            return True
+        if not done and self._receiver is not None:
+            self._writing = True
+            self._loop.add_writer(self._fd, self._writable)
+        return done
+
+    def _writable(self) -> None:
+        try:
+            done = self._send_some()
+        except OSError:
+            self.close()
+            return
+        receiver = self._receiver
+        if receiver is not None:
+            receiver.progressed()
+        if done:
+            self._stop_writing()
+            if receiver is not None:
+                receiver.drained()
+
+    def _stop_writing(self) -> None:
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._fd)
+
+    def _send_some(self) -> bool:
+        """Send until the queue is empty (True), the peer is full or this turn is over (False)."""
+        queue = self._queue
+        budget = _FLUSH_BYTES
+        try:
+            if len(queue) == 1 and type(alone := queue[0]) is bytes:
+                # So it is with nearly every answer that has no records.
+                sent = self._socket.send(alone)
+                self._forget(sent) if sent < len(alone) else queue.clear()
+                return not queue
+            while queue and budget > 0:
+                head = queue[0]
+                pieces = 1
+                if type(head) is bytes and (len(queue) == 1 or _is_large(queue[1])):
+                    # Before records, or behind them.
+                    size = len(head)
+                    sent = self._socket.send(head, _MORE_FOLLOWS if len(queue) > 1 else 0)
+                elif _is_large(head):
+                    size = head.nbytes
+                    sent = head.send_to(self._fd, min(size, _FLUSH_BYTES))
+                else:
+                    pieces, size, sent = self._send_gathered()
+                if sent < size:
+                    # To ask again what has just taken a part would only cost a call.
+                    self._forget(sent)
+                    return False
+                if pieces == len(queue):
+                    queue.clear()
+                    return True
+                for _ in range(pieces):
+                    queue.popleft()
+                budget -= sent
+        except (BlockingIOError, InterruptedError):
+            return False
+        return not queue
+
+    def _send_gathered(self) -> tuple[int, int, int]:
+        """One call for all that is queued before a large region: pieces, bytes, bytes taken."""
+        buffers: list[bytes | bytearray | memoryview] = []
+        size = flags = 0
+        for piece in self._queue:
+            if len(buffers) == _MAX_BUFFERS or size >= _FLUSH_BYTES:
+                break
+            if _is_large(piece):
+                flags = _MORE_FOLLOWS
+                break
+            buffers.append(piece.read_all() if isinstance(piece, FileRegion) else piece)
+            size += len(buffers[-1])
+        return len(buffers), size, self._socket.sendmsg(buffers, (), flags)
+
+    def _forget(self, sent: int) -> None:
+        """Take what the peer has taken from the front of the queue."""
+        queue = self._queue
+        while queue and (size := size_of(queue[0])) <= sent:
+            sent -= size
+            queue.popleft()
+        if sent:
+            head = queue[0]
+            if isinstance(head, FileRegion):
+                queue[0] = head.slice(sent, head.nbytes - sent)
+            else:
+                queue[0] = memoryview(head)[sent:]
+
+    @property
+    def unsent_bytes(self) -> int:
+        return sum(map(_answer_bytes, self._queue))
+
+    def close(self) -> None:
+        receiver, self._receiver = self._receiver, None
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+        else:
+            self._scratch.hangups.remove(self._fd)
+        self._stop_writing()
+        self._queue.clear()
+        self._socket.close()
+        if receiver is not None:
+            receiver.disconnected()
+
+    def end(self) -> None:
+        """Close once the peer has been sent what it is owed. To be called with nothing queued."""
+        self.close()
+
+
+class StreamTransport(asyncio.Protocol):
+    """A `Transport` on an asyncio transport: regions are read, and the loop does the buffering."""
+
+    def __init__(self, on_connected: "OnConnected") -> None:
+        self._on_connected = on_connected
+        self._stream: asyncio.Transport | None = None
+        self._queue: list[Piece] = []
+        self._blocked = False
+        self._receiver: Receiver | None = None
+        self.peer_host = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._stream = transport
+        peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
+        self.peer_host = peer[0] if peer else ""
+        transport.set_write_buffer_limits(high=_FLUSH_BYTES)
+        self._on_connected(self)
+
+    def attach(self, receiver: Receiver) -> None:
+        """Begin to tell `receiver`."""
+        self._receiver = receiver
+
+    def data_received(self, data: bytes) -> None:
+        if self._receiver is not None:
+            # A copy that may be written to: offsets are stamped in place.
+            self._receiver.received(memoryview(bytearray(data)))
+
+    def pause_writing(self) -> None:
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        self._blocked = False
+        if self._receiver is not None:
+            self._receiver.drained()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            receiver.disconnected()
+
+    def pause_reading(self) -> None:
+        if self._stream is not None and not self._stream.is_closing():
+            self._stream.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._stream is not None and not self._stream.is_closing():
+            self._stream.resume_reading()
+
+    def read_ahead(self) -> memoryview | None:
+        """The loop reads by itself or not at all."""
+        return None
+
+    def send(self, chunks: Sequence[Chunk]) -> None:
+        self._queue.extend(cast("Sequence[Piece]", chunks))
+
+    def flush(self) -> bool:
+        queue, self._queue = self._queue, []
+        if self._stream is not None and queue:
+            try:
+                pieces = [
+                    each.read_all() if isinstance(each, FileRegion) else each for each in queue
+                ]
+            except OSError:
+                self.close()
+                return True
+            self._stream.writelines(pieces)
+        return not self._blocked
+
+    @property
+    def unsent_bytes(self) -> int:
+        return 0 if self._stream is None else self._stream.get_write_buffer_size()
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.abort()
+
+    def end(self) -> None:
+        """As `SocketTransport.end`; the loop may still have something to send."""
+        if self._stream is not None:
+            self._stream.close()
+
+
+AttachableTransport = SocketTransport | StreamTransport
+OnConnected = Callable[[AttachableTransport], None]
+
+
+class Listener(Protocol):
+    """An open listener. `port` is the one that the system chose where 0 was asked for."""
+
+    @property
+    def port(self) -> int: ...
+
+    def pause_accepting(self) -> None:
+        """Leave new connections in the backlog."""
+        ...
+
+    def resume_accepting(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    """Opens listeners; one for sockets, one for the streams of the running loop."""
+
+    async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
+        """Take an address; `resume_accepting` opens it. An empty host is every interface.
+
+        Raises OSError where the address cannot be had.
+        """
+        ...
+
+
+class StreamListener:
+    """A listener of the running loop's `create_server`."""
+
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+        port: object = server.sockets[0].getsockname()[1] if server.sockets else 0
+        self.port = port if isinstance(port, int) else 0
+
+    def pause_accepting(self) -> None:
+        """A loop's server cannot pause; the server closes what is too much."""
+
+    def resume_accepting(self) -> None:
+        """See `pause_accepting`."""
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class StreamNetwork:
+    """`Network` on the running loop's own transports, which a simulation may replace."""
+
+    async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: StreamTransport(on_connected), host or None, port)
+        return StreamListener(server)

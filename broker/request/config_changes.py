@@ -1,0 +1,125 @@
+"""What AlterConfigs and IncrementalAlterConfigs have in common (`ConfigAdminManager`).
+
+The broker looks at each resource first: properties named twice, values that are missing, types that
+nobody has, and its own properties, which only it can check. What passes goes to the controller, all
+of it at once, but for the levels of loggers, which the controller never hears of; each resource is
+answered by itself.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...clients.config_def import ConfigType
+from ...clients.errors import ErrorCode, KafkaError
+from ...replication.controller.alter_configs import (
+    AlterationResults,
+    ConfigAlteration,
+    ConfigOperation,
+)
+from ...replication.metadata.cluster_image import ConfigResourceType
+from ..config.config_values import TABLES
+from ..metrics import loggers
+from .context import BrokerContext
+
+_DECIDED_BY_CONTROLLER = frozenset(
+    {ConfigResourceType.TOPIC, ConfigResourceType.CLIENT_METRICS, ConfigResourceType.GROUP}
+)
+
+
+_CHECKED_AT_ONCE = 100
+"""Then others get their turn: a resource takes up to half a millisecond."""
+
+
+class ConfigResult(NamedTuple):
+    """How the change of one resource went, as both answers say it."""
+
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+
+
+async def change_configs(
+    broker: BrokerContext, alterations: Sequence[ConfigAlteration], validate_only: bool
+) -> Sequence[ConfigResult]:
+    """Make the changes; how each went, in order."""
+    results = await _change(broker, alterations, validate_only)
+    return [
+        ConfigResult(
+            ErrorCode.NONE if error is None else error.code,
+            None if error is None else error.message or None,
+            *alteration.resource,
+        )
+        for alteration, error in zip(alterations, results, strict=True)
+    ]
+
+
+async def _change(
+    broker: BrokerContext, alterations: Sequence[ConfigAlteration], validate_only: bool
+) -> AlterationResults:
+    results: list[KafkaError | None] = []
+    named = Counter(each.resource for each in alterations)
+    for each in alterations:
+        if len(results) % _CHECKED_AT_ONCE == _CHECKED_AT_ONCE - 1:
+            await asyncio.sleep(0)
+        if named[each.resource] > 1:
+            sentence = "Each resource must appear at most once."
+            results.append(KafkaError(ErrorCode.INVALID_REQUEST, sentence))
+        else:
+            results.append(_objection(broker, each))
+    sound = [index for index, objection in enumerate(results) if objection is None]
+    for index in sound:
+        if _is_logger(alterations[index]) and not validate_only:
+            loggers.change(alterations[index].changes)
+    sound = [index for index in sound if not _is_logger(alterations[index])]
+    if sound:
+        decided = await broker.controller.alter_configs(
+            [_with_lists(alterations[index]) for index in sound], validate_only
+        )
+        for index, result in zip(sound, decided, strict=True):
+            results[index] = result
+    return results
+
+
+def _is_logger(alteration: ConfigAlteration) -> bool:
+    return alteration.resource.type == ConfigResourceType.BROKER_LOGGER
+
+
+def _with_lists(alteration: ConfigAlteration) -> ConfigAlteration:
+    if alteration.resource.type != ConfigResourceType.BROKER:
+        return alteration
+    lists = {name: each for name, each in TABLES.acted_on.items() if each.type is ConfigType.LIST}
+    return alteration._replace(broker_lists=lists)
+
+
+def _objection(broker: BrokerContext, alteration: ConfigAlteration) -> KafkaError | None:
+    try:
+        _preprocess(broker, alteration)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _preprocess(broker: BrokerContext, alteration: ConfigAlteration) -> None:
+    changes = alteration.changes
+    if len({change.name for change in changes}) < len(changes):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    missing = [
+        change.name
+        for change in changes
+        if change.value is None and change.operation != ConfigOperation.DELETE
+    ]
+    if missing:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}"
+        )
+    kind, name = alteration.resource
+    if kind == ConfigResourceType.BROKER:
+        image = broker.controller.image
+        broker.dynamic_config.check(image, name, changes, alteration.replaces)
+    elif kind == ConfigResourceType.BROKER_LOGGER and not alteration.replaces:
+        loggers.check(broker.config.node_id, name, changes)
+    elif kind not in _DECIDED_BY_CONTROLLER:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")

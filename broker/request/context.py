@@ -1,0 +1,119 @@
+"""What every handler is handed: the broker's parts, and the request's circumstances."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from ...clients.environment import Environment
+from ...clients.protocol.schema import Message
+from ...replication.controller.controller import Controller
+from ...replication.controller.controller_config import PartitionCharge, no_charge
+from ...replication.leader.replica_manager import ReplicaManager
+from ...storage.manager.log_manager import LogManager
+from ..config.config import BrokerConfig
+from ..config.dynamic_config import DynamicConfig
+from ..config.topic_defaults import TopicDefaults
+from ..coordinator.producer_ids import ProducerIds
+from ..metrics.metrics import Counter, Metrics
+from .described_topics import DescribedTopics
+from .fetch_session import FetchSessionCache
+from .groups import Groups
+from .large_requests import LargeRequests
+from .transactions import Transactions
+
+if TYPE_CHECKING:
+    from ..coordinator.group import GroupCoordinator
+    from ..coordinator.transaction import TransactionCoordinator
+    from ..metrics.telemetry import Telemetry
+
+T = TypeVar("T")
+
+
+class NoAnswer(Exception):
+    """Raised by a handler whose request gets no response, and cannot be told otherwise.
+
+    The connection is closed, so that the client notices (Produce with acks=0 that failed).
+    """
+
+
+class Later(NamedTuple, Generic[T]):
+    """An answer made of what is waited for; a future needs no task of its own."""
+
+    work: asyncio.Future[T] | Coroutine[object, object, T]
+    then: Callable[[T], Message | None]
+
+
+class RequestContext(NamedTuple):
+    """Who asks, in which version, and what counts the partitions that the request changes."""
+
+    api_key: int
+    api_version: int
+    client_id: str | None
+    client_host: str
+    listener: str
+    principal: str = "User:ANONYMOUS"
+    charge_partitions: PartitionCharge = no_charge
+
+
+class Node(NamedTuple):
+    """A broker's address on one listener."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerContext:
+    """The parts of one broker. Handlers read them and own none."""
+
+    config: BrokerConfig
+    environment: Environment
+    controller: Controller
+    replica_manager: ReplicaManager
+    log_manager: LogManager
+    groups: Groups
+    transactions: Transactions
+    producer_ids: ProducerIds
+    fetch_sessions: FetchSessionCache
+    topic_defaults: TopicDefaults
+    dynamic_config: DynamicConfig
+    metrics: Metrics
+    bytes_in: Counter
+    bytes_out: Counter
+    fetch_max_bytes: int
+    large_requests: LargeRequests = field(default_factory=LargeRequests)
+    described_topics: DescribedTopics = field(default_factory=DescribedTopics)
+    # What it keeps is loaded with the first client that asks.
+    telemetry_parts: "list[Telemetry]" = field(default_factory=list["Telemetry"])
+
+    @property
+    def group_coordinator(self) -> "GroupCoordinator":
+        """The coordinator of the groups of this broker, made when it is first asked for."""
+        return self.groups.coordinator
+
+    @property
+    def transaction_coordinator(self) -> "TransactionCoordinator":
+        """The coordinator of transactions of this broker, made when it is first asked for."""
+        return self.transactions.coordinator
+
+    @property
+    def telemetry(self) -> "Telemetry":
+        """What is known of clients that push metrics, made when the first asks."""
+        if not self.telemetry_parts:
+            from ..metrics.telemetry import Telemetry
+
+            self.telemetry_parts.append(Telemetry())
+        return self.telemetry_parts[0]
+
+    def nodes(self, broker_ids: Iterable[int], listener: str) -> list[Node]:
+        """The addresses of these brokers on a listener; those without one are left out."""
+        nodes: list[Node] = []
+        for broker_id in sorted(broker_ids):
+            broker = self.controller.image.brokers.get(broker_id)
+            endpoint = None if broker is None else broker.endpoints.get(listener)
+            if broker is not None and endpoint is not None:
+                nodes.append(Node(broker_id, endpoint.host, endpoint.port, broker.rack))
+        return nodes

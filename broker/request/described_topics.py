@@ -1,0 +1,90 @@
+"""What Metadata says of topics: made once, and said again until something changes.
+
+A topic of many partitions takes a hundred times longer to describe than to look up, and most
+clients ask again every few minutes for what has not changed. A description holds for as long as the
+topic and all brokers are what they were. Whoever is given one must not change it.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.metadata import (
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ...replication.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ...replication.topic_names import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from ...clients.kafka_uuid import Uuid
+
+
+class _Described(NamedTuple):
+    """A description, and what it was made of."""
+
+    topic: TopicImage
+    brokers: object
+    answer: MetadataResponseTopic
+
+
+class DescribedTopics:
+    """The descriptions of one broker: one for each topic and listener that was asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, Uuid], _Described] = {}
+        self._topics: object = None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def describe(
+        self, image: ClusterImage, listener: str, topic: TopicImage
+    ) -> MetadataResponseTopic:
+        """The topic as clients of that listener see it; not to be changed."""
+        if self._topics is not image.topics_by_id:
+            self._topics = image.topics_by_id
+            gone = [key for key in self._known if key[1] not in image.topics_by_id]
+            for key in gone:
+                del self._known[key]
+        known = self._known.get((listener, topic.topic_id))
+        if known is None or known.topic is not topic or known.brokers is not image.brokers:
+            known = _Described(topic, image.brokers, describe_topic(image, listener, topic))
+            self._known[listener, topic.topic_id] = known
+        return known.answer
+
+
+def describe_topic(image: ClusterImage, listener: str, topic: TopicImage) -> MetadataResponseTopic:
+    """The topic as clients of that listener see it."""
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            _partition(image, listener, index, partition)
+            for index, partition in topic.partitions.items()
+        ],
+    )
+
+
+def _partition(
+    image: ClusterImage, listener: str, index: int, partition: PartitionImage
+) -> MetadataResponsePartition:
+    leader = image.brokers.get(partition.leader)
+    code = ErrorCode.NONE
+    if leader is None or leader.fenced:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    elif listener not in leader.endpoints:
+        code = ErrorCode.LISTENER_NOT_FOUND
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=-1 if code else partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=[
+            replica
+            for replica in partition.replicas
+            if replica not in image.brokers or image.brokers[replica].fenced
+        ],
+    )

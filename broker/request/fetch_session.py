@@ -1,0 +1,238 @@
+"""Incremental fetch sessions (KIP-227; Kafka's `FetchSession`): ask once, then say what changed.
+
+A consumer of a thousand partitions would repeat them in every request, and get an answer for each.
+With a session both sides remember the partitions: a request names only what changed since the last
+one, and an answer leaves out the partitions of which there is nothing new.
+
+The rules:
+
+- Epoch 0 asks for a new session, epoch -1 for none (and both end the one named). Otherwise the
+  epoch must be the next one, so that no request and no answer is ever missed unnoticed: a wrong id
+  is FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH_SESSION_EPOCH. A session speaks names
+  or topic ids, not both: FETCH_SESSION_TOPIC_ID_ERROR.
+- A partition is in the answer if it has records, an error, a diverging epoch, or if its high
+  watermark or log start offset moved. A partition that was answered with records moves to the end
+  of its session, so that the next answer's bytes go to the others first.
+- There are `max.incremental.fetch.session.cache.slots`. When all are taken, a session that was not
+  used for two minutes makes room; else a follower's displaces a consumer's, and a bigger one a
+  smaller one that is older than two minutes. Without room the answer's session id is 0, and the
+  client goes on asking in full.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import ZERO_UUID, Uuid
+from ...clients.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+from ...clients.protocol.primitives import size_of
+from ...clients.protocol.schema import Chunk
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+NO_SESSION = 0
+EVICTION_MS = 120_000
+
+_MAX_INT32 = 0x7FFFFFFF
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of the request that follows one of `epoch`; it skips 0 and -1 for ever."""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == _MAX_INT32 else epoch + 1
+
+
+class PartitionKey(NamedTuple):
+    """A partition as the request names it: by topic id from version 13 on, by name before."""
+
+    topic_id: Uuid
+    topic: str
+    partition: int
+
+
+class SessionPartition:
+    """What a client wants of one partition, and what it was last told."""
+
+    __slots__ = ("high_watermark", "log_start_offset", "topic", "topic_id", "wanted")
+
+    def __init__(self, topic_id: Uuid, topic: str, wanted: FetchPartition) -> None:
+        self.topic_id = topic_id
+        self.topic = topic
+        self.wanted = wanted
+        self.high_watermark = -1
+        self.log_start_offset: int = -1
+
+    @property
+    def key(self) -> PartitionKey:
+        return PartitionKey(self.topic_id, self.topic, self.wanted.partition)
+
+    def note(self, answer: PartitionData) -> bool:
+        """Remember what is answered. True if the client does not know it yet."""
+        news = answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
+        news = news or _size(answer.records) > 0
+        if answer.high_watermark != self.high_watermark:
+            self.high_watermark = answer.high_watermark
+            news = True
+        if answer.log_start_offset != self.log_start_offset:
+            self.log_start_offset = answer.log_start_offset
+            news = True
+        if answer.error_code:
+            # The first answer without the error is news, whatever it holds.
+            self.high_watermark = -1
+        return news
+
+
+def _size(records: Chunk | None) -> int:
+    return 0 if records is None else size_of(records)
+
+
+class FetchSession:
+    """The partitions of one client, in the order in which they are served."""
+
+    __slots__ = (
+        "created_ms",
+        "epoch",
+        "is_follower",
+        "last_used_ms",
+        "partitions",
+        "session_id",
+        "uses_topic_ids",
+    )
+
+    def __init__(self, session_id: int, now_ms: int, is_follower: bool, topic_ids: bool) -> None:
+        self.session_id = session_id
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.is_follower = is_follower
+        self.uses_topic_ids = topic_ids
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.partitions: OrderedDict[PartitionKey, SessionPartition] = OrderedDict()
+
+    def update(self, request: FetchRequest) -> None:
+        """Take over what an incremental request adds, changes and forgets."""
+        for each in asked_partitions(request):
+            known = self.partitions.setdefault(each.key, each)
+            known.wanted = each.wanted
+        for topic in request.forgotten_topics_data:
+            for partition in topic.partitions:
+                self.partitions.pop(PartitionKey(topic.topic_id, topic.topic, partition), None)
+
+    def news(
+        self, answered: Sequence[tuple[SessionPartition, PartitionData]]
+    ) -> list[tuple[SessionPartition, PartitionData]]:
+        """The answers that the client has to see. Those with records go to the end of the line."""
+        shown: list[tuple[SessionPartition, PartitionData]] = []
+        for each in answered:
+            partition, answer = each
+            if partition.note(answer):
+                shown.append(each)
+                if _size(answer.records) and (key := partition.key) in self.partitions:
+                    self.partitions.move_to_end(key)
+        return shown
+
+
+def asked_partitions(request: FetchRequest) -> list[SessionPartition]:
+    """What a request asks for, in its order."""
+    return [
+        SessionPartition(topic.topic_id, topic.topic, wanted)
+        for topic in request.topics
+        for wanted in topic.partitions
+    ]
+
+
+class FetchContext(NamedTuple):
+    """What one request fetches, within a session or without."""
+
+    partitions: Sequence[SessionPartition]
+    session: FetchSession | None
+    is_incremental: bool
+
+
+class FetchSessionCache:
+    """All sessions of a broker, the longest unused one first."""
+
+    def __init__(self, slots: int, random: Random) -> None:
+        self._slots = slots
+        self._random = random
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, request: FetchRequest, is_follower: bool, now_ms: int) -> FetchContext:
+        """What `request` fetches. Raises KafkaError(70, 71 or 106) for a session out of step."""
+        epoch = request.session_epoch
+        if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            return self._resume(request, now_ms)
+        self._sessions.pop(request.session_id, None)
+        partitions = asked_partitions(request)
+        if epoch == FINAL_EPOCH or not partitions:
+            return FetchContext(partitions, None, False)
+        topic_ids = partitions[0].topic_id != ZERO_UUID
+        session = self._create(is_follower, topic_ids, len(partitions), now_ms)
+        if session is not None:
+            session.partitions.update((each.key, each) for each in partitions)
+        return FetchContext(partitions, session, False)
+
+    def _resume(self, request: FetchRequest, now_ms: int) -> FetchContext:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        named = [topic.topic_id for topic in request.topics]
+        named += [topic.topic_id for topic in request.forgotten_topics_data]
+        if any((topic_id != ZERO_UUID) != session.uses_topic_ids for topic_id in named):
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        if request.topics or request.forgotten_topics_data:
+            session.update(request)
+        if not session.partitions:
+            del self._sessions[session.session_id]
+            return FetchContext((), None, False)
+        session.epoch = next_epoch(session.epoch)
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session.session_id)
+        return FetchContext(list(session.partitions.values()), session, True)
+
+    def _create(
+        self, is_follower: bool, topic_ids: bool, size: int, now_ms: int
+    ) -> FetchSession | None:
+        if len(self._sessions) >= self._slots and not self._make_room(is_follower, size, now_ms):
+            return None
+        session_id = NO_SESSION
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = self._random.randint(1, _MAX_INT32)
+        session = FetchSession(session_id, now_ms, is_follower, topic_ids)
+        self._sessions[session_id] = session
+        return session
+
+    def _make_room(self, is_follower: bool, size: int, now_ms: int) -> bool:
+        if not self._sessions:
+            return False
+        stale = next(iter(self._sessions.values()))
+        if now_ms - stale.last_used_ms > EVICTION_MS:
+            return self._evict(stale)
+        worst: FetchSession | None = None
+        for session in self._sessions.values():
+            settled = now_ms - session.created_ms > EVICTION_MS
+            if not (settled or (is_follower and not session.is_follower)):
+                continue
+            if worst is None or _worth(session) < _worth(worst):
+                worst = session
+        if worst is None or (is_follower, size, 0) < _worth(worst):
+            return False
+        return self._evict(worst)
+
+    def _evict(self, session: FetchSession) -> bool:
+        del self._sessions[session.session_id]
+        self.evictions += 1
+        return True
+
+
+def _worth(session: FetchSession) -> tuple[bool, int, int]:
+    """The order in which sessions are given up (`FetchSession.EvictableKey`)."""
+    return session.is_follower, len(session.partitions), session.session_id

@@ -1,0 +1,86 @@
+"""The group coordinator, made when the first group needs it.
+
+A broker that serves no group need not load what groups take: it is a fifth of all code. When the
+offsets topic is there from an earlier life, its groups are loaded at the start; else the first
+request about groups makes the coordinator, which is told of its leaderships as it subscribes.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...clients.environment import Environment
+from ...clients.supervisor import Supervisor
+from ...replication.controller.controller import Controller
+from ...replication.leader.replica_manager import ReplicaManager
+from ...replication.topic_names import GROUP_METADATA_TOPIC
+from ...storage.manager.log_manager import LogManager
+from ..config.config import BrokerConfig
+from ..config.config_values import ConfigValues
+
+if TYPE_CHECKING:
+    from ..coordinator.group import GroupCoordinator
+
+
+class Groups:
+    """Holds the coordinator, or what it is made of."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        environment: Environment,
+        controller: Controller,
+        replica_manager: ReplicaManager,
+        log_manager: LogManager,
+        supervisor: Supervisor,
+    ) -> None:
+        self._supervisor = supervisor
+        self._config = config
+        self._environment = environment
+        self._controller = controller
+        self._replica_manager = replica_manager
+        self._log_manager = log_manager
+        self._values = config.values
+        self._coordinator: GroupCoordinator | None = None
+
+    def start(self) -> None:
+        """Load the groups of an earlier life, if there was one."""
+        if GROUP_METADATA_TOPIC in self._controller.image.topics_by_name:
+            self._make()
+
+    def obey(self, values: ConfigValues) -> None:
+        """Take over the properties that are in force now."""
+        self._values = values
+        if self._coordinator is not None:
+            from ..coordinator.group_config import consumer_defaults
+
+            self._coordinator.use_defaults(consumer_defaults(values))
+
+    @property
+    def coordinator(self) -> "GroupCoordinator":
+        """The coordinator, made at the first call. Call it inside the running loop."""
+        return self._coordinator or self._make()
+
+    def _make(self) -> "GroupCoordinator":
+        from ..coordinator.group import GroupCoordinator
+        from ..coordinator.group_config import consumer_defaults, group_config
+        from ..coordinator.replicated_offsets_log import ReplicatedOffsetsLog
+
+        config = group_config(self._config)
+        log = ReplicatedOffsetsLog(
+            GROUP_METADATA_TOPIC,
+            config.offsets_commit_timeout_ms,
+            self._replica_manager,
+            self._log_manager,
+        )
+        coordinator = self._coordinator = GroupCoordinator(
+            config, self._environment, log, self._supervisor
+        )
+        coordinator.use_defaults(consumer_defaults(self._values))
+        coordinator.start()
+        self._replica_manager.listen(GROUP_METADATA_TOPIC, coordinator)
+        self._controller.subscribe(coordinator.publish)
+        return coordinator
+
+    def stop(self) -> None:
+        """Answer whoever waits for a group."""
+        if self._coordinator is not None:
+            self._coordinator.stop()

@@ -1,0 +1,46 @@
+"""The id and epoch of a transactional producer: what InitProducerId and EndTxn answer alike.
+
+Both may need a producer id that has to be fetched first, and both speak to clients that do not know
+the error of a fenced producer.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from ...clients.errors import ErrorCode, KafkaError
+from ..coordinator.producer_ids import ProducerIds
+from ..coordinator.transaction import ProducerIdentity
+from ..coordinator.transaction_markers import Answer
+from ..coordinator.transaction_shard import TakeProducerId
+
+Attempt = Callable[[TakeProducerId], Answer[ProducerIdentity] | None]
+"""Asks the coordinator; None where it needs a producer id that could not be taken."""
+
+
+def identity_of(
+    producer_ids: ProducerIds, attempt: Attempt
+) -> (
+    ProducerIdentity
+    | asyncio.Future[ProducerIdentity]
+    | Coroutine[object, object, ProducerIdentity]
+):
+    """What the coordinator answers, now or later; it is asked again once there is an id."""
+    answer = attempt(producer_ids.next_if_there)
+    return _with_new_id(producer_ids, attempt) if answer is None else answer
+
+
+async def _with_new_id(producer_ids: ProducerIds, attempt: Attempt) -> ProducerIdentity:
+    try:
+        producer_id = await producer_ids.next_id()
+    except KafkaError:
+        # Whatever keeps the controller from answering passes; clients retry this code.
+        return ProducerIdentity(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    answer = attempt(lambda: producer_id)
+    assert answer is not None, "A producer id is there."
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+def fenced_as_known(error: ErrorCode, version: int, first_knowing: int) -> ErrorCode:
+    """PRODUCER_FENCED, or what it was called before the version that knows it."""
+    is_unknown = error is ErrorCode.PRODUCER_FENCED and version < first_knowing
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else error

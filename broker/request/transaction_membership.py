@@ -1,0 +1,180 @@
+"""Whether a batch may open a transaction in a partition (KIP-890).
+
+Nothing else stops a batch that comes late from opening a transaction that nobody will ever end. So
+before the first batch of a transaction is appended to a partition, the coordinator is asked: since
+Produce 12 and TxnOffsetCommit 5 it adds the partition to the transaction by itself; for older
+clients, which have added it before, it is asked whether it is there. Once a log has an open
+transaction of the same producer and epoch, no more is asked of it.
+
+Where the coordinator answers at once, and that is so whenever it is on this broker and has one
+replica, the append follows in the same call: nothing can come between. Otherwise only the epoch
+protects, which is enough from Produce 12 on, because every transaction has its own.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.record.batch import RecordBatch
+from ...clients.topic_partition import TopicPartition
+from ...replication.partition.append_data import AppendEntry
+from ..coordinator.transaction_metadata import EPOCH_BUMP_VERSION
+from ..coordinator.transaction_shard import Addition
+from .context import BrokerContext
+
+
+class Refusal(NamedTuple):
+    """Why a partition may not be written to."""
+
+    code: ErrorCode
+    message: str | None = None
+    # Told only by who has asked the log.
+    log_start_offset: int = -1
+
+
+class Support(NamedTuple):
+    """What a client that writes in a transaction understands, by its request's version."""
+
+    adds_partitions: bool
+    knows_abortable: bool
+
+
+Refusals: TypeAlias = Mapping[TopicPartition, Refusal]
+
+_NOT_NOW = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+
+
+class Member(NamedTuple):
+    """A producer in its transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+def refusals(
+    broker: BrokerContext, transactional_id: str, entries: Sequence[AppendEntry], support: Support
+) -> Refusals | asyncio.Future[Refusals]:
+    """The partitions whose batches may not be appended. Raises KafkaError for all of them."""
+    found = [(entry.topic_partition, RecordBatch(entry.records)) for entry in entries]
+    producers = {(batch.producer_id, batch.producer_epoch) for _, batch in found}
+    if len(producers) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            "Transactional records contained more than one producer ID",
+        )
+    refused: dict[TopicPartition, Refusal] = {}
+    opening: list[TopicPartition] = []
+    for partition, batch in found:
+        member = Member(transactional_id, batch.producer_id, batch.producer_epoch)
+        if not opens_transaction(broker, partition, member):
+            continue
+        opening.append(partition)
+        if support.adds_partitions and batch.base_sequence:
+            unordered = _without_beginning(broker, partition, batch)
+            if unordered is not None:
+                refused[partition] = unordered
+    if not opening:
+        return refused
+    producer_id, epoch = next(iter(producers))
+    member = Member(transactional_id, producer_id, epoch)
+    answer = join_transaction(broker, member, opening, support)
+    if not isinstance(answer, asyncio.Future):
+        return {**refused, **answer}
+    later: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
+
+    def done(joined: asyncio.Future[Refusals]) -> None:
+        if not later.done():
+            later.set_result({**refused, **joined.result()})
+
+    answer.add_done_callback(done)
+    return later
+
+
+def join_transaction(
+    broker: BrokerContext, member: Member, partitions: Sequence[TopicPartition], support: Support
+) -> Refusals | asyncio.Future[Refusals]:
+    """Add the partitions to the transaction, or look them up; those that are not in it."""
+    coordinator = broker.transaction_coordinator
+    if not support.adds_partitions:
+        if not coordinator.config.partition_verification_enable:
+            return {}
+        verified = coordinator.verify_partitions(Addition(*member, frozenset(partitions)))
+        return _refused(verified, support)
+    answer = coordinator.add_partitions(
+        Addition(*member, frozenset(partitions), EPOCH_BUMP_VERSION)
+    )
+    if not isinstance(answer, asyncio.Future):
+        return _refused(dict.fromkeys(partitions, answer), support)
+    later: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
+
+    def done(added: asyncio.Future[ErrorCode]) -> None:
+        if not later.done():
+            later.set_result(_refused(dict.fromkeys(partitions, added.result()), support))
+
+    answer.add_done_callback(done)
+    return later
+
+
+def _refused(errors: Mapping[TopicPartition, ErrorCode], support: Support) -> Refusals:
+    return {
+        partition: refusal_for_client(error, support)
+        for partition, error in errors.items()
+        if error
+    }
+
+
+def refusal_for_client(error: ErrorCode, support: Support) -> Refusal:
+    """What a producer is told, so that it does the right thing next.
+
+    Older producers know what to do about too few replicas: they send the batch again.
+    """
+    if error is ErrorCode.PRODUCER_FENCED:
+        return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if error is ErrorCode.TRANSACTION_ABORTABLE and not support.knows_abortable:
+        return Refusal(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
+    is_own_answer = error is ErrorCode.CONCURRENT_TRANSACTIONS and support.adds_partitions
+    if error in _NOT_NOW and not is_own_answer:
+        return Refusal(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            "Unable to verify the partition has been added to the transaction. "
+            f"Underlying error: {error.name}",
+        )
+    return Refusal(error)
+
+
+def opens_transaction(broker: BrokerContext, partition: TopicPartition, member: Member) -> bool:
+    """Whether the next batch of the producer would be the first of its transaction there."""
+    found = broker.replica_manager.partitions.get(partition)
+    known = None if found is None else found.log.producers.get(member.producer_id)
+    return (
+        known is None
+        or known.current_txn_first_offset is None
+        or known.producer_epoch != member.producer_epoch
+    )
+
+
+def _without_beginning(
+    broker: BrokerContext, partition: TopicPartition, batch: RecordBatch
+) -> Refusal | None:
+    """Why the first batch that a log sees of a producer cannot be the first of a transaction."""
+    found = broker.replica_manager.partitions.get(partition)
+    if found is None:
+        return None
+    known = found.log.producers.get(batch.producer_id)
+    if known is not None and known.batches:
+        return None
+    return Refusal(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"The first batch of producer {batch.producer_id} has sequence number "
+        f"{batch.base_sequence}, but a transaction begins at 0.",
+        found.log.log_start_offset,
+    )

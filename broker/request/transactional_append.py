@@ -1,0 +1,89 @@
+"""The appends of a Produce request that names a transactional id."""
+
+import asyncio
+from collections.abc import Coroutine
+
+from ...clients.errors import KafkaError
+from ...clients.protocol.messages.produce import ProduceRequest
+from ...clients.record.batch import RecordBatch
+from ...replication.partition.append_data import AppendEntry, AppendRequest
+from .context import BrokerContext
+from .transaction_membership import Refusals, Support, refusals
+
+
+def append_in_transaction(
+    broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
+) -> asyncio.Future[list[AppendEntry]] | Coroutine[object, object, list[AppendEntry]] | None:
+    """Append what may be appended, and refuse the rest; what is to be awaited for that, if any."""
+    answer = _asked(broker, request, entries, support)
+    if answer is None:
+        return None
+    if isinstance(answer, asyncio.Future):
+        for entry in entries:
+            # The request's buffer is gone by then.
+            entry.records = memoryview(bytearray(entry.records))
+        return _append_later(broker, request, entries, answer)
+    outcome = _append(broker, request, entries, answer)
+    return outcome if isinstance(outcome, asyncio.Future) else None
+
+
+async def join_at_once(
+    broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
+) -> None:
+    """Add all partitions of a request to its transaction, with one write, and refuse what may not
+    be appended: before it is appended in parts.
+
+    Each part asks again, since the transaction may end between two, and finds its partitions there.
+    """
+    answer = _asked(broker, request, entries, support)
+    if answer is not None:
+        found = await answer if isinstance(answer, asyncio.Future) else answer
+        _allowed(entries, found)
+
+
+def _asked(
+    broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
+) -> Refusals | asyncio.Future[Refusals] | None:
+    """What of it may not be appended. None: all of it is refused."""
+    transactional_id = request.transactional_id
+    assert transactional_id is not None, "Others do not come here."
+    transactional = [each for each in entries if RecordBatch(each.records).is_transactional]
+    try:
+        return refusals(broker, transactional_id, transactional, support)
+    except KafkaError as error:
+        for entry in entries:
+            entry.refuse(error.code, error.message)
+        return None
+
+
+async def _append_later(
+    broker: BrokerContext,
+    request: ProduceRequest,
+    entries: list[AppendEntry],
+    answer: asyncio.Future[Refusals],
+) -> list[AppendEntry]:
+    outcome = _append(broker, request, entries, await answer)
+    return await outcome if isinstance(outcome, asyncio.Future) else outcome
+
+
+def _append(
+    broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], found: Refusals
+) -> list[AppendEntry] | asyncio.Future[list[AppendEntry]]:
+    allowed = _allowed(entries, found)
+    if not allowed:
+        return []
+    appending = AppendRequest(allowed, request.acks, request.timeout_ms)
+    return broker.replica_manager.append_records(appending)
+
+
+def _allowed(entries: list[AppendEntry], found: Refusals) -> list[AppendEntry]:
+    """Those that may be appended; the others are refused."""
+    allowed: list[AppendEntry] = []
+    for entry in entries:
+        refusal = found.get(entry.topic_partition)
+        if refusal is None:
+            allowed.append(entry)
+        else:
+            entry.refuse(refusal.code, refusal.message)
+            entry.log_start_offset = refusal.log_start_offset
+    return allowed

@@ -1,0 +1,94 @@
+"""The transaction coordinator, made when the first transactional producer needs it.
+
+A broker that serves no transaction need not load what they take. When `__transaction_state` is
+there from an earlier life its transactions are loaded at the start, so that what was decided is
+carried out and what nobody ends is aborted; else the first request makes the coordinator.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...clients.environment import Environment
+from ...clients.supervisor import Supervisor
+from ...replication.controller.controller import Controller
+from ...replication.leader.replica_manager import ReplicaManager
+from ...replication.topic_names import TRANSACTION_STATE_TOPIC
+from ...storage.manager.log_manager import LogManager
+from ..config.config import BrokerConfig
+from .groups import Groups
+
+if TYPE_CHECKING:
+    from ..coordinator.transaction import TransactionCoordinator
+    from ..coordinator.transaction_markers import LocalMarkers
+
+
+class Transactions:
+    """Holds the coordinator and the door for markers, or what they are made of."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        environment: Environment,
+        controller: Controller,
+        replicas: tuple[ReplicaManager, LogManager],
+        groups: Groups,
+        supervisor: Supervisor,
+    ) -> None:
+        self._supervisor = supervisor
+        self._config = config
+        self._environment = environment
+        self._controller = controller
+        self._replica_manager, self._log_manager = replicas
+        self._groups = groups
+        self._coordinator: TransactionCoordinator | None = None
+        self._markers: LocalMarkers | None = None
+
+    def start(self) -> None:
+        """Load the transactions of an earlier life, if there was one."""
+        if TRANSACTION_STATE_TOPIC in self._controller.image.topics_by_name:
+            self._make()
+
+    @property
+    def coordinator(self) -> "TransactionCoordinator":
+        """The coordinator, made at the first call. Call it inside the running loop."""
+        return self._coordinator or self._make()
+
+    @property
+    def markers(self) -> "LocalMarkers":
+        """What writes markers to the partitions that this broker leads."""
+        if self._markers is None:
+            from ..coordinator.transaction_markers import LocalMarkers
+
+            self._markers = LocalMarkers(
+                self._replica_manager,
+                lambda: self._groups.coordinator,
+                self._environment.wall_clock_ms,
+                self._config.values.integer("request.timeout.ms"),
+            )
+        return self._markers
+
+    def _make(self) -> "TransactionCoordinator":
+        from ..coordinator.replicated_offsets_log import ReplicatedOffsetsLog
+        from ..coordinator.transaction import TransactionCoordinator
+        from ..coordinator.transaction_config import transaction_config
+
+        config = transaction_config(self._config)
+        log = ReplicatedOffsetsLog(
+            TRANSACTION_STATE_TOPIC,
+            config.request_timeout_ms,
+            self._replica_manager,
+            self._log_manager,
+        )
+        coordinator = TransactionCoordinator(
+            config, self._environment, log, self.markers, self._supervisor
+        )
+        self._coordinator = coordinator
+        coordinator.start()
+        # Which protocol of transactions there is must be known before their log is read.
+        self._controller.subscribe(coordinator.publish)
+        self._replica_manager.listen(TRANSACTION_STATE_TOPIC, coordinator)
+        return coordinator
+
+    def stop(self) -> None:
+        """Cancel what waits."""
+        if self._coordinator is not None:
+            self._coordinator.stop()

@@ -1,0 +1,187 @@
+"""The remote tier of this broker, put together: imported only where a tier is configured."""
+
+from collections.abc import Callable
+
+from ...clients.environment import Environment
+from ...clients.kafka_uuid import Uuid
+from ...clients.supervisor import Supervisor
+from ...clients.topic_partition import TopicIdPartition
+from ...replication.metadata.cluster_image import ClusterImage
+from ...storage.files import Files
+from ...storage.manager.log_manager import LogManager
+from ...tiering.blocking_pool import BlockingPool, ThreadedPool
+from ...tiering.metadata.log_durability import LogDurability
+from ...tiering.metadata.metadata_events import METADATA_TOPIC
+from ...tiering.metadata.metadata_manager import (
+    RemoteLogMetadataManager,
+    TopicBasedRemoteLogMetadataManager,
+)
+from ...tiering.metadata.metadata_snapshot import SnapshotFiles
+from ...tiering.metadata.metadata_topic import ClusterMetadataTopic, HostedReplicas
+from ...tiering.metadata.snapshot_keeper import SnapshotKeeper
+from ...tiering.remote_log_manager import RemoteLogManager
+from ...tiering.remote_storage import RemoteStorageManager
+from ...tiering.store.fsspec_storage import FsspecStorage
+from ...tiering.store.manifest import TopicDescription
+from ...tiering.tier_access import TierAccess
+from ...tiering.tier_owner import OwnerFile, OwnerTools, Writer
+from ..config.config import BrokerConfig
+from ..config.listeners import EVERY_INTERFACE, Listeners
+from ..config.remote_plugins import COMMON_CLIENT, metadata_listener, stated_bootstrap
+from ..network.socket_listener import Endpoint
+
+
+def own_address(endpoint: Endpoint) -> str:
+    """Where this process reaches its own listener."""
+    host = "127.0.0.1" if endpoint.host in EVERY_INTERFACE else endpoint.host
+    return endpoint._replace(host=host).address
+
+
+class ImageTopics:
+    """Which topics there are and were, by what the cluster has agreed on so far."""
+
+    def __init__(self, image: Callable[[], ClusterImage]) -> None:
+        self._image = image
+
+    def has_metadata_topic(self) -> bool:
+        return METADATA_TOPIC in self._image().topics_by_name
+
+    def was_deleted(self, topic_id: Uuid) -> bool:
+        return topic_id in self._image().deleted_topic_ids
+
+
+def topic_description(image: ClusterImage, partition: TopicIdPartition) -> TopicDescription | None:
+    """What the manifests of a partition are to tell of its topic; None once that is deleted."""
+    topic = image.topics_by_id.get(partition.topic_id)
+    if topic is None:
+        return None
+    return TopicDescription(len(topic.partitions), image.topic_config(topic.name))
+
+
+def make_remote_log_manager(
+    config: BrokerConfig,
+    surroundings: tuple[Environment, Files, BlockingPool],
+    log_manager: LogManager,
+    listeners: Callable[[], Listeners],
+    image: Callable[[], ClusterImage],
+    writer: str,
+    supervisor: Supervisor,
+) -> RemoteLogManager:
+    """Make it, not started: it is a client of the broker that has these listeners, once open.
+
+    `writer` is the client id by which the broker knows its producer.
+    Raises KafkaError(INVALID_CONFIG) where a plugin cannot be loaded or configured.
+    """
+    environment, files, pool = surroundings
+    settings = config.remote_log_manager
+    client = metadata_client(config, listeners)
+    access = TierAccess(
+        storage=_storage(config, client, surroundings, image),
+        metadata=_metadata(config, client, surroundings, image, (log_manager, writer), supervisor),
+        files=files,
+        pool=pool,
+        topics=ImageTopics(image),
+    )
+    return RemoteLogManager(settings, access, environment, log_manager.get_log, supervisor)
+
+
+Bootstrap = Callable[[], str]
+"""Where the metadata topic is reached."""
+
+
+def metadata_client(config: BrokerConfig, listeners: Callable[[], Listeners]) -> Bootstrap:
+    """Through the listener that the configuration names, unless it names a whole address."""
+    stated = stated_bootstrap(config.values)
+    if stated:
+        return lambda: stated
+    return lambda: own_address(metadata_listener(config.values, listeners()))
+
+
+def plugin_configs(
+    config: BrokerConfig, prefix: str, client: Bootstrap, image: Callable[[], ClusterImage]
+) -> dict[str, str]:
+    """What a plugin is told: what is stated behind its prefix, and where it is.
+
+    The names beside its own are those that Kafka adds.
+    """
+    return {
+        f"{COMMON_CLIENT}bootstrap.servers": client(),
+        f"{COMMON_CLIENT}security.protocol": "PLAINTEXT",
+        **config.values.with_prefix(prefix),
+        "broker.id": str(config.node_id),
+        "cluster.id": image().cluster_id,
+        "log.dir": config.log_dirs[0],
+    }
+
+
+def _storage(
+    config: BrokerConfig,
+    client: Bootstrap,
+    surroundings: tuple[Environment, Files, BlockingPool],
+    image: Callable[[], ClusterImage],
+) -> RemoteStorageManager:
+    environment, files, pool = surroundings
+    plugin = config.storage_plugin
+    if plugin is not None:
+        from ...tiering.plugins import make_storage
+
+        prefix = config.values.text("remote.log.storage.manager.impl.prefix")
+        return make_storage(plugin, plugin_configs(config, prefix, client, image))
+    assert config.remote_storage is not None
+    return FsspecStorage(
+        config.remote_storage,
+        files,
+        pool,
+        describe=lambda partition: topic_description(image(), partition),
+        owner=owner_tools(config, (environment, files, pool), image),
+    )
+
+
+def owner_tools(
+    config: BrokerConfig,
+    surroundings: tuple[Environment, Files, BlockingPool],
+    image: Callable[[], ClusterImage],
+) -> OwnerTools | None:
+    """How this broker knows whether the tier is its own; None for what nobody else can reach."""
+    location = config.remote_storage
+    assert location is not None
+    if location.protocol == "memory":
+        return None
+    environment, files, pool = surroundings
+    return OwnerTools(
+        lambda: Writer(image().cluster_id, config.node_id),
+        OwnerFile(files, config.log_dirs[0], str(location)),
+        environment,
+        pool,
+    )
+
+
+def _metadata(
+    config: BrokerConfig,
+    client: Bootstrap,
+    surroundings: tuple[Environment, Files, BlockingPool],
+    image: Callable[[], ClusterImage],
+    producer: tuple[LogManager, str],
+    supervisor: Supervisor,
+) -> RemoteLogMetadataManager:
+    plugin = config.metadata_plugin
+    if plugin is not None:
+        from ...tiering.plugins import make_metadata_manager
+
+        prefix = config.values.text("remote.log.metadata.manager.impl.prefix")
+        return make_metadata_manager(plugin, plugin_configs(config, prefix, client, image))
+    environment, files, pool = surroundings
+    settings = config.remote_log_manager
+    log_manager, writer = producer
+    hosted: HostedReplicas | None = None
+    if not stated_bootstrap(config.values):
+        # A thread of its own: an event must not wait behind a store that hangs.
+        durability = LogDurability(ThreadedPool(1, "remote-log-metadata-flush"))
+        hosted = HostedReplicas(log_manager.get_log, durability)
+    return TopicBasedRemoteLogMetadataManager(
+        settings.metadata,
+        ClusterMetadataTopic(settings.metadata, client, environment, hosted, writer),
+        environment,
+        SnapshotKeeper(SnapshotFiles(files, settings.log_directory), pool),
+        supervisor,
+    )

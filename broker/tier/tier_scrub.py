@@ -1,0 +1,116 @@
+"""The scrub that a broker runs by itself, every `tierlog.scrub.interval.ms`; off by default.
+
+What one look finds to be nobody's, and the next one too, goes if it is older than
+`tierlog.scrub.grace.ms`. The rules are those of `tierlog tier scrub` (`tiering/tools/orphans.py`),
+and like the tool it reads the whole metadata topic for each look, as a client of its own broker.
+A look that fails changes nothing; it is told once, and the next one comes in its time. In a cluster
+one broker's scrub is enough, and several do no harm.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ...clients.environment import Environment
+from ...clients.errors import KafkaError
+from ...clients.supervisor import Supervisor
+from ...clients.task_owner import TaskOwner
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.files import Files
+from ...storage.remote.remote_log import RemoteLog
+from ...tiering.blocking_pool import BlockingPool
+from ...tiering.metadata.skipped_events import SkippedEvents
+from ...tiering.remote_storage import RemoteStorageError
+from ...tiering.store.file_system import TierFileSystem
+from ...tiering.store.remote_url import RemoteUrl
+from ...tiering.tier_owner import OwnerTools, TierOwnership
+from ...tiering.tools.read_metadata import metadata_of_cluster
+from ...tiering.tools.scrubber import Scrubber
+from ..config.config_values import ConfigValues
+
+_log = logging.getLogger(__name__)
+
+
+class Closable(Protocol):
+    """A tier whose connections are let go of at the end."""
+
+    async def close(self) -> None: ...
+
+
+class TierScrub:
+    """Looks at the tier again and again until it is stopped."""
+
+    def __init__(
+        self,
+        scrubber: Scrubber,
+        tier: Closable,
+        interval_ms: int,
+        supervisor: Supervisor,
+        ownership: TierOwnership | None = None,
+    ) -> None:
+        self._ownership = ownership
+        self._scrubber = scrubber
+        self._tier = tier
+        self._interval_s = interval_ms / 1000
+        self._supervisor = supervisor
+        self._tasks = TaskOwner(1)
+        self._trouble = ""
+
+    def start(self) -> None:
+        """Begin; the first look comes after the first interval."""
+        self._tasks.start(self._run(), "tier scrub")
+
+    async def stop(self) -> None:
+        """Stop, in the midst of a look if need be. Idempotent."""
+        await self._tasks.stop()
+        await self._tier.close()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval_s)
+            with self._supervisor.attempt("Tier scrub"):
+                await self._try_once()
+
+    async def _try_once(self) -> None:
+        try:
+            await self.look_once()
+            self._trouble = ""
+        except (RemoteStorageError, KafkaError) as error:
+            if not self._trouble:
+                _log.warning("The tier could not be scrubbed, trying again later: %s", error)
+            self._trouble = str(error)
+
+    async def look_once(self) -> int:
+        """Look, and remove what is ripe; how many objects that was."""
+        if self._ownership is not None:
+            await self._ownership.check()
+        look = await self._scrubber.look()
+        removed = await self._scrubber.remove(look.ripe)
+        if removed:
+            _log.info("Removed %d objects from the tier that belonged to no segment", removed)
+        return removed
+
+
+def make_tier_scrub(
+    values: ConfigValues,
+    location: RemoteUrl,
+    surroundings: tuple[Environment, Files, BlockingPool],
+    bootstrap: Callable[[], str],
+    supervisor: Supervisor,
+    owner: OwnerTools | None,
+) -> TierScrub:
+    """Make it, not started: it is a client of the broker that `bootstrap` names."""
+    environment, files, pool = surroundings
+    tier = TierFileSystem(location, files, pool)
+
+    skipped = SkippedEvents()
+
+    async def metadata() -> Mapping[TopicIdPartition, RemoteLog]:
+        return await metadata_of_cluster(bootstrap(), environment, skipped)
+
+    grace_ms = values.integer("tierlog.scrub.grace.ms")
+    scrubber = Scrubber(tier, metadata, environment.wall_clock_ms, grace_ms)
+    interval_ms = values.integer("tierlog.scrub.interval.ms")
+    ownership = None if owner is None else TierOwnership(tier, owner, draws_anew=False)
+    return TierScrub(scrubber, tier, interval_ms, supervisor, ownership)

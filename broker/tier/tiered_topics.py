@@ -1,0 +1,47 @@
+"""Topics that need the remote tier, and the one that it needs, looked at as a broker starts."""
+
+import logging
+from collections.abc import Container
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import Uuid
+from ...replication.controller.controller import Controller
+from ...replication.controller.tier_metadata_topic import mend
+from ...replication.metadata.cluster_image import ClusterImage
+from ...replication.topic_names import REMOTE_LOG_METADATA_TOPIC
+
+_log = logging.getLogger(__name__)
+
+_TIERED = "remote.storage.enable"
+
+
+def check_tier_is_there(
+    image: ClusterImage, is_tiered: bool, mounted: Container[Uuid] = ()
+) -> None:
+    """Refuse to serve topics of which a part cannot be reached.
+
+    Those of a mounted tier do not need ours.
+    Raises KafkaError(INVALID_CONFIG) with Kafka's sentence.
+    """
+    if is_tiered:
+        return
+    for name, topic in image.topics_by_name.items():
+        if topic.topic_id in mounted:
+            continue
+        if image.topic_config(name).get(_TIERED, "").strip().lower() == "true":
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"You have to delete all topics with the property {_TIERED}=true before disabling"
+                f" tiered storage cluster-wide ({name} has it).",
+            )
+
+
+async def mend_metadata_topic(controller: Controller) -> None:
+    """Have the tier's metadata topic keep its records, whoever made it. Raises KafkaError."""
+    mended = await controller.decide(lambda image: mend(controller.config, image))
+    if mended:
+        _log.warning(
+            "%s would have lost what is known of the tier; it is configured anew: %s",
+            REMOTE_LOG_METADATA_TOPIC,
+            ", ".join(f"{name}={value}" for name, value in mended.items()),
+        )

@@ -1,0 +1,136 @@
+"""Clients push the metrics that they were asked for, at the pace that they were told."""
+
+from pathlib import Path
+
+import pytest
+
+from tierlog.broker.metrics.telemetry import Telemetry
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
+from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tierlog.clients.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from tierlog.clients.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tierlog.clients.protocol.messages.push_telemetry import (
+    PushTelemetryRequest,
+    PushTelemetryResponse,
+)
+from tierlog.replication.metadata.cluster_image import (
+    ClusterImage,
+    ConfigResource,
+    ConfigResourceType,
+)
+
+from ...broker_process import BrokerThread, RawClient
+
+KEYS = {71, 72}
+ONE = Uuid(b"1" * 16)
+
+
+def wanting(**values: str) -> ClusterImage:
+    resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, "m")
+    named = {name.replace("_", "."): value for name, value in values.items()}
+    return ClusterImage("cluster", 1, configs={resource: named})
+
+
+def refusal(telemetry: Telemetry, number: int, now_s: float, *, ends: bool = False) -> ErrorCode:
+    try:
+        telemetry.push(ONE, number, 10, ends, now_s)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def test_only_clients_that_match_are_asked() -> None:
+    telemetry = Telemetry()
+    image = wanting(metrics="a.b,c.d", interval_ms="1000", match="client_id=app-.*")
+    asked = telemetry.subscribe(image, ONE, {"client_id": "app-7"}, 0.0)
+    assert (asked.interval_ms, asked.metrics) == (1000, ("a.b", "c.d"))
+    other = telemetry.subscribe(image, Uuid(b"2" * 16), {"client_id": "else"}, 0.0)
+    assert (other.interval_ms, other.metrics) == (300_000, ())
+    assert other.number != asked.number
+
+
+def test_a_pattern_that_hangs_python_is_decided_at_once() -> None:
+    """Python's `re` would take about 2 to the power of 45 steps for this."""
+    image = wanting(metrics="a.b", match="client_id=(a+)+b")
+    assert Telemetry().subscribe(image, ONE, {"client_id": "a" * 45}, 0.0).metrics == ()
+
+
+def test_a_client_that_describes_itself_at_length_matches_no_pattern() -> None:
+    image = wanting(metrics="a.b", match="client_id=.*a.{400}b")
+    for length, metrics in ((1_024, ("a.b",)), (1_025, ())):
+        client_id = "a" * (length - 1) + "b"
+        assert Telemetry().subscribe(image, ONE, {"client_id": client_id}, 0.0).metrics == metrics
+
+
+@pytest.mark.parametrize("pattern", [r"(a)\1", "a(?=b)", "a{1001}", "["])
+def test_a_stored_pattern_that_cannot_be_used_matches_no_client(
+    pattern: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An earlier version read patterns with Python's `re` and has stored what RE2 refuses."""
+    telemetry = Telemetry()
+    image = wanting(metrics="a.b", match=f"client_id={pattern}")
+    for client in (b"1" * 16, b"2" * 16):
+        assert telemetry.subscribe(image, Uuid(client), {"client_id": "aa"}, 0.0).metrics == ()
+    assert len(caplog.messages) == 1
+    assert "matches no client until its match is altered" in caplog.text
+    # What is stored may be altered.
+    altered = wanting(metrics="a.b", match="client_id=a+")
+    assert telemetry.subscribe(altered, ONE, {"client_id": "aa"}, 1.0).metrics == ("a.b",)
+
+
+def test_who_comes_too_soon_is_held_off_and_the_last_push_ends_it() -> None:
+    telemetry = Telemetry()
+    image = wanting(metrics="a.b", interval_ms="1000")
+    assert refusal(telemetry, 0, 0.0) == ErrorCode.INVALID_REQUEST
+    number = telemetry.subscribe(image, ONE, {}, 0.0).number
+    assert refusal(telemetry, number, 0.1) == ErrorCode.NONE
+    assert refusal(telemetry, number, 0.5) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    with pytest.raises(KafkaError) as again:
+        telemetry.subscribe(image, ONE, {}, 0.9)
+    assert again.value.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert refusal(telemetry, number + 1, 1.2) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    # What has changed may be asked for at once.
+    changed = telemetry.subscribe(wanting(metrics="c.d", interval_ms="1000"), ONE, {}, 1.3)
+    assert changed.metrics == ("c.d",)
+    assert refusal(telemetry, changed.number, 1.4, ends=True) == ErrorCode.NONE
+    assert refusal(telemetry, changed.number, 9.0) == ErrorCode.INVALID_REQUEST
+
+
+def announced(client: RawClient) -> set[int]:
+    request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    answer = client.ask(request, 4, ApiVersionsResponse)
+    return {each.api_key for each in answer.api_keys}
+
+
+def test_pushes_are_announced_once_somebody_wants_them_and_counted(tmp_path: Path) -> None:
+    with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
+        assert not KEYS & announced(client)
+        config = AlterableConfig(name="metrics", value="a.b")
+        resource = AlterConfigsResource(resource_type=16, resource_name="m", configs=[config])
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        assert not client.ask(request, 1, IncrementalAlterConfigsResponse).responses[0].error_code
+        assert announced(client) >= KEYS
+        told = client.ask(GetTelemetrySubscriptionsRequest(), 0, GetTelemetrySubscriptionsResponse)
+        assert told.client_instance_id != ZERO_UUID
+        assert told.requested_metrics == ["a.b"]
+        assert told.accepted_compression_types == [4, 3, 1, 2]
+        push = PushTelemetryRequest(
+            client_instance_id=told.client_instance_id,
+            subscription_id=told.subscription_id,
+            metrics=b"12345",
+        )
+        answers = [client.ask(push, 0, PushTelemetryResponse).error_code for _ in range(2)]
+        assert answers == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+        assert broker.broker is not None
+        counted = dict(broker.broker.metrics.read())
+        assert counted["kafka.server:type=client-metrics,name=push-total"] == 1
+        assert counted["kafka.server:type=client-metrics,name=push-bytes-total"] == 5

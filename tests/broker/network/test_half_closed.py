@@ -1,0 +1,73 @@
+"""Clients that have sent their last and still listen: they are answered, as by Kafka, and then the
+connection ends.
+
+What such a client waits for is given up: whether it still listens nobody can know.
+"""
+
+import asyncio
+import socket
+
+from tierlog.broker.network.connection import Answer, Client, Deferred
+from tierlog.tests.broker.socket_peers import Running, echo, frame, running, saying
+
+_LARGE = 32 << 20
+"""More than the systems of both ends keep of what is not taken."""
+
+
+def large(client: Client, request: memoryview) -> Answer:
+    """Far more than was asked for."""
+    return [frame(bytes(_LARGE))]
+
+
+async def all_that_comes(broker: Running, requests: bytes) -> bytes:
+    """What a client is sent that half-closes behind its requests and then takes its time."""
+    loop = asyncio.get_running_loop()
+    client = socket.create_connection(("127.0.0.1", broker.port))
+    client.setblocking(False)
+    with client:
+        await loop.sock_sendall(client, requests)
+        client.shutdown(socket.SHUT_WR)
+        received = bytearray()
+        async with asyncio.timeout(30):
+            while piece := await loop.sock_recv(client, 1 << 20):
+                received += piece
+                # The server has its turn while there is something to be taken.
+                await asyncio.sleep(0)
+        return bytes(received)
+
+
+def test_all_requests_before_the_end_of_the_stream_are_answered() -> None:
+    async def story() -> None:
+        async with running(echo) as broker:
+            requests = b"".join(frame(b"%d" % each) for each in range(1_000))
+            assert await all_that_comes(broker, requests) == requests
+            assert await all_that_comes(broker, requests + b"\0\0\1") == requests
+
+    asyncio.run(story())
+
+
+def test_an_answer_that_is_larger_than_what_is_taken_at_once_comes_whole() -> None:
+    async def story() -> None:
+        async with running(large) as broker:
+            assert len(await all_that_comes(broker, frame(b"x"))) == 4 + _LARGE
+
+    asyncio.run(story())
+
+
+def test_behind_an_answer_that_is_given_up_no_other_is_taken_for_it() -> None:
+    async def story() -> None:
+        done: list[bytes] = []
+
+        def answer(client: Client, request: memoryview) -> Answer:
+            done.append(bytes(request))
+            if bytes(request) != b"wait":
+                return [frame(bytes(request))]
+            return Deferred(asyncio.get_running_loop().create_future(), saying(b"never"))
+
+        async with running(answer) as broker:
+            requests = [b"first", b"wait", b"second", b"third"]
+            received = await all_that_comes(broker, b"".join(map(frame, requests)))
+            assert received == frame(b"first")
+            assert done == requests
+
+    asyncio.run(story())

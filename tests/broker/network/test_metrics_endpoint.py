@@ -1,0 +1,216 @@
+"""The metrics endpoint: what it answers, and that nobody can hold the broker up by it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tierlog.bench.clients.admin import create_topic, delete_topic
+from tierlog.broker.broker import StartError
+from tierlog.broker.metrics.metrics import Metrics
+from tierlog.broker.network import metrics_endpoint
+from tierlog.broker.network.metrics_endpoint import MetricsEndpoint, answer_to
+from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
+from tierlog.broker.network.transport import Network, StreamNetwork
+
+from ...broker_process import BrokerThread
+from ...waiting import wait_until
+from ..exposition_reader import parse_exposition
+
+NETWORKS: list[Callable[[], Network]] = [lambda: SocketNetwork(SocketOptions()), StreamNetwork]
+GET = b"GET /metrics HTTP/1.1\r\nHost: localhost:9404\r\n\r\n"
+
+
+def served(network: Network, ask: Callable[[int], Coroutine[object, object, None]]) -> None:
+    """Have `ask` talk to an endpoint that tells of one counter."""
+
+    async def story() -> None:
+        metrics = Metrics()
+        metrics.counter("d:type=T,name=n").add(3)
+        endpoint = MetricsEndpoint(network, metrics)
+        port = await endpoint.start("127.0.0.1", 0)
+        try:
+            async with asyncio.timeout(20):
+                await ask(port)
+        finally:
+            endpoint.stop()
+
+    asyncio.run(story())
+
+
+async def exchange(port: int, *pieces: bytes) -> bytes:
+    """Send the pieces one after another and read until the endpoint closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_scrape_is_answered_and_the_connection_closed(network: Callable[[], Network]) -> None:
+    async def ask(port: int) -> None:
+        answer = await exchange(port, GET)
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4")
+        assert b"Content-Length: %d\r\n" % len(body) in head
+        assert parse_exposition(body.decode()) == {("d_T_Count", (("name", "n"),)): 3}
+
+    served(network(), ask)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_request_may_come_in_pieces(network: Callable[[], Network]) -> None:
+    async def ask(port: int) -> None:
+        pieces = [GET[position : position + 1] for position in range(len(GET))]
+        assert (await exchange(port, *pieces)).startswith(b"HTTP/1.1 200 OK")
+
+    served(network(), ask)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_head_without_end_is_cut_off(network: Callable[[], Network]) -> None:
+    async def ask(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9_000)
+        try:
+            assert await reader.read() == b""
+        except ConnectionResetError:
+            # What we had not read of it may be answered with a reset.
+            assert reader.at_eof() or reader.exception() is not None
+        writer.close()
+
+    served(network(), ask)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_who_asks_nothing_is_closed_in_time(
+    network: Callable[[], Network], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_endpoint, "_SECONDS_MAX", 0.05)
+
+    async def ask(port: int) -> None:
+        assert await exchange(port, b"GET") == b""
+
+    served(network(), ask)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_more_connections_than_the_limit_are_closed_and_room_is_made_again(
+    network: Callable[[], Network], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_endpoint, "_CONNECTIONS_MAX", 2)
+
+    async def ask(port: int) -> None:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            assert await reader.read() == b""
+        except ConnectionResetError:
+            assert reader.at_eof() or reader.exception() is not None
+        for _, each in [*held, (reader, writer)]:
+            each.close()
+        answer = b""
+        while not answer.startswith(b"HTTP/1.1 200 OK"):
+            try:
+                answer = await exchange(port, GET)
+            except ConnectionError:
+                answer = b""
+
+    served(network(), ask)
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (b"GET /metrics HTTP/1.1", b"200"),
+        (b"GET /metrics?name[]=x HTTP/1.0", b"200"),
+        (b"HEAD /metrics HTTP/1.1", b"200"),
+        (b"GET / HTTP/1.1", b"200"),
+        (b"GET /else HTTP/1.1", b"404"),
+        (b"POST /metrics HTTP/1.1", b"405"),
+        (b"GET /metrics", b"400"),
+        (b"GET /metrics SPDY/3", b"400"),
+        (b"\x00\x00\x00\x1c\x00\x12\x00\x03", b"400"),
+        (b"", b"400"),
+    ],
+)
+def test_every_first_line_has_its_status(line: bytes, status: bytes) -> None:
+    answer = answer_to(line + b"\r\nHost: localhost:9404", lambda: "page\n")
+    assert answer.split(b" ")[1] == status
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        (b"127.0.0.1:9404", b"200"),
+        (b"[::1]:9404", b"200"),
+        (b"10.1.2.3", b"200"),
+        (b"LocalHost", b"200"),
+        (b"broker-1.example:9404", b"200"),
+        (b"evil.example", b"403"),
+        (b"127.0.0.1.evil.example", b"403"),
+        (b"localhost.evil.example:9404", b"403"),
+        (b"", b"403"),
+        (b"localhost\r\nHost: evil.example", b"403"),
+        (b"\xff\xfe", b"403"),
+    ],
+)
+def test_only_who_knows_the_broker_by_its_own_name_is_answered(host: bytes, status: bytes) -> None:
+    """A page of evil.example whose name leads to 127.0.0.1 has its own name in Host."""
+    head = b"GET /metrics HTTP/1.1\r\nHost: " + host
+    answer = answer_to(head, lambda: "page\n", ["broker-1.example"])
+    assert answer.split(b" ")[1] == status
+    assert (b"page" in answer) == (status == b"200")
+
+
+def test_head_is_get_without_the_page() -> None:
+    get = answer_to(b"GET /metrics HTTP/1.1", lambda: "page\n")
+    head = answer_to(b"HEAD /metrics HTTP/1.1", lambda: "page\n")
+    assert get == head + b"page\n"
+
+
+def test_a_broker_serves_its_metrics_where_it_is_told_to_and_nowhere_else(tmp_path: Path) -> None:
+    with BrokerThread(tmp_path / "off") as broker:
+        assert broker.broker is not None
+        assert broker.broker.metrics_port == -1
+    with BrokerThread(tmp_path / "on", {"tierlog.metrics.port": "0"}) as broker:
+        assert broker.broker is not None
+        url = f"http://127.0.0.1:{broker.broker.metrics_port}/metrics"
+        with urlopen(url, timeout=20) as answer:
+            found = parse_exposition(answer.read().decode())
+        waiting = (("name", "PurgatorySize"), ("delayedOperation", "Produce"))
+        assert found["kafka_server_DelayedOperationPurgatory_Value", waiting] == 0
+
+
+def test_a_port_in_use_is_a_sentence_and_no_start(tmp_path: Path) -> None:
+    with BrokerThread(tmp_path / "first", {"tierlog.metrics.port": "0"}) as first:
+        assert first.broker is not None
+        port = str(first.broker.metrics_port)
+        second = BrokerThread(tmp_path / "second", {"tierlog.metrics.port": port})
+        with pytest.raises(StartError, match=f"Cannot serve metrics on 127.0.0.1:{port}") as told:
+            second.__enter__()
+        assert str(told.value).endswith("or state another port in tierlog.metrics.port.")
+
+
+def test_the_metrics_of_a_topic_go_when_it_is_deleted(tmp_path: Path) -> None:
+    tier = {"rsm.config.url": (tmp_path / "remote").as_uri(), "tierlog.metrics.port": "0"}
+    tiered = {"remote.storage.enable": "true", "segment.bytes": "1048576"}
+    with BrokerThread(tmp_path / "logs", tier) as broker:
+        assert broker.broker is not None
+        url = f"http://127.0.0.1:{broker.broker.metrics_port}/metrics"
+
+        def topics() -> set[str]:
+            with urlopen(url, timeout=20) as answer:
+                series = parse_exposition(answer.read().decode())
+            return {value for _, labels in series for key, value in labels if key == "topic"}
+
+        for name in ("stays", "goes"):
+            create_topic(broker.bootstrap, name, tiered)
+        wait_until(lambda: topics() == {"stays", "goes"}, 30, lambda: str(topics()))
+        delete_topic(broker.bootstrap, "goes")
+        wait_until(lambda: topics() == {"stays"}, 30, lambda: str(topics()))

@@ -1,0 +1,322 @@
+"""Requests and answers in memory: bounded for all connections together, and fairly shared."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from tierlog.broker.config.config import read_config
+from tierlog.broker.config.settings import connection_limits
+from tierlog.broker.network import receive_budget
+from tierlog.broker.network.connection import Answer, Client, Deferred
+from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
+from tierlog.broker.network.socket_server import ConnectionLimits
+from tierlog.broker.network.transport import Network, StreamNetwork
+from tierlog.clients.errors import KafkaError
+from tierlog.clients.protocol.connection import frame as framed
+from tierlog.tests.broker.socket_peers import Peer, Running, frame, running, saying, until
+
+NETWORKS: list[Callable[[], Network]] = [lambda: SocketNetwork(SocketOptions()), StreamNetwork]
+MIB = 1 << 20
+LIMITS = ConnectionLimits(max_request_bytes=4 * MIB, max_unfinished_bytes=4 * MIB)
+
+
+def length(client: Client, request: memoryview) -> Answer:
+    return framed([str(len(request)).encode()])
+
+
+def begin(peer: Peer, size: int, sent: int) -> None:
+    """Announce a request, and send that much of it."""
+    peer.writer.write(struct.pack(">i", size) + bytes(sent))
+
+
+async def counted(broker: Running, peer: Peer, size: int) -> None:
+    """Begin a request, and wait until the server has begun to take it in."""
+    budget = broker.server.receive_budget
+    before = budget.used, budget.waiting
+    begin(peer, size, size - 1)
+    await until(lambda: (budget.used, budget.waiting) != before)
+
+
+async def begun(broker: Running, *sizes: int) -> list[Peer]:
+    """Clients that have each sent all of a request but its last byte, one after another."""
+    peers: list[Peer] = []
+    for size in sizes:
+        peers.append(await broker.connect())
+        await counted(broker, peers[-1], size)
+    return peers
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_unfinished_requests_do_not_grow_beyond_the_bound(
+    network: Callable[[], Network],
+) -> None:
+    async def story() -> None:
+        async with running(length, LIMITS, network()) as broker:
+            peers = await begun(broker, *[3 * MIB] * 12)
+            for _ in range(200):
+                await asyncio.sleep(0)
+                # One in full, and of the others what came first.
+                assert broker.server.receive_budget.used <= 5 * MIB
+            other = await broker.connect()
+            assert await other.ask(b"small") == b"5"
+            for peer in peers:
+                peer.writer.close()
+            await until(lambda: broker.metric("connection-count") == 1)
+            await until(lambda: broker.server.receive_budget.used == 0)
+            assert broker.server.receive_budget.waiting == 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_whoever_waits_for_room_is_answered_in_the_end(network: Callable[[], Network]) -> None:
+    async def story() -> None:
+        async with running(length, LIMITS, network()) as broker:
+            peers = [await broker.connect() for _ in range(9)]
+            sizes = [(number % 4 + 1) * MIB - number for number in range(9)]
+            answers = [
+                asyncio.ensure_future(peer.ask(bytes(size)))
+                for peer, size in zip(peers, sizes, strict=True)
+            ]
+            assert await asyncio.gather(*answers) == [str(size).encode() for size in sizes]
+            assert broker.server.receive_budget.used == 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("size", [50_000, 128 * 1024])
+def test_small_requests_do_not_wait_behind_large_ones(size: int) -> None:
+    async def story() -> None:
+        async with running(length, LIMITS) as broker:
+            first, *_ = await begun(broker, 4 * MIB, 4 * MIB, 4 * MIB)
+            small = await broker.connect()
+            begin(small, size, size - 1)
+            await asyncio.sleep(0)
+            small.writer.write(b"x")
+            assert await small.answer() == str(size).encode()
+            first.writer.write(b"x")
+            assert await first.answer() == str(4 * MIB).encode()
+
+    asyncio.run(story())
+
+
+def test_of_those_that_wait_the_smallest_is_admitted_first() -> None:
+    async def story() -> None:
+        async with running(length, LIMITS) as broker:
+            first, large, small = await begun(broker, 4 * MIB, 3 * MIB, 2 * MIB)
+            large.writer.write(b"x")
+            small.writer.write(b"x")
+            first.writer.write(b"x")
+            assert await first.answer() == str(4 * MIB).encode()
+            done, _ = await asyncio.wait(
+                [asyncio.ensure_future(each.answer()) for each in (large, small)],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            assert next(iter(done)).result() == str(2 * MIB).encode()
+
+    asyncio.run(story())
+
+
+def test_who_holds_room_and_sends_nothing_loses_it_to_those_who_wait(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(receive_budget, "_LOOK_S", 0.05)
+
+    async def story() -> None:
+        async with running(length, LIMITS) as broker:
+            stalled, waiting = await begun(broker, 4 * MIB, 3 * MIB)
+            assert await stalled.is_closed_by_the_server()
+            waiting.writer.write(b"x")
+            assert await waiting.answer() == str(3 * MIB).encode()
+
+    asyncio.run(story())
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "holds room for a request of 4194304 bytes" in caplog.text
+
+
+def test_who_stalls_while_nobody_waits_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_budget, "_LOOK_S", 0.01)
+
+    async def story() -> None:
+        async with running(length, LIMITS) as broker:
+            (slow,) = await begun(broker, 4 * MIB)
+            await asyncio.sleep(0.1)
+            slow.writer.write(b"x")
+            assert await slow.answer() == str(4 * MIB).encode()
+
+    asyncio.run(story())
+
+
+def test_a_second_request_begun_with_the_end_of_the_first_needs_room_of_its_own() -> None:
+    async def story() -> None:
+        async with running(length, LIMITS) as broker:
+            one, two = await begun(broker, MIB, MIB)
+            one.writer.write(b"x" + struct.pack(">i", 4 * MIB) + b"begun")
+            assert await one.answer() == str(MIB).encode()
+            await until(lambda: broker.server.receive_budget.waiting == 1)
+            two.writer.write(b"x")
+            assert await two.answer() == str(MIB).encode()
+            one.writer.write(bytes(4 * MIB - 5))
+            assert await one.answer() == str(4 * MIB).encode()
+
+    asyncio.run(story())
+
+
+def test_what_lies_behind_waiting_requests_is_bounded_too() -> None:
+    async def story() -> None:
+        gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        def answer(client: Client, request: memoryview) -> Answer:
+            parked = bytes(request) == b"wait"
+            return Deferred(asyncio.shield(gate), saying(b"")) if parked else framed([b"served"])
+
+        async with running(answer, LIMITS) as broker:
+            behind = frame(b"wait") + frame(bytes(100)) * 5_000
+            for _ in range(60):
+                peer = await broker.connect()
+                peer.writer.write(behind)
+            other = await broker.connect()
+            for _ in range(50):
+                assert await other.ask(b"small") == b"served"
+            assert broker.server.receive_budget.used <= LIMITS.receive_max_bytes * 5 // 4
+
+    asyncio.run(story())
+
+
+def test_what_lies_behind_waiting_requests_takes_no_room_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receive_budget, "_LOOK_AHEAD_S", 0.05)
+
+    def answer(client: Client, request: memoryview) -> Answer:
+        if bytes(request) != b"wait":
+            return framed([str(len(request)).encode()])
+        return Deferred(asyncio.get_running_loop().create_future(), saying(b"never"))
+
+    async def story() -> None:
+        async with running(answer, LIMITS) as broker:
+            for _ in range(60):
+                peer = await broker.connect()
+                peer.writer.write(frame(b"wait") + frame(bytes(100)) * 5_000)
+            large = await broker.connect()
+            assert await large.ask(bytes(3 * MIB)) == str(3 * MIB).encode()
+
+    asyncio.run(story())
+
+
+def test_answers_that_nobody_takes_are_bounded_and_the_largest_debt_goes_first(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answered: list[int] = []
+
+    def answer(client: Client, request: memoryview) -> Answer:
+        (size,) = struct.unpack(">i", request)
+        answered.append(size)
+        return framed([bytes(size)])
+
+    async def story() -> None:
+        limits = ConnectionLimits(max_unsent_bytes=64 * MIB)
+        async with running(answer, limits) as broker:
+            owed = broker.server.unsent_answers
+            deaf = [await broker.connect() for _ in range(6)]
+            for peer in deaf:
+                peer.writer.write(frame(struct.pack(">i", 24 * MIB)))
+                await until(lambda: bool(answered))
+                answered.clear()
+                await asyncio.sleep(0)
+                assert owed.held <= 64 * MIB
+            modest = await broker.connect()
+            assert len(await modest.ask(struct.pack(">i", 8 * MIB))) == 8 * MIB
+
+    asyncio.run(story())
+    assert "has not taken" in caplog.text
+
+
+def test_one_answer_may_be_larger_than_the_bound() -> None:
+    def answer(client: Client, request: memoryview) -> Answer:
+        return framed([bytes(32 * MIB)])
+
+    async def story() -> None:
+        async with running(answer, ConnectionLimits(max_unsent_bytes=MIB)) as broker:
+            peer = await broker.connect()
+            assert len(await peer.ask(b"x")) == 32 * MIB
+
+    asyncio.run(story())
+
+
+def test_kafkas_bound_counts_where_it_is_stated() -> None:
+    assert connection_limits(read_config({}).values).receive_max_bytes == 104_857_600
+    stated = {"socket.request.max.bytes": "1000000", "queued.max.request.bytes": "2000000"}
+    assert connection_limits(read_config(stated).values).receive_max_bytes == 2_000_000
+    # The largest request must find room.
+    larger = {"socket.request.max.bytes": "200000000"}
+    assert connection_limits(read_config(larger).values).receive_max_bytes == 200_000_000
+    stated["queued.max.request.bytes"] = "999999"
+    with pytest.raises(KafkaError, match=r"queued.max.request.bytes must be larger or equal to"):
+        connection_limits(read_config(stated).values)
+
+
+def test_requests_whose_answers_are_not_there_yet_count_until_they_are() -> None:
+    async def story() -> None:
+        gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        arrived: list[int] = []
+
+        def answer(client: Client, request: memoryview) -> Answer:
+            arrived.append(len(request))
+            return Deferred(asyncio.shield(gate), saying(b"done"), held_bytes=len(request))
+
+        async with running(answer, LIMITS) as broker:
+            budget = broker.server.receive_budget
+            peers = [await broker.connect() for _ in range(6)]
+            answers = [asyncio.ensure_future(peer.ask(bytes(3 * MIB))) for peer in peers]
+            await until(lambda: bool(arrived))
+            for _ in range(2_000):
+                await asyncio.sleep(0)
+                assert budget.used <= 5 * MIB
+            assert len(arrived) == 1
+            gate.set_result(None)
+            assert await asyncio.gather(*answers) == [b"done"] * len(peers)
+            assert budget.used == 0
+
+    asyncio.run(story())
+
+
+def test_who_waits_for_an_answer_is_not_taken_for_one_who_stalls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receive_budget, "_LOOK_S", 0.01)
+
+    async def story() -> None:
+        gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        def answer(client: Client, request: memoryview) -> Answer:
+            return Deferred(asyncio.shield(gate), saying(b"done"), held_bytes=len(request))
+
+        async with running(answer, LIMITS) as broker:
+            peers = [await broker.connect() for _ in range(2)]
+            answers = [asyncio.ensure_future(peer.ask(bytes(4 * MIB))) for peer in peers]
+            budget = broker.server.receive_budget
+            await until(lambda: (budget.waiting, budget.used >= 4 * MIB) == (1, True))
+            await asyncio.sleep(0.1)
+            gate.set_result(None)
+            assert await asyncio.gather(*answers) == [b"done"] * 2
+
+    asyncio.run(story())
+
+
+def test_room_held_by_who_has_gone_is_given_back() -> None:
+    async def story() -> None:
+        def answer(client: Client, request: memoryview) -> Answer:
+            never: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            return Deferred(never, saying(b"never"), held_bytes=len(request))
+
+        async with running(answer, LIMITS) as broker:
+            peer = await broker.connect()
+            peer.writer.write(frame(bytes(3 * MIB)))
+            await until(lambda: broker.server.receive_budget.used >= 3 * MIB)
+            peer.writer.close()
+            await until(lambda: broker.server.receive_budget.used == 0)
+
+    asyncio.run(story())
