@@ -59,7 +59,7 @@ from .config.settings import (
     socket_options,
 )
 from .config.topic_defaults import TopicDefaults
-from .coordinator.producer_ids import ProducerIds
+from .coordinator.transaction.producer_ids import ProducerIds
 from .dispatch.apis import Apis
 from .dispatch.quota_switch import obey_quotas
 from .metrics.metrics import Metrics, failures_of_loops

@@ -9,14 +9,19 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from tierlog.broker.coordinator.group_state import NEXT_STATES, REACTIONS, GroupEvent, GroupState
-from tierlog.broker.coordinator.led_shards import TRANSITIONS as SHARD, ShardState
-from tierlog.broker.coordinator.reconciliation import (
+from tierlog.broker.coordinator.classic.group_state import (
+    NEXT_STATES,
+    REACTIONS,
+    GroupEvent,
+    GroupState,
+)
+from tierlog.broker.coordinator.consumer.reconciliation import (
     REACTIONS as MEMBER_REACTIONS,
     MemberEvent,
     MemberState,
 )
-from tierlog.broker.coordinator.transaction_state import (
+from tierlog.broker.coordinator.led_shards import TRANSITIONS as SHARD, ShardState
+from tierlog.broker.coordinator.transaction.transaction_state import (
     NEXT_STATES as NEXT_TRANSACTION_STATES,
     REACTIONS as TRANSACTION_REACTIONS,
     TransactionEvent,
@@ -137,7 +142,7 @@ MACHINES = [
     ),
     Machine(
         "A classic group",
-        "broker/coordinator/group_state.py",
+        "broker/coordinator/classic/group_state.py",
         "NEXT_STATES",
         [
             Move(_OUTSIDE, GroupState.EMPTY.name, ("made",)),
@@ -147,7 +152,7 @@ MACHINES = [
     ),
     Machine(
         "A transactional id",
-        "broker/coordinator/transaction_state.py",
+        "broker/coordinator/transaction/transaction_state.py",
         "NEXT_STATES",
         [
             Move(_OUTSIDE, TransactionState.EMPTY.name, ("a producer has come",)),
@@ -180,21 +185,21 @@ def _reaction_table(
 REACTION_TABLES = [
     _reaction_table(
         "What a classic group does about an event",
-        "broker/coordinator/group_state.py",
+        "broker/coordinator/classic/group_state.py",
         GroupState,
         GroupEvent,
         REACTIONS.items(),
     ),
     _reaction_table(
         "What a heartbeat does to a member of the consumer protocol",
-        "broker/coordinator/reconciliation.py",
+        "broker/coordinator/consumer/reconciliation.py",
         MemberState,
         MemberEvent,
         MEMBER_REACTIONS.items(),
     ),
     _reaction_table(
         "What is done about an event in a transaction",
-        "broker/coordinator/transaction_state.py",
+        "broker/coordinator/transaction/transaction_state.py",
         TransactionState,
         TransactionEvent,
         TRANSACTION_REACTIONS.items(),

@@ -11,7 +11,7 @@ from ...clients.protocol.messages.add_offsets_to_txn import (
 )
 from ...clients.topic_partition import TopicPartition
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
-from ..coordinator.transaction_shard import Addition
+from ..coordinator.transaction.transaction_shard import Addition
 from ..request.context import BrokerContext, Later, RequestContext
 from ..request.producer_identity import fenced_as_known
 

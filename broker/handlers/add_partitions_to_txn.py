@@ -20,8 +20,8 @@ from ...clients.protocol.messages.add_partitions_to_txn import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.metadata.cluster_image import ClusterImage
-from ..coordinator.transaction_metadata import EPOCH_BUMP_VERSION
-from ..coordinator.transaction_shard import Addition
+from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
+from ..coordinator.transaction.transaction_shard import Addition
 from ..request.context import BrokerContext, RequestContext
 from ..request.producer_identity import fenced_as_known
 

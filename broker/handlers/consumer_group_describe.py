@@ -17,8 +17,8 @@ from ...clients.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from ...replication.metadata.cluster_image import ClusterImage
-from ..coordinator.consumer_group_description import ConsumerMemberDescription
-from ..coordinator.consumer_records import by_topic
+from ..coordinator.consumer.consumer_group_description import ConsumerMemberDescription
+from ..coordinator.consumer.consumer_records import by_topic
 from ..request.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from ..request.consumer_protocol import serves_consumer_groups
 from ..request.context import BrokerContext, RequestContext

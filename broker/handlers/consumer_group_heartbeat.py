@@ -13,8 +13,8 @@ from ...clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ..coordinator.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
-from ..coordinator.consumer_records import by_topic
+from ..coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
+from ..coordinator.consumer.consumer_records import by_topic
 from ..request.consumer_protocol import serves_consumer_groups
 from ..request.context import BrokerContext, Later, RequestContext
 

@@ -10,7 +10,7 @@ from ...clients.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from ..coordinator.transaction_metadata import Transaction
+from ..coordinator.transaction.transaction_metadata import Transaction
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import made_in_turn
 

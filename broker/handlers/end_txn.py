@@ -8,9 +8,9 @@ its epoch.
 from functools import partial
 
 from ...clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ..coordinator.transaction import ProducerIdentity
-from ..coordinator.transaction_metadata import EPOCH_BUMP_VERSION
-from ..coordinator.transaction_shard import Ending
+from ..coordinator.transaction.transaction import ProducerIdentity
+from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
+from ..coordinator.transaction.transaction_shard import Ending
 from ..request.context import BrokerContext, Later, RequestContext
 from ..request.producer_identity import fenced_as_known, identity_of
 

@@ -19,7 +19,7 @@ from ...clients.protocol.messages.find_coordinator import (
 )
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
-from ..coordinator.transaction_config import transaction_topic
+from ..coordinator.transaction.transaction_config import transaction_topic
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import made_in_turn
 

@@ -14,9 +14,9 @@ from ...clients.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from ..coordinator.producer_ids import ProducerIds
-from ..coordinator.transaction import ProducerIdentity
-from ..coordinator.transaction_shard import Initialization
+from ..coordinator.transaction.producer_ids import ProducerIds
+from ..coordinator.transaction.transaction import ProducerIdentity
+from ..coordinator.transaction.transaction_shard import Initialization
 from ..request.context import BrokerContext, Later, RequestContext
 from ..request.producer_identity import fenced_as_known, identity_of
 

@@ -11,8 +11,8 @@ from ...clients.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState as ListedState,
 )
-from ..coordinator.transaction_metadata import Transaction
-from ..coordinator.transaction_state import TransactionState
+from ..coordinator.transaction.transaction_metadata import Transaction
+from ..coordinator.transaction.transaction_state import TransactionState
 from ..request.context import BrokerContext, RequestContext
 
 _STATES = {state.value for state in TransactionState} | {"PrepareEpochFence"}
@@ -48,7 +48,7 @@ def _matching(found: list[Transaction], pattern: str | None) -> list[Transaction
     """Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
     if not pattern:
         return found
-    from ..coordinator.topic_regex import compile_regex
+    from ..coordinator.consumer.topic_regex import compile_regex
 
     compiled = compile_regex(pattern)
     return [each for each in found if compiled.matches(each.transactional_id)]

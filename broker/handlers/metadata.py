@@ -27,8 +27,8 @@ from ...replication.topic_names import (
     TRANSACTION_STATE_TOPIC,
     validate_topic_name,
 )
-from ..coordinator.share_topic import share_state_topic
-from ..coordinator.transaction_config import transaction_topic
+from ..coordinator.consumer.share_topic import share_state_topic
+from ..coordinator.transaction.transaction_config import transaction_topic
 from ..request.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ..request.context import BrokerContext, RequestContext
 from ..request.described_topics import describe_topic

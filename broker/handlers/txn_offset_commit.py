@@ -22,10 +22,10 @@ from ...clients.protocol.messages.txn_offset_commit import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.metadata.cluster_image import ClusterImage
+from ..coordinator.group.prepared_commit import PreparedCommit
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
-from ..coordinator.prepared_commit import PreparedCommit
 from ..request.context import BrokerContext, Later, RequestContext
 from ..request.lazy_list import made_in_turn
 from ..request.transaction_membership import Member, Support, join_transaction, opens_transaction

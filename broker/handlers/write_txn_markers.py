@@ -17,7 +17,7 @@ from ...clients.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ...clients.topic_partition import TopicPartition
-from ..coordinator.transaction_markers import Answer, Marker, MarkerErrors
+from ..coordinator.transaction.transaction_markers import Answer, Marker, MarkerErrors
 from ..request.context import BrokerContext, RequestContext
 
 

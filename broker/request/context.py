@@ -14,7 +14,7 @@ from ...storage.manager.log_manager import LogManager
 from ..config.config import BrokerConfig
 from ..config.dynamic_config import DynamicConfig
 from ..config.topic_defaults import TopicDefaults
-from ..coordinator.producer_ids import ProducerIds
+from ..coordinator.transaction.producer_ids import ProducerIds
 from ..metrics.metrics import Counter, Metrics
 from .described_topics import DescribedTopics
 from .fetch_session import FetchSessionCache
@@ -23,8 +23,8 @@ from .large_requests import LargeRequests
 from .transactions import Transactions
 
 if TYPE_CHECKING:
-    from ..coordinator.group import GroupCoordinator
-    from ..coordinator.transaction import TransactionCoordinator
+    from ..coordinator.group.group import GroupCoordinator
+    from ..coordinator.transaction.transaction import TransactionCoordinator
     from ..metrics.telemetry import Telemetry
 
 T = TypeVar("T")

@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from ...clients.errors import ErrorCode, KafkaError
-from ..coordinator.producer_ids import ProducerIds
-from ..coordinator.transaction import ProducerIdentity
-from ..coordinator.transaction_markers import Answer
-from ..coordinator.transaction_shard import TakeProducerId
+from ..coordinator.transaction.producer_ids import ProducerIds
+from ..coordinator.transaction.transaction import ProducerIdentity
+from ..coordinator.transaction.transaction_markers import Answer
+from ..coordinator.transaction.transaction_shard import TakeProducerId
 
 Attempt = Callable[[TakeProducerId], Answer[ProducerIdentity] | None]
 """Asks the coordinator; None where it needs a producer id that could not be taken."""

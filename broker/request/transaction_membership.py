@@ -19,8 +19,8 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.batch import RecordBatch
 from ...clients.topic_partition import TopicPartition
 from ...replication.partition.append_data import AppendEntry
-from ..coordinator.transaction_metadata import EPOCH_BUMP_VERSION
-from ..coordinator.transaction_shard import Addition
+from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
+from ..coordinator.transaction.transaction_shard import Addition
 from .context import BrokerContext
 
 

@@ -17,8 +17,8 @@ from ..config.config import BrokerConfig
 from .groups import Groups
 
 if TYPE_CHECKING:
-    from ..coordinator.transaction import TransactionCoordinator
-    from ..coordinator.transaction_markers import LocalMarkers
+    from ..coordinator.transaction.transaction import TransactionCoordinator
+    from ..coordinator.transaction.transaction_markers import LocalMarkers
 
 
 class Transactions:
@@ -56,7 +56,7 @@ class Transactions:
     def markers(self) -> "LocalMarkers":
         """What writes markers to the partitions that this broker leads."""
         if self._markers is None:
-            from ..coordinator.transaction_markers import LocalMarkers
+            from ..coordinator.transaction.transaction_markers import LocalMarkers
 
             self._markers = LocalMarkers(
                 self._replica_manager,
@@ -68,8 +68,8 @@ class Transactions:
 
     def _make(self) -> "TransactionCoordinator":
         from ..coordinator.replicated_offsets_log import ReplicatedOffsetsLog
-        from ..coordinator.transaction import TransactionCoordinator
-        from ..coordinator.transaction_config import transaction_config
+        from ..coordinator.transaction.transaction import TransactionCoordinator
+        from ..coordinator.transaction.transaction_config import transaction_config
 
         config = transaction_config(self._config)
         log = ReplicatedOffsetsLog(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.broker.coordinator import prepared_commit
+from tierlog.broker.coordinator.group import prepared_commit
 from tierlog.broker.coordinator.group_records import (
     CommittedOffset,
     GroupRecord,

@@ -11,9 +11,9 @@ import random
 
 import pytest
 
-from tierlog.broker.coordinator.assignor_members import AssignorMember
-from tierlog.broker.coordinator.assignors import ASSIGNORS
-from tierlog.broker.coordinator.topic_partitions import NOTHING, Partitions
+from tierlog.broker.coordinator.consumer.assignor_members import AssignorMember
+from tierlog.broker.coordinator.consumer.assignors import ASSIGNORS
+from tierlog.broker.coordinator.consumer.topic_partitions import NOTHING, Partitions
 from tierlog.clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
 from tierlog.tests.conformance.test_messages_against_java import run_java
 

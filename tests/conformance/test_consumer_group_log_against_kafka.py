@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.broker.coordinator.metadata_hash import MetadataHashes
+from tierlog.broker.coordinator.consumer.metadata_hash import MetadataHashes
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
 from tierlog.replication.metadata.cluster_image import (

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.kafka_peer import KAFKA_VERSION, kafka_jars, run_tool
-from tierlog.broker.coordinator import consumer_schemas
-from tierlog.broker.coordinator.consumer_records import (
+from tierlog.broker.coordinator.consumer import consumer_schemas
+from tierlog.broker.coordinator.consumer.consumer_records import (
     ClassicMemberValue,
     ConsumerGroupEntry,
     CurrentAssignmentEntry,
@@ -30,8 +30,8 @@ from tierlog.broker.coordinator.consumer_records import (
     consumer_record,
     read_consumer_record,
 )
+from tierlog.broker.coordinator.consumer.reconciliation import Held, MemberState
 from tierlog.broker.coordinator.group_actions import GroupProtocol
-from tierlog.broker.coordinator.reconciliation import Held, MemberState
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.builder import RecordBatchBuilder

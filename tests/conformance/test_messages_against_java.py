@@ -18,7 +18,9 @@ from typing import cast
 import pytest
 
 from tierlog.bench.kafka_peer import KAFKA_VERSION, kafka_jars
-from tierlog.broker.coordinator import consumer_schemas, group_records, transaction_records
+from tierlog.broker.coordinator import group_records
+from tierlog.broker.coordinator.consumer import consumer_schemas
+from tierlog.broker.coordinator.transaction import transaction_records
 from tierlog.clients.errors import ErrorCode, ProtocolError
 from tierlog.clients.protocol.api import SERVED, ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes

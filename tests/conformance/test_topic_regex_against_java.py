@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tierlog.broker.coordinator.topic_regex import compile_regex
+from tierlog.broker.coordinator.consumer.topic_regex import compile_regex
 from tierlog.clients.errors import KafkaError
 from tierlog.tests.conformance.test_messages_against_java import run_java
 

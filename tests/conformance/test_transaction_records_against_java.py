@@ -7,14 +7,14 @@ states with several partitions are compared as Kafka reads them.
 
 import pytest
 
-from tierlog.broker.coordinator.transaction_metadata import Transaction
-from tierlog.broker.coordinator.transaction_records import (
+from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
+from tierlog.broker.coordinator.transaction.transaction_records import (
     TransactionEntry,
     read_transaction,
     transaction_record,
     transaction_tombstone,
 )
-from tierlog.broker.coordinator.transaction_state import TransactionState
+from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.tests.conformance.test_messages_against_java import run_java
 

@@ -12,9 +12,9 @@ from itertools import count
 
 import pytest
 
-from tierlog.broker.coordinator import consumer_schemas as schemas
-from tierlog.broker.coordinator.consumer_heartbeat import ConsumerHeartbeat
-from tierlog.broker.coordinator.group import GroupCoordinator
+from tierlog.broker.coordinator.consumer import consumer_schemas as schemas
+from tierlog.broker.coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat
+from tierlog.broker.coordinator.group.group import GroupCoordinator
 from tierlog.broker.coordinator.group_actions import MemberIdentity
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
 from tierlog.broker.coordinator.group_records import (
@@ -28,16 +28,23 @@ from tierlog.broker.coordinator.group_records import (
     offset_tombstone,
 )
 from tierlog.broker.coordinator.offsets import FetchTopic
-from tierlog.broker.coordinator.transaction import ProducerIdentity, TransactionCoordinator
-from tierlog.broker.coordinator.transaction_config import TransactionConfig
-from tierlog.broker.coordinator.transaction_metadata import Transaction
-from tierlog.broker.coordinator.transaction_records import (
+from tierlog.broker.coordinator.transaction.transaction import (
+    ProducerIdentity,
+    TransactionCoordinator,
+)
+from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
+from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
+from tierlog.broker.coordinator.transaction.transaction_records import (
     TransactionLogKey,
     TransactionLogValue,
     transaction_tombstone,
 )
-from tierlog.broker.coordinator.transaction_shard import Addition, Ending, Initialization
-from tierlog.broker.coordinator.transaction_state import TransactionState
+from tierlog.broker.coordinator.transaction.transaction_shard import (
+    Addition,
+    Ending,
+    Initialization,
+)
+from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.record.builder import RecordBatchBuilder
@@ -45,15 +52,15 @@ from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
-from tierlog.tests.broker.coordinator.group_driver import committed
-from tierlog.tests.broker.coordinator.memory_offsets_log import MemoryOffsetsLog
-from tierlog.tests.broker.coordinator.test_group_coordinator import (
+from tierlog.tests.broker.coordinator.group.test_group_coordinator import (
     GROUP,
     commit_request,
     join_request,
     later,
 )
-from tierlog.tests.broker.coordinator.test_transaction_coordinator import Partitions
+from tierlog.tests.broker.coordinator.group_driver import committed
+from tierlog.tests.broker.coordinator.memory_offsets_log import MemoryOffsetsLog
+from tierlog.tests.broker.coordinator.transaction.test_transaction_coordinator import Partitions
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic

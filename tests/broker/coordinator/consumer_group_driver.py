@@ -12,13 +12,18 @@ heartbeat what it was told last, unless it is told to say something else.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tierlog.broker.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
-from tierlog.broker.coordinator.consumer_group_update import GroupChange, World
-from tierlog.broker.coordinator.consumer_heartbeat import (
+from tierlog.broker.coordinator.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
+from tierlog.broker.coordinator.consumer.consumer_group_update import GroupChange, World
+from tierlog.broker.coordinator.consumer.consumer_heartbeat import (
     ConsumerHeartbeat,
     HeartbeatAnswer,
     check_request,
 )
+from tierlog.broker.coordinator.consumer.metadata_hash import MetadataHashes
+from tierlog.broker.coordinator.consumer.regex_lookup import RegexLookup
+from tierlog.broker.coordinator.consumer.shard_entries import ShardEntry
+from tierlog.broker.coordinator.consumer.topic_partitions import NOTHING, Partition, Partitions
+from tierlog.broker.coordinator.group.group_shard import GroupShard
 from tierlog.broker.coordinator.group_actions import (
     Action,
     CancelTimer,
@@ -33,11 +38,6 @@ from tierlog.broker.coordinator.group_actions import (
 )
 from tierlog.broker.coordinator.group_config import ConsumerGroupConfig, GroupCoordinatorConfig
 from tierlog.broker.coordinator.group_records import GroupEntry
-from tierlog.broker.coordinator.group_shard import GroupShard
-from tierlog.broker.coordinator.metadata_hash import MetadataHashes
-from tierlog.broker.coordinator.regex_lookup import RegexLookup
-from tierlog.broker.coordinator.shard_entries import ShardEntry
-from tierlog.broker.coordinator.topic_partitions import NOTHING, Partition, Partitions
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.replication.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage

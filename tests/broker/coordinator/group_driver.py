@@ -8,8 +8,11 @@
 Writes succeed at once unless `hold_writes` is set. Answers are kept by waiter.
 """
 
-from tierlog.broker.coordinator.classic_group import ClassicGroup
-from tierlog.broker.coordinator.group import Answer, GroupCoordinator
+from tierlog.broker.coordinator.classic.classic_group import ClassicGroup
+from tierlog.broker.coordinator.classic.group_state import GroupState
+from tierlog.broker.coordinator.group.group import Answer, GroupCoordinator
+from tierlog.broker.coordinator.group.group_shard import GroupShard
+from tierlog.broker.coordinator.group.prepared_commit import PreparedCommit, prepare_commit
 from tierlog.broker.coordinator.group_actions import (
     Action,
     CancelTimer,
@@ -28,10 +31,7 @@ from tierlog.broker.coordinator.group_actions import (
     Waiter,
 )
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
-from tierlog.broker.coordinator.group_shard import GroupShard
-from tierlog.broker.coordinator.group_state import GroupState
 from tierlog.broker.coordinator.offsets import CommitRequest
-from tierlog.broker.coordinator.prepared_commit import PreparedCommit, prepare_commit
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.steps import finished
 

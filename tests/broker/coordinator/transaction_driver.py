@@ -3,8 +3,8 @@
 from itertools import count
 
 from tierlog.broker.coordinator.led_shards import ShardState
-from tierlog.broker.coordinator.transaction_metadata import Transaction
-from tierlog.broker.coordinator.transaction_shard import (
+from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
+from tierlog.broker.coordinator.transaction.transaction_shard import (
     Addition,
     Ending,
     Initialization,

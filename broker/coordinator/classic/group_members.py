@@ -1,0 +1,176 @@
+"""Who is in a classic group: members, static names, those still on their way, and the leader.
+
+Pure bookkeeping below the state machine of `classic_group.py`; after Kafka's ClassicGroup and
+ClassicGroupMember. Invariants: every static name maps to a member that is here; the leader is
+here unless there is none; a pending join is never a member.
+"""
+
+from dataclasses import dataclass
+
+from ....clients.errors import ErrorCode
+from ..group_actions import GroupProtocol, JoinedMember, MemberIdentity, Waiter
+
+
+@dataclass(slots=True)
+class Member:
+    """One member of a group."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[GroupProtocol, ...]
+    assignment: bytes = b""
+    # Has not had its first JoinGroup answered: it does not know its id and cannot heartbeat.
+    is_new: bool = False
+    join_waiter: Waiter | None = None
+    sync_waiter: Waiter | None = None
+
+    @property
+    def outlives_session(self) -> bool:
+        """A parked request proves life, but not a new member's: its client may be long gone."""
+        parked = self.join_waiter is not None or self.sync_waiter is not None
+        return parked and not self.is_new
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """What it said with this protocol; empty where it does not support it."""
+        for protocol in self.protocols:
+            if protocol.name == protocol_name:
+                return protocol.metadata
+        return b""
+
+
+class GroupMembers:
+    """The members of one group, in the order they came."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Member] = {}
+        self.static_ids: dict[str, str] = {}
+        # Sent away with an id (KIP-394) and expected back within the session timeout.
+        self.pending_joins: set[str] = set()
+        # Told the generation, and expected to sync within the rebalance timeout.
+        self.pending_syncs: set[str] = set()
+        self.leader_id: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def __contains__(self, member_id: str) -> bool:
+        return member_id in self.by_id
+
+    def add(self, member: Member) -> None:
+        """The first to come leads."""
+        if member.instance_id is not None:
+            assert member.instance_id not in self.static_ids
+            self.static_ids[member.instance_id] = member.member_id
+        self.by_id[member.member_id] = member
+        self.pending_joins.discard(member.member_id)
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+
+    def remove(self, member_id: str) -> Member | None:
+        """Forget a member or a pending one; a leader is followed by the next in order."""
+        member = self.by_id.pop(member_id, None)
+        if member is not None and member.instance_id is not None:
+            del self.static_ids[member.instance_id]
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.by_id), None)
+        self.pending_joins.discard(member_id)
+        self.pending_syncs.discard(member_id)
+        return member
+
+    def replace_static(self, instance_id: str, new_member_id: str) -> tuple[Member, Member]:
+        """Give a static name to a new member id, which inherits everything but what is parked.
+
+        Answers the old and the new member. The old id is fenced from now on.
+        """
+        old = self.by_id.pop(self.static_ids[instance_id])
+        new = Member(
+            new_member_id,
+            instance_id,
+            old.client_id,
+            old.client_host,
+            old.rebalance_timeout_ms,
+            old.session_timeout_ms,
+            old.protocols,
+            old.assignment,
+        )
+        self.by_id[new_member_id] = new
+        self.static_ids[instance_id] = new_member_id
+        self.pending_syncs.discard(old.member_id)
+        if self.leader_id == old.member_id:
+            self.leader_id = new_member_id
+        return old, new
+
+    def check(self, identity: MemberIdentity) -> ErrorCode:
+        """Whether a request may speak for this member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+        if identity.instance_id is not None:
+            owner = self.static_ids.get(identity.instance_id)
+            if owner is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if owner != identity.member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        if identity.member_id not in self.by_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The slowest member's."""
+        return max((member.rebalance_timeout_ms for member in self.by_id.values()), default=0)
+
+    @property
+    def awaiting_join(self) -> int:
+        return sum(member.join_waiter is not None for member in self.by_id.values())
+
+    @property
+    def all_joined(self) -> bool:
+        return not self.pending_joins and all(
+            member.join_waiter is not None for member in self.by_id.values()
+        )
+
+    def missing_dynamic(self) -> list[Member]:
+        """Those who did not rejoin and have no static name to keep their place."""
+        return [
+            member
+            for member in self.by_id.values()
+            if member.join_waiter is None and member.instance_id is None
+        ]
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader has rejoined; false where nobody has."""
+        if self.leader_id is None:
+            return False
+        if self.by_id[self.leader_id].join_waiter is not None:
+            return True
+        for member in self.by_id.values():
+            if member.join_waiter is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    def common_protocols(self) -> set[str]:
+        """The protocols that every member supports."""
+        common: set[str] | None = None
+        for member in self.by_id.values():
+            names = {protocol.name for protocol in member.protocols}
+            common = names if common is None else common & names
+        return common or set()
+
+    def select_protocol(self) -> str:
+        """Each member votes for the first of its list that all support; the most votes win."""
+        candidates = self.common_protocols()
+        votes: dict[str, int] = {}
+        for member in self.by_id.values():
+            choice = next(name for name, _ in member.protocols if name in candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    def as_joined(self, protocol_name: str | None) -> tuple[JoinedMember, ...]:
+        """What the leader is told."""
+        return tuple(
+            JoinedMember(member.member_id, member.instance_id, member.metadata(protocol_name))
+            for member in self.by_id.values()
+        )

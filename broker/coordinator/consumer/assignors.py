@@ -1,0 +1,98 @@
+"""The server-side assignors of the consumer protocol: who is to have which partition (KIP-848).
+
+Pure functions from a group's members and the sizes of their topics to a target assignment. What
+comes out is what Apache Kafka 4.3.1's `UniformAssignor` and `RangeAssignor` make of the same
+members in the same order; the order that Kafka's hash maps would give is nobody's to rely on, so
+here it is that of the mapping, and topics go by their ids.
+
+- `uniform` gives every member as many partitions as any other, give or take one, and moves as few
+  as that takes. Where all subscribe to the same topics this is exact; where they do not, see
+  `uniform_balancing.py`.
+- `range` cuts each topic into stretches, in the order of instance ids and then member ids, so that
+  partitions of the same number of several topics meet in one member. It does not look at who had
+  what.
+
+Neither looks at racks, and neither gives out what nobody subscribes to or what is gone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from ....clients.kafka_uuid import Uuid
+from .assignor_members import AssignorMember, Members, TopicSizes, kept
+from .topic_partitions import Partition, Partitions
+from .uniform_balancing import assign_balanced
+
+Assignor: TypeAlias = Callable[[Members, TopicSizes], dict[str, Partitions]]
+"""From the members by id and the number of partitions of every topic that they subscribe to, to
+what each of them is to have."""
+
+
+def assign_uniform(members: Members, sizes: TopicSizes) -> dict[str, Partitions]:
+    """The same number of partitions for all, give or take one, with as few moves as possible."""
+    subscriptions = {member.topic_ids for member in members.values()}
+    if len(subscriptions) > 1:
+        return assign_balanced(members, sizes)
+    topics = sorted(next(iter(subscriptions), frozenset[Uuid]()))
+    every = [(topic_id, number) for topic_id in topics for number in range(sizes[topic_id])]
+    return _assign_evenly(members, sizes, every)
+
+
+def _assign_evenly(
+    members: Members, sizes: TopicSizes, every: Sequence[Partition]
+) -> dict[str, Partitions]:
+    """Each keeps what it had up to its share; what is left goes to those below theirs, in order."""
+    had = {member_id: kept(member, sizes) for member_id, member in members.items()}
+    taken = {partition for partitions in had.values() for partition in partitions}
+    free = [partition for partition in every if partition not in taken]
+    share, extras = divmod(len(every), len(members) or 1)
+    assigned: dict[str, list[Partition]] = {}
+    missing: dict[str, int] = {}
+    for index, (member_id, partitions) in enumerate(had.items()):
+        quota = share + (extras > 0)
+        keeps = assigned[member_id] = partitions[:quota]
+        free.extend(partitions[quota:])
+        remaining = quota - len(keeps)
+        took_extra = extras > 0
+        if remaining and took_extra and len(members) - index > extras:
+            # Somebody further on may already have the one more; enough are left to take it.
+            remaining -= 1
+            took_extra = False
+        missing[member_id] = remaining
+        extras -= took_extra
+    position = 0
+    for member_id, remaining in missing.items():
+        assigned[member_id] += free[position : position + remaining]
+        position += remaining
+    return {member_id: frozenset(partitions) for member_id, partitions in assigned.items()}
+
+
+def assign_range(members: Members, sizes: TopicSizes) -> dict[str, Partitions]:
+    """Each topic cut into as many stretches as it has subscribers; the first ones are longer."""
+    in_order = sorted(members, key=lambda member_id: _range_order(member_id, members[member_id]))
+    subscribers: dict[Uuid, list[str]] = {}
+    for member_id in in_order:
+        for topic_id in members[member_id].topic_ids:
+            subscribers.setdefault(topic_id, []).append(member_id)
+    assigned: dict[str, list[Partition]] = {member_id: [] for member_id in members}
+    for topic_id, interested in subscribers.items():
+        share, extras = divmod(sizes[topic_id], len(interested))
+        first = 0
+        for index, member_id in enumerate(interested):
+            end = first + share + (index < extras)
+            assigned[member_id] += [(topic_id, number) for number in range(first, end)]
+            first = end
+    return {member_id: frozenset(partitions) for member_id, partitions in assigned.items()}
+
+
+def _range_order(member_id: str, member: AssignorMember) -> tuple[bool, bytes]:
+    """Static members first, by instance id. Java compares strings by their UTF-16 code units."""
+    name = member_id if member.instance_id is None else member.instance_id
+    return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
+
+
+ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
+    {"uniform": assign_uniform, "range": assign_range}
+)
+"""The assignors by the names that members and `group.consumer.assignors` know them by."""

@@ -1,0 +1,94 @@
+"""What members of the classic protocol say and are told: ConsumerProtocol, behind its version.
+
+Opaque to a classic group, but a group of the consumer protocol reads it from those of its members
+that speak the classic one, and writes it for them.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ....clients.errors import ErrorCode, KafkaError
+from ....clients.protocol.codec import decode, encode_bytes
+from ....clients.protocol.messages.consumer_protocol_assignment import (
+    ConsumerProtocolAssignment,
+    TopicPartition,
+)
+from ....clients.protocol.messages.consumer_protocol_subscription import (
+    ConsumerProtocolSubscription,
+)
+from ....replication.metadata.cluster_image import ClusterImage
+from .consumer_records import by_topic
+from .topic_partitions import NOTHING, Partitions
+
+_VERSION = struct.Struct(">h")
+_NEWEST_VERSION = 3
+
+
+class EmbeddedSubscription(NamedTuple):
+    """What a member wants, and what it says that it has. The topics are sorted."""
+
+    topics: tuple[str, ...]
+    owned: Partitions
+    rack_id: str | None
+
+
+def version_of(data: bytes) -> int:
+    """The version of what a member sent, or the newest that is known here if it is newer.
+
+    Raises KafkaError(CORRUPT_MESSAGE).
+    """
+    version: int = _VERSION.unpack_from(data)[0] if len(data) >= _VERSION.size else -1
+    if version < 0:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "An embedded message has no version.")
+    return min(version, _NEWEST_VERSION)
+
+
+def read_subscription(data: bytes, image: ClusterImage) -> EmbeddedSubscription:
+    """A member's subscription; what it owns of topics that are gone is left out.
+
+    Raises KafkaError.
+    """
+    view = memoryview(data)
+    parsed, _ = decode(ConsumerProtocolSubscription, version_of(data), view, _VERSION.size)
+    return EmbeddedSubscription(
+        tuple(sorted(set(parsed.topics))),
+        _partitions(((each.topic, each.partitions) for each in parsed.owned_partitions), image),
+        parsed.rack_id or None,
+    )
+
+
+def read_assignment(data: bytes, image: ClusterImage) -> tuple[Partitions, bytes]:
+    """What a member was given, and what its leader told it besides. Raises KafkaError.
+
+    Who has just joined has been given nothing, not even an empty assignment.
+    """
+    if not data:
+        return NOTHING, b""
+    view = memoryview(data)
+    parsed, _ = decode(ConsumerProtocolAssignment, version_of(data), view, _VERSION.size)
+    given = ((each.topic, each.partitions) for each in parsed.assigned_partitions)
+    return _partitions(given, image), bytes(parsed.user_data or b"")
+
+
+def assignment_bytes(assigned: Partitions, image: ClusterImage, version: int) -> bytes:
+    """What a member is told that it has; topics that are gone are left out."""
+    known = image.topics_by_id
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            TopicPartition(topic=known[topic_id].name, partitions=numbers)
+            for topic_id, numbers in by_topic(assigned).items()
+            if topic_id in known
+        ]
+    )
+    return _VERSION.pack(version) + encode_bytes(message, version)
+
+
+def _partitions(topics: Iterable[tuple[str, Iterable[int]]], image: ClusterImage) -> Partitions:
+    known = image.topics_by_name
+    return frozenset(
+        (known[name].topic_id, number)
+        for name, numbers in topics
+        if name in known
+        for number in numbers
+    )

@@ -1,0 +1,333 @@
+"""A group of the consumer protocol (KIP-848): what its records say, folded.
+
+    group + records = group'
+
+A group changes in no other way, whether the records were read back from the log or have just been
+appended, so that what any broker makes of the log is what the group was. What a request means is
+worked out elsewhere (`consumer_group_update.py`) on a group that stands still meanwhile.
+
+The group's epoch rises with every change of its members, their subscriptions or its topics. The
+target assignment is worked out for an epoch; the members move towards it, each at its own pace
+(`reconciliation.py`). Where the group is on that way is its state:
+
+    EMPTY         it has no members
+    ASSIGNING     its epoch is beyond its target's
+    RECONCILING   not every member has reached the target
+    STABLE        all have
+
+After Kafka's ConsumerGroup and ModernGroup.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from ....clients.errors import ErrorCode, KafkaError
+from ....clients.kafka_uuid import Uuid
+from ....replication.metadata.cluster_image import ClusterImage
+from .consumer_records import (
+    ConsumerGroupEntry,
+    CurrentAssignmentEntry,
+    GroupMetadataEntry,
+    MemberEntry,
+    MemberValue,
+    PartitionMetadataEntry,
+    RegexEntry,
+    RegexValue,
+    TargetMemberEntry,
+    TargetMetadataEntry,
+)
+from .reconciliation import Held
+from .topic_partitions import NOTHING, NOTHING_HELD, Partition, Partitions
+
+LEAVE_GROUP_EPOCH = -1
+"""The epoch by which a member says that it leaves, and that of one whose tombstone was read."""
+
+LEAVE_GROUP_STATIC_EPOCH = -2
+"""The epoch of a static member that has left and may come back."""
+
+_FIRST_EPOCH = 1
+"""That of a group without a record of it, and of the empty target that fits it (Kafka 4.3)."""
+
+_NO_TARGET_EPOCH = -1
+
+
+class ConsumerGroupState(Enum):
+    """The value is the name that Kafka's tools print. A group that is deleted is no more."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ConsumerGroupMember(NamedTuple):
+    """A member: what it said about itself, and what it holds."""
+
+    member_id: str
+    metadata: MemberValue = MemberValue()
+    held: Held = Held()
+
+    @property
+    def epoch(self) -> int:
+        return self.held.epoch
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.metadata.instance_id
+
+    @property
+    def regex(self) -> str:
+        """What it subscribes to by a pattern; empty where it does not."""
+        return self.metadata.subscribed_topic_regex or ""
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol to this group."""
+        return self.metadata.classic is not None
+
+
+class ConsumerGroup:
+    """One group."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = _FIRST_EPOCH
+        self.metadata_hash = 0
+        self.target_epoch = _FIRST_EPOCH
+        self.target_timestamp_ms = 0
+        self.members: dict[str, ConsumerGroupMember] = {}
+        # Which member has an instance id.
+        self.static_members: dict[str, str] = {}
+        self.targets: dict[str, Partitions] = {}
+        # What members' patterns were found to mean.
+        self.regexes: dict[str, RegexValue] = {}
+        # A record of before Kafka 4.1 that is to be deleted when the group changes next.
+        self.has_partition_metadata = False
+        # Whether the topics may have changed since the hash was worked out. Not in the log.
+        self.is_metadata_stale = True
+        self._holders: dict[Partition, str] = {}
+        self._name_subscribers: dict[str, int] = {}
+        self._regex_subscribers: dict[str, int] = {}
+
+    # The fold.
+
+    def apply(self, entry: ConsumerGroupEntry) -> None:
+        """Take over what a record says. The group's own tombstone is the shard's to carry out."""
+        match entry:
+            case GroupMetadataEntry(value=value):
+                if value is not None:
+                    self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+            case PartitionMetadataEntry(is_deleted=is_deleted):
+                self.has_partition_metadata = not is_deleted
+            case MemberEntry(member_id=member_id, value=value):
+                self._apply_member(member_id, value)
+            case TargetMetadataEntry(value=value):
+                self.target_epoch = _NO_TARGET_EPOCH if value is None else value.epoch
+                self.target_timestamp_ms = 0 if value is None else value.timestamp_ms
+            case TargetMemberEntry(member_id=member_id, value=value):
+                if value is None:
+                    self.targets.pop(member_id, None)
+                else:
+                    self.targets[member_id] = value
+            case CurrentAssignmentEntry(member_id=member_id, value=value):
+                self._apply_held(member_id, value)
+            case RegexEntry(regex=regex, value=value):
+                if value is None:
+                    self.regexes.pop(regex, None)
+                else:
+                    self.regexes[regex] = value
+
+    def _apply_member(self, member_id: str, value: MemberValue | None) -> None:
+        known = self.members.get(member_id)
+        if value is not None and value.instance_id is not None:
+            holder = self.static_members.get(value.instance_id, member_id)
+            if holder != member_id:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"The members {holder!r:.300} and {member_id!r:.300} of a consumer group have "
+                    "one instance id.",
+                )
+        if known is not None:
+            self._count(known, -1)
+            instance_id = known.instance_id
+            if instance_id is not None and self.static_members.get(instance_id) == member_id:
+                del self.static_members[instance_id]
+        if value is None:
+            self.members.pop(member_id, None)
+            self._release(member_id, known)
+            return
+        member = ConsumerGroupMember(member_id, value, Held() if known is None else known.held)
+        self.members[member_id] = member
+        self._count(member, 1)
+        if value.instance_id is not None:
+            self.static_members[value.instance_id] = member_id
+
+    def _apply_held(self, member_id: str, value: Held | None) -> None:
+        known = self.members.get(member_id)
+        self._release(member_id, known)
+        if value is None:
+            if known is not None:
+                gone = Held(LEAVE_GROUP_EPOCH, LEAVE_GROUP_EPOCH, known.held.state)
+                self.members[member_id] = known._replace(held=gone)
+            return
+        member = known or ConsumerGroupMember(member_id)
+        self.members[member_id] = member._replace(held=value)
+        for partition in (*value.assigned, *value.revoking):
+            self._holders[partition] = member_id
+
+    def _release(self, member_id: str, member: ConsumerGroupMember | None) -> None:
+        """What it held is free, but for what has gone to another member since."""
+        if member is not None:
+            for partition in (*member.held.assigned, *member.held.revoking):
+                if self._holders.get(partition) == member_id:
+                    del self._holders[partition]
+
+    def _count(self, member: ConsumerGroupMember, difference: int) -> None:
+        for name in member.metadata.subscribed_topic_names:
+            _add(self._name_subscribers, name, difference)
+        if member.regex:
+            _add(self._regex_subscribers, member.regex, difference)
+
+    # What it is.
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerGroupState.ASSIGNING
+        for member in self.members.values():
+            if not member.held.is_reconciled_to(self.target_epoch):
+                return ConsumerGroupState.RECONCILING
+        return ConsumerGroupState.STABLE
+
+    def is_held(self, partition: Partition) -> bool:
+        """Whether a member holds the partition, or has not yet given it up."""
+        return partition in self._holders
+
+    def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
+        if instance_id is None:
+            return None
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
+        """What a member is to have; who takes a static member's place takes its target too."""
+        if instance_id is not None:
+            member_id = self.static_members.get(instance_id, member_id)
+        return self.targets.get(member_id, NOTHING)
+
+    def preferred_assignor(
+        self, leaving: ConsumerGroupMember | None = None, joining: ConsumerGroupMember | None = None
+    ) -> str | None:
+        """The one that most members want, were this member gone and that one there."""
+        votes: dict[str, int] = {}
+        counted = [(member, 1) for member in self.members.values()]
+        for member, count in (*counted, (leaving, -1), (joining, 1)):
+            wanted = None if member is None else member.metadata.server_assignor
+            if wanted is not None:
+                votes[wanted] = votes.get(wanted, 0) + count
+        best = max(votes, key=votes.__getitem__, default=None)
+        return best if best is not None and votes[best] > 0 else None
+
+    # Subscriptions.
+
+    def regex_subscribers(self, regex: str) -> int:
+        return self._regex_subscribers.get(regex, 0)
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Whether any member subscribes to the topic, by name or by a pattern."""
+        if topic in self._name_subscribers:
+            return True
+        return any(
+            topic in value.topics and regex in self._regex_subscribers
+            for regex, value in self.regexes.items()
+        )
+
+    def subscribed_regexes(
+        self,
+        leaving: Iterable[ConsumerGroupMember] = (),
+        joining: ConsumerGroupMember | None = None,
+    ) -> set[str]:
+        """The patterns of all members, were these members gone and that one there."""
+        counts = dict(self._regex_subscribers)
+        for member in leaving:
+            if member.regex:
+                _add(counts, member.regex, -1)
+        if joining is not None and joining.regex:
+            _add(counts, joining.regex, 1)
+        return set(counts)
+
+    def subscribed_topics(
+        self,
+        leaving: Iterable[ConsumerGroupMember] = (),
+        joining: ConsumerGroupMember | None = None,
+        regexes: Mapping[str, RegexValue] | None = None,
+    ) -> set[str]:
+        """The topics of all members, were these members gone and that one there.
+
+        `regexes` is what patterns mean, where that is about to change.
+        """
+        leaving = tuple(leaving)
+        counts = dict(self._name_subscribers)
+        for member in leaving:
+            for name in member.metadata.subscribed_topic_names:
+                _add(counts, name, -1)
+        topics = set(counts)
+        if joining is not None:
+            topics.update(joining.metadata.subscribed_topic_names)
+        meaning = self.regexes if regexes is None else regexes
+        for regex in self.subscribed_regexes(leaving, joining):
+            if regex in meaning:
+                topics.update(meaning[regex].topics)
+        return topics
+
+    def topic_ids_of(self, member: ConsumerGroupMember, image: ClusterImage) -> frozenset[Uuid]:
+        """The topics that a member subscribes to and that exist.
+
+        A pattern whose meaning is not known yet means nothing.
+        """
+        names: Iterable[str] = member.metadata.subscribed_topic_names
+        meaning = self.regexes.get(member.regex) if member.regex else None
+        if meaning is not None:
+            names = (*names, *meaning.topics)
+        known = image.topics_by_name
+        return frozenset(known[name].topic_id for name in names if name in known)
+
+    # The end.
+
+    def tombstones(self, renamed: Mapping[str, str] | None = None) -> list[ConsumerGroupEntry]:
+        """What it takes to delete the group, in Kafka's order.
+
+        `renamed` has the new ids of members that have just been replaced.
+        """
+        group_id, names = self.group_id, renamed or {}
+        members = [names.get(each, each) for each in self.members]
+        targets = [names.get(each, each) for each in self.targets]
+        entries: list[ConsumerGroupEntry] = []
+        entries += [CurrentAssignmentEntry(group_id, each, None) for each in members]
+        entries += [TargetMemberEntry(group_id, each, None) for each in targets]
+        entries.append(TargetMetadataEntry(group_id, None))
+        entries += [MemberEntry(group_id, each, None) for each in members]
+        entries += [RegexEntry(group_id, each, None) for each in self.regexes]
+        entries.append(PartitionMetadataEntry(group_id, True))
+        entries.append(GroupMetadataEntry(group_id, None))
+        return entries
+
+
+def departed(held: Held) -> Held:
+    """What a static member holds that has left and may come back: all that it was to keep.
+
+    Who takes its place begins again at epoch 0, and may commit for all of it from then on.
+    """
+    assigned = dict.fromkeys(held.assigned, 0)
+    return held._replace(epoch=LEAVE_GROUP_STATIC_EPOCH, assigned=assigned, revoking=NOTHING_HELD)
+
+
+def _add(counts: dict[str, int], key: str, difference: int) -> None:
+    count = counts.get(key, 0) + difference
+    if count > 0:
+        counts[key] = count
+    else:
+        counts.pop(key, None)

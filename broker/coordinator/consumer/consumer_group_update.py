@@ -1,0 +1,302 @@
+"""What changes in a group of the consumer protocol when a member comes, speaks or goes.
+
+Sans-IO and without effect: a `GroupUpdate` looks at a group that stands still and collects the
+records to write; the group changes when it folds them (`consumer_group.py`). A request goes through
+the same steps whichever protocol the member speaks:
+
+    replace     a static member's successor takes over what it had
+    subscribe   what the member says about itself is taken over
+    resolve     its pattern is checked, and looked up where its meaning is not known
+    refresh     the group's epoch rises where subscriptions or topics have changed
+    assign      the target assignment is worked out for the epoch, unless that was done just now
+    reconcile   the member moves towards its target
+
+After Kafka's GroupMetadataManager and TargetAssignmentBuilder; the order of the records is theirs.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from ....clients.kafka_uuid import Uuid
+from ....replication.metadata.cluster_image import ClusterImage
+from ..group_actions import CancelTimer, GroupProtocol, SetTimer, TimerKey, TimerKind
+from ..group_config import ConsumerGroupConfig, GroupCoordinatorConfig
+from .assignor_members import AssignorMember
+from .assignors import ASSIGNORS
+from .consumer_group import ConsumerGroup, ConsumerGroupMember
+from .consumer_records import (
+    CurrentAssignmentEntry,
+    GroupEpochValue,
+    GroupMetadataEntry,
+    MemberEntry,
+    MemberValue,
+    PartitionMetadataEntry,
+    RegexEntry,
+    TargetEpochValue,
+    TargetMemberEntry,
+    TargetMetadataEntry,
+)
+from .metadata_hash import MetadataHashes
+from .reconciliation import Aim, Held, MemberState, reconciled
+from .shard_entries import ShardEntry
+from .topic_partitions import Partitions
+
+REGEX_REFRESH_MIN_INTERVAL_MS = 10_000
+"""How soon patterns are looked up again at the earliest."""
+
+
+class World(NamedTuple):
+    """What a group is judged by, besides itself."""
+
+    image: ClusterImage
+    # The version of the metadata that brought the newest topic.
+    new_topics_version: int
+    config: GroupCoordinatorConfig
+    settings: ConsumerGroupConfig
+    hashes: MetadataHashes
+    now_ms: int
+
+
+class Downgrade(NamedTuple):
+    """How the classic group that takes the place of this one goes on."""
+
+    protocols: Mapping[str, tuple[GroupProtocol, ...]]
+    rebalances: bool
+
+
+class GroupChange(NamedTuple):
+    """What is to be written, and what follows once it is."""
+
+    entries: tuple[ShardEntry, ...] = ()
+    timers: tuple[SetTimer | CancelTimer, ...] = ()
+    # Whether the topics have been looked at.
+    is_refreshed: bool = False
+    # Patterns whose meaning is to be looked up.
+    unresolved: frozenset[str] = frozenset()
+    # Set where the group is a classic one from now on.
+    downgrade: Downgrade | None = None
+
+
+class RegexUpdate(Enum):
+    """What has become of a member's pattern."""
+
+    NO_CHANGE = "the same, or none as before"
+    CHANGED = "another one, whose meaning is not known yet"
+    CHANGED_AND_RESOLVED = "another one, whose meaning is known"
+
+
+class GroupUpdate:
+    """The records of one request, one after the other."""
+
+    def __init__(self, group: ConsumerGroup, world: World) -> None:
+        self.group = group
+        self.world = world
+        self.epoch = group.epoch
+        self.entries: list[ShardEntry] = []
+        self.timers: list[SetTimer | CancelTimer] = []
+        self.downgrade: Downgrade | None = None
+        self._is_refreshed = False
+        self._unresolved: frozenset[str] = frozenset()
+        self._topic_ids: dict[tuple[tuple[str, ...], str], frozenset[Uuid]] = {}
+
+    def change(self) -> GroupChange:
+        """All of it."""
+        return GroupChange(
+            tuple(self.entries),
+            tuple(self.timers),
+            self._is_refreshed,
+            self._unresolved,
+            self.downgrade,
+        )
+
+    # The steps.
+
+    def replace(self, old: ConsumerGroupMember, new_member_id: str) -> ConsumerGroupMember:
+        """A static member is back under a new id and has what it had."""
+        group_id = self.group.group_id
+        held = old.held._replace(epoch=0, previous_epoch=0)
+        member = ConsumerGroupMember(new_member_id, old.metadata, held)
+        target = self.group.target_of(old.member_id, None)
+        self._remove(old)
+        self.entries.append(MemberEntry(group_id, new_member_id, member.metadata))
+        self.entries.append(TargetMemberEntry(group_id, new_member_id, target))
+        self.entries.append(CurrentAssignmentEntry(group_id, new_member_id, held))
+        return member
+
+    def subscribe(
+        self, member: ConsumerGroupMember, metadata: MemberValue
+    ) -> tuple[ConsumerGroupMember, bool]:
+        """The member as it is now, and whether it names other topics."""
+        if metadata == member.metadata:
+            return member, False
+        self.entries.append(MemberEntry(self.group.group_id, member.member_id, metadata))
+        names = member.metadata.subscribed_topic_names
+        return member._replace(metadata=metadata), metadata.subscribed_topic_names != names
+
+    def resolve(self, member: ConsumerGroupMember, updated: ConsumerGroupMember) -> RegexUpdate:
+        """Look at the member's pattern. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
+        group, old, new = self.group, member.regex, updated.regex
+        update, is_wanted = RegexUpdate.NO_CHANGE, False
+        if old != new:
+            update = RegexUpdate.CHANGED
+            if old and group.regex_subscribers(old) == 1:
+                self.entries.append(RegexEntry(group.group_id, old, None))
+            if not new:
+                update = RegexUpdate.CHANGED_AND_RESOLVED
+            elif not group.regex_subscribers(new):
+                self._check_regex(new)
+                is_wanted = True
+            elif new in group.regexes:
+                update = RegexUpdate.CHANGED_AND_RESOLVED
+        regexes = group.subscribed_regexes((member,), updated)
+        if regexes and self._is_lookup_due(regexes, is_wanted):
+            self._unresolved = frozenset(regexes)
+        return update
+
+    def _check_regex(self, regex: str) -> None:
+        # Few groups use patterns, and compiling them is a module of its own.
+        from .topic_regex import compile_regex
+
+        compile_regex(regex)
+
+    def _is_lookup_due(self, regexes: set[str], is_wanted: bool) -> bool:
+        """All patterns of a group are looked up together, so that it rebalances once."""
+        known = next(iter(self.group.regexes.values()), None)
+        if known is None:
+            return True
+        age_ms = self.world.now_ms - known.timestamp_ms
+        if age_ms <= REGEX_REFRESH_MIN_INTERVAL_MS:
+            return False
+        return (
+            is_wanted
+            or len(regexes) != len(self.group.regexes)
+            or known.version < self.world.new_topics_version
+            or age_ms > self.world.config.consumer_regex_refresh_interval_ms
+        )
+
+    def refresh(
+        self, is_due: bool, leaving: Iterable[ConsumerGroupMember], joining: ConsumerGroupMember
+    ) -> None:
+        """Raise the group's epoch if that is due, or if its topics have changed."""
+        if not is_due and not self.group.is_metadata_stale:
+            return
+        group = self.group
+        topics = group.subscribed_topics(leaving, joining)
+        metadata_hash = self.world.hashes.of(topics, self.world.image)
+        self._is_refreshed = True
+        if is_due or metadata_hash != group.metadata_hash:
+            self.bump(metadata_hash)
+        if group.has_partition_metadata:
+            self.entries.append(PartitionMetadataEntry(group.group_id, True))
+
+    def bump(self, metadata_hash: int) -> None:
+        """Raise the group's epoch."""
+        self.epoch += 1
+        value = GroupEpochValue(self.epoch, metadata_hash)
+        self.entries.append(GroupMetadataEntry(self.group.group_id, value))
+
+    def assign(
+        self, member: ConsumerGroupMember, updated: ConsumerGroupMember
+    ) -> tuple[int, Partitions]:
+        """The epoch of the target assignment, and what the member is to have by it."""
+        group, world = self.group, self.world
+        if group.target_epoch >= self.epoch or not self._may_assign():
+            return group.target_epoch, group.target_of(updated.member_id, updated.instance_id)
+        members = dict(group.members)
+        if updated.instance_id is not None:
+            replaced = group.static_members.get(updated.instance_id, updated.member_id)
+            if replaced != updated.member_id:
+                members.pop(replaced, None)
+        members[updated.member_id] = updated
+        asked = {each.member_id: self._as_assigned(each) for each in members.values()}
+        topic_ids = frozenset[Uuid]().union(*{each.topic_ids for each in asked.values()})
+        known = world.image.topics_by_id
+        sizes = {topic_id: len(known[topic_id].partitions) for topic_id in topic_ids}
+        wanted = group.preferred_assignor(member, updated)
+        if wanted is None or wanted not in ASSIGNORS:
+            # Another broker may have had it when it wrote the log.
+            wanted = world.config.consumer_assignors[0]
+        targets = ASSIGNORS[wanted](asked, sizes)
+        for member_id, target in targets.items():
+            if group.targets.get(member_id) != target:
+                self.entries.append(TargetMemberEntry(group.group_id, member_id, target))
+        value = TargetEpochValue(self.epoch, world.now_ms)
+        self.entries.append(TargetMetadataEntry(group.group_id, value))
+        return self.epoch, targets[updated.member_id]
+
+    def _may_assign(self) -> bool:
+        """Assignments are some time apart, so that members that come together share one."""
+        since_ms, interval_ms = (
+            self.group.target_timestamp_ms,
+            self.world.settings.assignment_interval_ms,
+        )
+        return not since_ms or not interval_ms or self.world.now_ms >= since_ms + interval_ms
+
+    def _as_assigned(self, member: ConsumerGroupMember) -> AssignorMember:
+        target = self.group.target_of(member.member_id, member.instance_id)
+        return AssignorMember(member.instance_id, self._topic_ids_of(member), target)
+
+    def _topic_ids_of(self, member: ConsumerGroupMember) -> frozenset[Uuid]:
+        key = (member.metadata.subscribed_topic_names, member.regex)
+        if key not in self._topic_ids:
+            self._topic_ids[key] = self.group.topic_ids_of(member, self.world.image)
+        return self._topic_ids[key]
+
+    def reconcile(
+        self,
+        member: ConsumerGroupMember,
+        target: tuple[int, Partitions],
+        subscription_changed: bool,
+        owned: Partitions | None,
+    ) -> ConsumerGroupMember:
+        """Move the member towards its target. Raises KafkaError(FENCED_MEMBER_EPOCH)."""
+        epoch, partitions = target
+        if not subscription_changed and member.held.is_reconciled_to(epoch):
+            return member
+        aim = Aim(epoch, partitions, self._topic_ids_of(member), subscription_changed, owned)
+        held = reconciled(member.held, aim, self.group.is_held)
+        if held == member.held:
+            return member
+        self.entries.append(CurrentAssignmentEntry(self.group.group_id, member.member_id, held))
+        if not member.is_classic:
+            self._time_revocation(member, held)
+        return member._replace(held=held)
+
+    def _time_revocation(self, member: ConsumerGroupMember, held: Held) -> None:
+        key = TimerKey(self.group.group_id, TimerKind.REBALANCE, member.member_id)
+        if held.state is MemberState.UNREVOKED_PARTITIONS:
+            self.timers.append(SetTimer(key, member.metadata.rebalance_timeout_ms))
+        else:
+            self.timers.append(CancelTimer(key))
+
+    # Going.
+
+    def fence(self, members: Iterable[ConsumerGroupMember]) -> None:
+        """Take members out of the group; the others share what they had."""
+        group, gone = self.group, tuple(members)
+        if not gone:
+            return
+        for member in gone:
+            self._remove(member)
+        still_wanted = group.subscribed_regexes(gone)
+        for regex in dict.fromkeys(member.regex for member in gone if member.regex):
+            if regex not in still_wanted:
+                self.entries.append(RegexEntry(group.group_id, regex, None))
+        topics = group.subscribed_topics(gone)
+        self.bump(self.world.hashes.of(topics, self.world.image))
+        for member in gone:
+            self.cancel_timers(member.member_id)
+
+    def cancel_timers(self, member_id: str) -> None:
+        """Nothing is expected of the member any more."""
+        group_id = self.group.group_id
+        for kind in (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC):
+            self.timers.append(CancelTimer(TimerKey(group_id, kind, member_id)))
+
+    def _remove(self, member: ConsumerGroupMember) -> None:
+        """The order matters to those who read it back."""
+        group_id, member_id = self.group.group_id, member.member_id
+        self.entries.append(CurrentAssignmentEntry(group_id, member_id, None))
+        self.entries.append(TargetMemberEntry(group_id, member_id, None))
+        self.entries.append(MemberEntry(group_id, member_id, None))

@@ -1,0 +1,179 @@
+"""The groups of the consumer protocol in one partition of `__consumer_offsets`.
+
+Questions are answered with what is to be written and what follows; the groups change when they
+fold the records, which happens as soon as the log has taken them. A group is founded by its first
+member's records and gone with its tombstone. After the consumer half of GroupMetadataManager.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from ....clients.errors import ErrorCode, KafkaError
+from ..group_actions import CancelTimer, SetTimer, TimerKey, TimerKind
+from ..group_config import ConsumerGroupConfig
+from .consumer_group import ConsumerGroup, ConsumerGroupState
+from .consumer_group_update import GroupChange, GroupUpdate, World
+from .consumer_heartbeat import JOIN_EPOCH, ConsumerHeartbeat, HeartbeatAnswer, heartbeat, leave
+from .consumer_records import (
+    ConsumerGroupEntry,
+    GroupMetadataEntry,
+    PartitionMetadataEntry,
+    RegexEntry,
+    RegexValue,
+)
+from .group_conversion import fence
+from .reconciliation import MemberState
+
+
+class ConsumerGroups:
+    """Groups by id."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ConsumerGroup] = {}
+
+    def __contains__(self, group_id: str) -> bool:
+        return group_id in self._groups
+
+    def get(self, group_id: str) -> ConsumerGroup | None:
+        return self._groups.get(group_id)
+
+    def all(self) -> Collection[ConsumerGroup]:
+        return self._groups.values()
+
+    # Questions.
+
+    def heartbeat(
+        self, request: ConsumerHeartbeat, world: World
+    ) -> tuple[GroupChange, HeartbeatAnswer]:
+        """A member joins, lives or leaves; the first one founds the group. Raises KafkaError."""
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if request.member_epoch != JOIN_EPOCH:
+                kind = "Group" if request.leaves else "Consumer group"
+                raise KafkaError(
+                    ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} not found."
+                )
+            group = ConsumerGroup(request.group_id)
+        if request.leaves:
+            return leave(group, request, world)
+        return heartbeat(group, request, world)
+
+    def founded(
+        self, founding: Sequence[ConsumerGroupEntry], request: ConsumerHeartbeat, world: World
+    ) -> tuple[GroupChange, HeartbeatAnswer]:
+        """A member joins a group that was a classic one: its records, then those of the member."""
+        group = ConsumerGroup(request.group_id)
+        for entry in founding:
+            group.apply(entry)
+        sessions = [
+            SetTimer(
+                TimerKey(group.group_id, TimerKind.SESSION, member.member_id),
+                member.metadata.classic.session_timeout_ms,
+            )
+            for member in group.members.values()
+            if member.metadata.classic is not None
+        ]
+        change, answer = heartbeat(group, request, world)
+        return (
+            change._replace(
+                entries=(*founding, *change.entries), timers=(*sessions, *change.timers)
+            ),
+            answer,
+        )
+
+    def expired(self, key: TimerKey, world: World) -> GroupChange:
+        """A member was silent, or kept what it was to give up, for too long: it is out."""
+        group = self._groups.get(key.group_id)
+        member = None if group is None else group.members.get(key.member_id)
+        if group is None or member is None:
+            return GroupChange()
+        if key.kind is TimerKind.REBALANCE:
+            # Who has left for a while or has gone on is not waited for.
+            is_late = member.held.state is MemberState.UNREVOKED_PARTITIONS and member.epoch >= 0
+            if not is_late:
+                return GroupChange()
+        return fence(group, (member,), world)
+
+    def resolved(self, group_id: str, found: Mapping[str, RegexValue], world: World) -> GroupChange:
+        """It is known which topics patterns stand for; the group rebalances if that is new."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return GroupChange()
+        update = GroupUpdate(group, world)
+        wanted = {each: found[each] for each in found if group.regex_subscribers(each)}
+        is_new = False
+        for regex, value in wanted.items():
+            known = group.regexes.get(regex)
+            is_new |= (() if known is None else known.topics) != value.topics
+            update.entries.append(RegexEntry(group_id, regex, value))
+        topics = group.subscribed_topics(regexes={**group.regexes, **wanted})
+        metadata_hash = world.hashes.of(topics, world.image)
+        if is_new or metadata_hash != group.metadata_hash:
+            update.bump(metadata_hash)
+        return update.change()
+
+    def deletion(self, group_id: str) -> ErrorCode | list[ConsumerGroupEntry]:
+        """What it takes to delete a group: NON_EMPTY_GROUP, or its tombstones."""
+        group = self._groups[group_id]
+        if group.state is not ConsumerGroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        return group.tombstones()
+
+    # The fold.
+
+    def fold(self, entry: ConsumerGroupEntry) -> None:
+        """Take over what a record says."""
+        group = self._groups.get(entry.group_id)
+        if isinstance(entry, GroupMetadataEntry) and entry.value is None:
+            self._groups.pop(entry.group_id, None)
+            return
+        if group is None:
+            if _deletes(entry):
+                return
+            group = self._groups[entry.group_id] = ConsumerGroup(entry.group_id)
+        group.apply(entry)
+
+    def forget(self, group_id: str) -> None:
+        """The group is no more, or is one of another kind."""
+        self._groups.pop(group_id, None)
+
+    def follow(self, group_id: str, change: GroupChange) -> None:
+        """A change has been written and folded."""
+        group = self._groups.get(group_id)
+        if group is not None and change.is_refreshed:
+            group.is_metadata_stale = False
+
+    # The world.
+
+    def topics_changed(self, topics: Collection[str]) -> None:
+        """Groups that subscribe to one of the topics look at them again at the next heartbeat."""
+        for group in self._groups.values():
+            if any(group.subscribes_to(topic) for topic in topics):
+                group.is_metadata_stale = True
+
+    def resume(self, settings: Callable[[str], ConsumerGroupConfig]) -> list[SetTimer]:
+        """After loading: everyone has a full session, and time to give up what it must."""
+        timers: list[SetTimer] = []
+        for group_id, group in self._groups.items():
+            session_ms = settings(group_id).session_timeout_ms
+            for member_id, member in group.members.items():
+                key = TimerKey(group_id, TimerKind.SESSION, member_id)
+                timers.append(SetTimer(key, session_ms))
+                if member.held.state is MemberState.UNREVOKED_PARTITIONS:
+                    key = TimerKey(group_id, TimerKind.REBALANCE, member_id)
+                    timers.append(SetTimer(key, member.metadata.rebalance_timeout_ms))
+        return timers
+
+    def unload(self) -> list[CancelTimer]:
+        """The broker leads the partition no longer: nobody is timed here."""
+        return [
+            CancelTimer(TimerKey(group_id, kind, member_id))
+            for group_id, group in self._groups.items()
+            for member_id in group.members
+            for kind in (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC)
+        ]
+
+
+def _deletes(entry: ConsumerGroupEntry) -> bool:
+    if isinstance(entry, PartitionMetadataEntry):
+        return entry.is_deleted
+    return entry.value is None

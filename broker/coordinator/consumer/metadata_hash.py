@@ -1,0 +1,80 @@
+"""What a group has seen of its topics, as one number (KIP-1101; Kafka's group `Utils`).
+
+A group is assigned anew when a topic that it subscribes to is created, deleted, or given other
+partitions or racks. Instead of all that, the group keeps and stores a hash of it: of every topic
+its id, name, number of partitions and their replicas' racks; over all topics in the order of
+their names. The bytes that are hashed, and so the number, are Kafka's.
+"""
+
+import struct
+from collections.abc import Iterable
+
+from ....clients.xxh3 import xxh3_64
+from ....replication.metadata.cluster_image import ClusterImage, TopicImage
+
+NO_TOPICS = 0
+"""The hash of a group none of whose topics exists."""
+
+_MAGIC = b"\0"
+_int32 = struct.Struct("<i")
+_uint64 = struct.Struct("<Q")
+_int64 = struct.Struct("<q")
+_id_halves = struct.Struct(">QQ")
+
+# Beyond this many, what was remembered is forgotten and worked out again.
+_REMEMBERED_TOPICS = 10_000
+
+
+class MetadataHashes:
+    """Hashes of groups' topics. Remembers those of topics for as long as these stay the same."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, tuple[TopicImage, int]] = {}
+
+    def of(self, topics: Iterable[str], image: ClusterImage) -> int:
+        """The hash over those of the topics that exist, as a signed number."""
+        hashed = bytearray()
+        for name in sorted(topics):
+            topic = image.topics_by_name.get(name)
+            if topic is not None:
+                hashed += _uint64.pack(self._of_topic(topic, image))
+        if not hashed:
+            return NO_TOPICS
+        signed: int = _int64.unpack(_uint64.pack(xxh3_64(bytes(hashed))))[0]
+        return signed
+
+    def _of_topic(self, topic: TopicImage, image: ClusterImage) -> int:
+        known = self._topics.get(topic.name)
+        if known is not None and known[0] is topic:
+            return known[1]
+        if len(self._topics) >= _REMEMBERED_TOPICS:
+            self._topics.clear()
+        found = xxh3_64(_described(topic, image))
+        self._topics[topic.name] = (topic, found)
+        return found
+
+
+def _described(topic: TopicImage, image: ClusterImage) -> bytes:
+    high, low = _id_halves.unpack(topic.topic_id)
+    count = len(topic.partitions)
+    parts = [_MAGIC, _uint64.pack(high), _uint64.pack(low), _string(topic.name), _int32.pack(count)]
+    for partition in range(count):
+        parts.append(_int32.pack(partition))
+        for rack in _racks(topic, partition, image):
+            parts.append(_int32.pack(_utf16_length(rack)))
+            parts.append(_string(rack))
+    return b"".join(parts)
+
+
+def _racks(topic: TopicImage, partition: int, image: ClusterImage) -> list[str]:
+    replicas = topic.partitions[partition].replicas
+    brokers = [image.brokers[replica] for replica in replicas if replica in image.brokers]
+    return sorted(broker.rack for broker in brokers if broker.rack is not None)
+
+
+def _string(text: str) -> bytes:
+    return text.encode("utf-16-le") + _int32.pack(_utf16_length(text))
+
+
+def _utf16_length(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2

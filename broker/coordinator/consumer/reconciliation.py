@@ -1,0 +1,154 @@
+"""How a member of a consumer group moves from what it holds to what it is to have (KIP-848).
+
+The group says in its target assignment who is to have what, with an epoch. Each member goes there
+at its own pace, one heartbeat after the other:
+
+    STABLE ──target moved──> UNREVOKED_PARTITIONS ──given up──┐
+      ^  └──nothing to give up────────────────────────────────┤
+      │                                                       v
+      └────────all of the target is free──────── UNRELEASED_PARTITIONS
+
+A member that must give up partitions stays at its epoch until it no longer reports them; then it
+moves to the target's epoch and takes what is free. What another member still holds, assigned or
+being revoked, is not free. Invariant: no partition is ever held by two members.
+
+A change of its own subscription takes effect at once: what the member no longer subscribes to it
+has to give up, before a new target says so. After Kafka's CurrentAssignmentBuilder.
+"""
+
+from collections.abc import Callable
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+from ....clients.errors import ErrorCode, KafkaError
+from ....clients.kafka_uuid import Uuid
+from .topic_partitions import NOTHING_HELD, Partition, PartitionEpochs, Partitions
+
+
+class MemberState(IntEnum):
+    """The value is what `ConsumerGroupCurrentMemberAssignmentValue` stores."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    # A state of a newer Kafka, read back from the log.
+    UNKNOWN = 127
+
+
+class Held(NamedTuple):
+    """What a member holds: the value of `ConsumerGroupCurrentMemberAssignment`."""
+
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: PartitionEpochs = NOTHING_HELD
+    revoking: PartitionEpochs = NOTHING_HELD
+
+    def is_reconciled_to(self, target_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == target_epoch
+
+
+class Aim(NamedTuple):
+    """What the member is to have, and by which of its words it is judged."""
+
+    epoch: int
+    target: Partitions
+    # Topics that the member subscribes to and that exist.
+    subscribed: frozenset[Uuid]
+    subscription_changed: bool
+    # What it says it owns; None where it says nothing.
+    owned: Partitions | None
+
+
+class MemberEvent(Enum):
+    """What a heartbeat may mean for the member, besides that it lives.
+
+    Whether it has given up what it must is asked only of one that must give up something.
+    """
+
+    TARGET_SAME = "the target is the one of its epoch"
+    TARGET_MOVED = "the target is a newer one"
+    STILL_OWNS = "it still has, or does not say, what it is to give up"
+    GAVE_UP = "it has given up what it must"
+
+
+class Step(Enum):
+    """What is done about it."""
+
+    STAY = "stay, unless it has changed its subscription"
+    ADVANCE = "move towards the target"
+    START_OVER = "fence it, unless it has let go of everything"
+
+
+_S, _E = MemberState, MemberEvent
+
+# One row a state: TARGET_SAME, TARGET_MOVED, STILL_OWNS, GAVE_UP.
+_ROWS: dict[MemberState, tuple[Step, Step, Step, Step]] = {
+    _S.STABLE: (Step.STAY, Step.ADVANCE, Step.STAY, Step.STAY),
+    _S.UNREVOKED_PARTITIONS: (Step.STAY, Step.STAY, Step.STAY, Step.ADVANCE),
+    _S.UNRELEASED_PARTITIONS: (Step.ADVANCE, Step.ADVANCE, Step.ADVANCE, Step.ADVANCE),
+    _S.UNKNOWN: (Step.START_OVER, Step.START_OVER, Step.START_OVER, Step.START_OVER),
+}
+
+REACTIONS: dict[tuple[MemberState, MemberEvent], Step] = {
+    (state, event): step
+    for state, row in _ROWS.items()
+    for event, step in zip(MemberEvent, row, strict=True)
+}
+
+
+def reconciled(held: Held, aim: Aim, is_held: Callable[[Partition], bool]) -> Held:
+    """What the member holds after this heartbeat.
+
+    `is_held` says whether any member holds a partition. Raises KafkaError(FENCED_MEMBER_EPOCH).
+    """
+    step = REACTIONS[held.state, _event(held, aim)]
+    if step is Step.ADVANCE:
+        return _advanced(held, aim, is_held)
+    if step is Step.START_OVER:
+        if aim.owned is None or aim.owned:
+            raise KafkaError(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                "The consumer group member is in a unknown state. "
+                "The member must abandon all its partitions and rejoin.",
+            )
+        return _advanced(held._replace(epoch=aim.epoch), aim, is_held)
+    return _without_unsubscribed(held, aim) if aim.subscription_changed else held
+
+
+def _event(held: Held, aim: Aim) -> MemberEvent:
+    if held.state is MemberState.UNREVOKED_PARTITIONS:
+        return _E.STILL_OWNS if _owns_any(held.revoking, aim) else _E.GAVE_UP
+    return _E.TARGET_SAME if held.epoch == aim.epoch else _E.TARGET_MOVED
+
+
+def _owns_any(revoking: PartitionEpochs, aim: Aim) -> bool:
+    """Who says nothing about its partitions has given up none."""
+    return aim.owned is None or any(partition in aim.owned for partition in revoking)
+
+
+def _advanced(held: Held, aim: Aim, is_held: Callable[[Partition], bool]) -> Held:
+    target = {partition for partition in aim.target if partition[0] in aim.subscribed}
+    kept = {each: epoch for each, epoch in held.assigned.items() if each in target}
+    revoking = {each: epoch for each, epoch in held.assigned.items() if each not in target}
+    if revoking and _owns_any(revoking, aim):
+        state = MemberState.UNREVOKED_PARTITIONS
+        return Held(held.epoch, held.epoch, state, kept, revoking)
+    wanted = target.difference(kept)
+    # What it was itself giving up is still its own: it may have it back.
+    free = {each for each in wanted if each in held.revoking or not is_held(each)}
+    state = MemberState.STABLE if free == wanted else MemberState.UNRELEASED_PARTITIONS
+    return Held(aim.epoch, held.epoch, state, kept | dict.fromkeys(free, aim.epoch))
+
+
+def _without_unsubscribed(held: Held, aim: Aim) -> Held:
+    """The quick way when the subscription shrinks: no need to wait for a new target."""
+    kept = {each: epoch for each, epoch in held.assigned.items() if each[0] in aim.subscribed}
+    if len(kept) == len(held.assigned):
+        return held
+    gone = {each: epoch for each, epoch in held.assigned.items() if each not in kept}
+    revoking = {**held.revoking, **gone}
+    if _owns_any(revoking, aim):
+        state = MemberState.UNREVOKED_PARTITIONS
+        return Held(held.epoch, held.epoch, state, kept, revoking)
+    return Held(held.epoch, held.epoch, held.state, kept, held.revoking)

@@ -1,0 +1,326 @@
+"""The shell of the consumer protocol: where its groups meet the log, the timers and the metadata.
+
+What a group decides is written and folded at once, then answered when all in-sync replicas have
+it; an answer that rests on nothing new waits for what was written before it. Patterns are looked
+up in between, a stretch of topics at a time, so that no request waits for them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ....clients.environment import Environment
+from ....clients.errors import ErrorCode, KafkaError
+from ....clients.kafka_uuid import uuid_to_string
+from ....replication.metadata.cluster_image import (
+    ClusterDelta,
+    ClusterImage,
+    ConfigResource,
+    ConfigResourceType,
+)
+from ..consumer.consumer_group_update import GroupChange, World
+from ..consumer.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer, check_request
+from ..consumer.metadata_hash import MetadataHashes
+from ..consumer.shard_entries import entry_record
+from ..group_actions import (
+    NO_MEMBER_ID,
+    Action,
+    CancelTimer,
+    CompleteJoin,
+    CompleteSync,
+    JoinRequest,
+    JoinResult,
+    Left,
+    MemberIdentity,
+    SetTimer,
+    SyncRequest,
+    SyncResult,
+    TimerKey,
+    TimerKind,
+    Waiter,
+)
+from ..group_config import ConsumerGroupConfig, GroupCoordinatorConfig, consumer_group_config
+from ..offsets_log import MAY_SURVIVE, Appended, append_error_to_client
+from . import classic_members
+from .group_partitions import GroupPartitions, shard_error
+from .group_shard import GroupShard
+
+if TYPE_CHECKING:
+    from ..consumer.regex_lookup import RegexLookup
+
+# How soon a member is put out that could not be, as in Kafka's CoordinatorTimer.
+_RETRY_BACKOFF_MS = 500
+
+_log = logging.getLogger(__name__)
+
+
+class CarryOut(Protocol):
+    """Does what a group decided: see `GroupCoordinator`."""
+
+    def __call__(self, shard: GroupShard, actions: Iterable[Action]) -> None: ...
+
+
+class ConsumerProtocol:
+    """Serves the groups of the consumer protocol in all partitions that this broker leads."""
+
+    def __init__(
+        self,
+        config: GroupCoordinatorConfig,
+        environment: Environment,
+        partitions: GroupPartitions,
+        carry_out: CarryOut,
+    ) -> None:
+        self._config = config
+        self._environment = environment
+        self._partitions = partitions
+        self._carry_out = carry_out
+        self._image = ClusterImage("", -1)
+        self._new_topics_version = -1
+        self._hashes = MetadataHashes()
+        # The lookups under way, by group.
+        self._lookups: dict[str, asyncio.Handle] = {}
+
+    def close(self) -> None:
+        for handle in self._lookups.values():
+            handle.cancel()
+        self._lookups.clear()
+
+    def use_defaults(self, defaults: ConsumerGroupConfig) -> None:
+        """What holds for groups that do not say otherwise has been changed."""
+        self._config = self._config._replace(consumer_defaults=defaults)
+
+    # The metadata.
+
+    def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Topics have come, gone or changed: groups that subscribe to them shall look again."""
+        self._image = image
+        if any(topic.was_created for topic in delta.changed_topics.values()):
+            self._new_topics_version = image.offset
+        names = {topic.name for topic in delta.changed_topics.values()}
+        names.update(topic.name for topic in delta.deleted_topics.values())
+        if names:
+            for shard in self._partitions.all():
+                shard.consumer_groups.topics_changed(names)
+
+    def settings(self, group_id: str) -> ConsumerGroupConfig:
+        """What holds for a group: the broker's configuration and the group's own."""
+        resource = ConfigResource(ConfigResourceType.GROUP, group_id)
+        return consumer_group_config(self._config, self._image.configs.get(resource, {}))
+
+    def _world(self, group_id: str) -> World:
+        return World(
+            self._image,
+            self._new_topics_version,
+            self._config,
+            self.settings(group_id),
+            self._hashes,
+            self._now_ms(),
+        )
+
+    # Requests.
+
+    def heartbeat(
+        self, request: ConsumerHeartbeat, member_id_is_ours: bool
+    ) -> HeartbeatAnswer | KafkaError | asyncio.Future[HeartbeatAnswer | KafkaError]:
+        """See `consumer_heartbeat`; what is wrong comes back as the error, now or later."""
+        world = self._world(request.group_id)
+        try:
+            check_request(request, member_id_is_ours, world)
+            shard = self._partitions.shard_of(request.group_id)
+            error = shard_error(shard)
+            if error or shard is None:
+                raise KafkaError(error, "")
+            if not request.member_id:
+                request = request._replace(member_id=self._drawn_member_id())
+            change, answer = shard.consumer_heartbeat(request, world)
+        except KafkaError as error:
+            return error
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[HeartbeatAnswer | KafkaError] = loop.create_future()
+
+        def written(error: ErrorCode) -> None:
+            if not future.done():
+                future.set_result(KafkaError(error, "") if error else answer)
+
+        self.write(shard, request.group_id, change, written)
+        return future.result() if future.done() else future
+
+    # Members of the classic protocol.
+
+    def takes(self, shard: GroupShard, group_id: str) -> bool:
+        """Whether a request of a classic member is for a group of the consumer protocol."""
+        group = shard.consumer_groups.get(group_id)
+        return group is not None and bool(group.members)
+
+    def join(self, shard: GroupShard, request: JoinRequest, waiter: Waiter) -> None:
+        """A JoinGroup; answered when what it changes is in the log."""
+        group = shard.consumer_groups.get(request.group_id)
+        assert group is not None
+        try:
+            change, result = classic_members.join(group, request, self._world(request.group_id))
+        except KafkaError as error:
+            refused = JoinResult(NO_MEMBER_ID, error.code)
+            self._carry_out(shard, [CompleteJoin(waiter, refused)])
+            return
+
+        def written(error: ErrorCode) -> None:
+            answer = JoinResult(NO_MEMBER_ID, error) if error else result
+            self._carry_out(shard, [CompleteJoin(waiter, answer)])
+
+        self.write(shard, request.group_id, change, written)
+
+    def give_way(self, shard: GroupShard, request: JoinRequest) -> ErrorCode:
+        """A new classic member joins: an empty group of the consumer protocol is no more.
+
+        UNKNOWN_MEMBER_ID for who claims to be a member; what the log says if it refuses.
+        """
+        group = shard.consumer_groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.NONE
+        if request.member_id != NO_MEMBER_ID:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        refusals: list[ErrorCode] = []
+        change = GroupChange(tuple(group.tombstones()))
+        self.write(shard, request.group_id, change, refusals.append)
+        # What the log has taken is folded at once, even where the outcome is still to come.
+        return refusals[0] if request.group_id in shard.consumer_groups else ErrorCode.NONE
+
+    def sync(self, shard: GroupShard, request: SyncRequest, waiter: Waiter) -> None:
+        """A SyncGroup: what the member holds."""
+        group = shard.consumer_groups.get(request.group_id)
+        assert group is not None
+        try:
+            change, result = classic_members.sync(group, request, self._world(request.group_id))
+        except KafkaError as error:
+            self._carry_out(shard, [CompleteSync(waiter, SyncResult(error.code))])
+            return
+
+        def written(error: ErrorCode) -> None:
+            answer = SyncResult(error) if error else result
+            self._carry_out(shard, [CompleteSync(waiter, answer)])
+
+        self.write(shard, request.group_id, change, written)
+
+    def classic_heartbeat(
+        self, shard: GroupShard, group_id: str, identity: MemberIdentity, generation: int
+    ) -> ErrorCode:
+        """A Heartbeat: NONE, or REBALANCE_IN_PROGRESS to call the member to rejoin."""
+        group = shard.consumer_groups.get(group_id)
+        assert group is not None
+        try:
+            error, change = classic_members.heartbeat(group, identity, generation)
+        except KafkaError as refused:
+            return refused.code
+        self.write(shard, group_id, change, _unheard)
+        return error
+
+    def leave(
+        self, shard: GroupShard, group_id: str, identities: Sequence[MemberIdentity]
+    ) -> Left | asyncio.Future[Left]:
+        """A LeaveGroup: one error code a member, when the log has it."""
+        group = shard.consumer_groups.get(group_id)
+        assert group is not None
+        change, errors = classic_members.leave(group, identities, self._world(group_id))
+        future: asyncio.Future[Left] = asyncio.get_running_loop().create_future()
+
+        def written(error: ErrorCode) -> None:
+            if not future.done():
+                future.set_result((error, [] if error else errors))
+
+        self.write(shard, group_id, change, written)
+        return future.result() if future.done() else future
+
+    # Timers.
+
+    def expired(self, shard: GroupShard, key: TimerKey) -> None:
+        """A timer of a member has run out; where that cannot be written now it is tried again."""
+        change = shard.consumer_groups.expired(key, self._world(key.group_id))
+
+        def written(error: ErrorCode) -> None:
+            group = shard.consumer_groups.get(key.group_id)
+            is_there = group is not None and key.member_id in group.members
+            if error and is_there and self._partitions.is_led(shard):
+                self._carry_out(shard, [SetTimer(key, _RETRY_BACKOFF_MS, unless_set=True)])
+
+        self.write(shard, key.group_id, change, written)
+
+    def _drawn_member_id(self) -> str:
+        return uuid_to_string(self._environment.random_uuid())
+
+    # Writing.
+
+    def write(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        change: GroupChange,
+        then: Callable[[ErrorCode], None],
+    ) -> None:
+        """Write a change, fold it, and call `then` with the outcome, now or later."""
+        is_folded = False
+
+        def fold() -> None:
+            nonlocal is_folded
+            if not is_folded:
+                is_folded = True
+                self._fold(shard, group_id, change)
+
+        if not change.entries:
+            fold()
+            self._partitions.after_writes(shard, then)
+            return
+
+        def written(outcome: Appended) -> None:
+            if not outcome.error or outcome.error in MAY_SURVIVE:
+                fold()
+            elif not is_folded:
+                _log.warning(
+                    "Group %s: a change could not be written: %s.", group_id, outcome.error.name
+                )
+                # Who was heard of is alive, even if what it wanted cannot be had now.
+                self._carry_out(shard, [each for each in change.timers if _is_session(each)])
+            then(append_error_to_client(outcome.error))
+
+        records = [entry_record(entry) for entry in change.entries]
+        pending = self._partitions.append(shard, records, self._now_ms(), written)
+        if pending is not None:
+            # It is in our log, and whoever comes next is judged by what it says.
+            fold()
+
+    def _fold(self, shard: GroupShard, group_id: str, change: GroupChange) -> None:
+        self._carry_out(shard, shard.converted(group_id, change, self._now_ms()))
+        if change.unresolved and group_id not in self._lookups:
+            # Few groups use patterns, and compiling them is a module of its own.
+            from ..consumer.regex_lookup import RegexLookup
+
+            lookup = RegexLookup(change.unresolved, self._image)
+            self._look_up(shard, group_id, lookup)
+
+    # Patterns.
+
+    def _look_up(self, shard: GroupShard, group_id: str, lookup: "RegexLookup") -> None:
+        loop = asyncio.get_running_loop()
+        self._lookups[group_id] = loop.call_soon(self._look_on, shard, group_id, lookup)
+
+    def _look_on(self, shard: GroupShard, group_id: str, lookup: "RegexLookup") -> None:
+        if not self._partitions.is_led(shard):
+            del self._lookups[group_id]
+        elif not lookup.is_done_after_next():
+            self._look_up(shard, group_id, lookup)
+        else:
+            del self._lookups[group_id]
+            found = lookup.found(self._now_ms())
+            change = shard.consumer_groups.resolved(group_id, found, self._world(group_id))
+            self.write(shard, group_id, change, _unheard)
+
+    def _now_ms(self) -> int:
+        return self._environment.wall_clock_ms()
+
+
+def _is_session(timer: SetTimer | CancelTimer) -> bool:
+    return isinstance(timer, SetTimer) and timer.key.kind is TimerKind.SESSION
+
+
+def _unheard(_: ErrorCode) -> None:
+    """Nobody waits for it; what could not be written was said where it happened."""

@@ -1,0 +1,391 @@
+"""The transaction coordinator: transactional ids over `__transaction_state`.
+
+A thin shell. What happens is decided by the shards, one a partition of the topic
+(`transaction_shard.py`); here their decisions meet the world: states go to the log, markers through
+`TransactionMarkers`, and two sweeps look for transactions that have been open for too long and for
+ids that nobody uses. Every answer that promises something waits for its append.
+
+Markers are sent until every partition has one: what fails for the moment is tried again after a
+while, for as long as this broker coordinates the id. A partition that is gone needs none.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from ....clients.environment import Environment
+from ....clients.errors import ErrorCode
+from ....clients.record.builder import RecordBatchBuilder
+from ....clients.supervisor import Supervisor
+from ....clients.topic_partition import TopicPartition
+from ....replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from ....replication.topic_names import TRANSACTION_STATE_TOPIC
+from ..led_shards import SHARD_ERRORS, LedShards, ShardLog, ShardState
+from ..offsets_log import Appended, OffsetsLog, append_error_to_client
+from ..offsets_topic import partition_for
+from .transaction_config import TransactionConfig
+from .transaction_markers import Answer, Marker, MarkerErrors, TransactionMarkers
+from .transaction_metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Transaction
+from .transaction_records import TransactionRecord, transaction_record, transaction_tombstone
+from .transaction_shard import (
+    Addition,
+    Ending,
+    Initialization,
+    SendMarkers,
+    Step,
+    TakeProducerId,
+    TransactionShard,
+)
+from .transaction_state import TransactionState
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
+FEATURE = "transaction.version"
+
+_TOMBSTONES_PER_BATCH = 1_000
+_MARKER_RETRY_S = 0.1
+
+_GONE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_FINAL = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""Somebody newer has ended the producer's transaction there: our marker is not wanted."""
+
+
+class ProducerIdentity(NamedTuple):
+    """Who a producer is from now on, or why not."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+class TransactionCoordinator:
+    """Coordinates the transactional ids of the partitions that this broker leads."""
+
+    def __init__(
+        self,
+        config: TransactionConfig,
+        environment: Environment,
+        log: OffsetsLog,
+        markers: TransactionMarkers,
+        supervisor: Supervisor | None = None,
+    ) -> None:
+        self.config = config
+        self._supervisor = supervisor or Supervisor(environment.random)
+        self.partition_count = config.num_partitions
+        self.transaction_version = 0
+        self._environment = environment
+        self._log = log
+        self._markers = markers
+        source = ShardLog(log, TRANSACTION_STATE_TOPIC, "transactions", config.load_buffer_size)
+        self._shards = LedShards(source, self._new_shard, self._go_on, _let_go)
+        self._retries: set[asyncio.TimerHandle] = set()
+        self._sweeps: dict[str, asyncio.TimerHandle] = {}
+
+    # Life.
+
+    def start(self) -> None:
+        """Begin to look for what has timed out or expired. Call it inside the running loop."""
+        self._sweep("abort", self.config.abort_interval_ms, self._abort_timed_out)
+        self._sweep("expire", self.config.expiration_interval_ms, self._delete_expired)
+
+    def _sweep(self, name: str, interval_ms: int, look: Callable[[], None]) -> None:
+        def run() -> None:
+            look()
+            self._sweep(name, interval_ms, look)
+
+        loop = asyncio.get_running_loop()
+        self._sweeps[name] = loop.call_later(interval_ms / 1000, run)
+
+    def stop(self) -> None:
+        """Cancel every timer; what is decided is in the log, and goes on with the next start."""
+        for handle in (*self._sweeps.values(), *self._retries):
+            handle.cancel()
+        self._retries.clear()
+        self._shards.close()
+
+    def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """A listener of the controller: how many partitions there are, and which protocol."""
+        self.transaction_version = image.features.get(FEATURE, 0)
+        for shard in self._shards.all():
+            shard.transaction_version = self.transaction_version
+        topic = image.topics_by_name.get(TRANSACTION_STATE_TOPIC)
+        if topic is not None:
+            # It may have been created with another number than is configured now.
+            self.partition_count = len(topic.partitions)
+
+    def on_elected(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads the partition now: read its log, then go on with its transactions."""
+        self._shards.on_elected(partition, leader_epoch)
+
+    def on_resigned(self, partition: int) -> None:
+        """Another broker leads the partition now, or none."""
+        self._shards.on_resigned(partition)
+
+    def _new_shard(self, partition: int, leader_epoch: int) -> TransactionShard:
+        shard = TransactionShard(partition, leader_epoch)
+        shard.transaction_version = self.transaction_version
+        return shard
+
+    def _go_on(self, shard: TransactionShard) -> None:
+        """The log has been read: what was decided is carried out."""
+        loop = asyncio.get_running_loop()
+        for send in shard.resume(self._now_ms()):
+            # The other partitions may not be led yet in the moment in which this one is.
+            loop.call_soon(self._send_markers, shard, send.transaction)
+
+    # Requests. Each is refused with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS where this
+    # broker does not coordinate the id, or not yet, and with INVALID_REQUEST for an empty id.
+
+    def initialize(
+        self, request: Initialization, take: TakeProducerId
+    ) -> Answer[ProducerIdentity] | None:
+        """The next epoch of a transactional id. None: a producer id is needed first."""
+        if not 0 < request.timeout_ms <= self.config.transaction_max_timeout_ms:
+            # Kafka looks at this before it asks who coordinates the id, and after the empty id.
+            wrong = ErrorCode.INVALID_TRANSACTION_TIMEOUT
+            empty = ErrorCode.INVALID_REQUEST
+            return ProducerIdentity(wrong if request.transactional_id else empty)
+        shard = self._shard_of(request.transactional_id)
+        if isinstance(shard, ErrorCode):
+            return ProducerIdentity(shard)
+        step = shard.initialize(request, take, self._now_ms())
+        if step is None:
+            return None
+        return self._carry_out(shard, step, _identity)
+
+    def add_partitions(self, request: Addition) -> Answer[ErrorCode]:
+        """NONE when the log has it: the partitions may be written to."""
+        shard = self._shard_of(request.transactional_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        step = shard.add_partitions(request, self._now_ms())
+        return self._carry_out(shard, step, lambda error, _: error)
+
+    def verify_partitions(self, request: Addition) -> MarkerErrors:
+        """NONE for each partition that is part of the transaction."""
+        shard = self._shard_of(request.transactional_id)
+        if isinstance(shard, ErrorCode):
+            return dict.fromkeys(request.partitions, shard)
+        return shard.verify_partitions(request)
+
+    def end(self, request: Ending, take: TakeProducerId) -> Answer[ProducerIdentity] | None:
+        """NONE when the decision is in the log; markers follow. None: see `initialize`."""
+        shard = self._shard_of(request.transactional_id)
+        if isinstance(shard, ErrorCode):
+            return ProducerIdentity(shard)
+        step = shard.end(request, take, self._now_ms())
+        if step is None:
+            return None
+        known = shard.get(request.transactional_id)
+        return self._carry_out(shard, step, partial(_after_end, known))
+
+    def describe(self, transactional_id: str) -> Transaction | ErrorCode:
+        """The id as the log has it; TRANSACTIONAL_ID_NOT_FOUND."""
+        shard = self._shard_of(transactional_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        found = shard.get(transactional_id)
+        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if found is None else found
+
+    def transactions(self) -> list[Transaction] | ErrorCode:
+        """Every id that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS if not all yet."""
+        if any(shard.state is ShardState.LOADING for shard in self._shards.all()):
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return [each for shard in self._shards.all() for each in shard.transactions]
+
+    def partition_of(self, transactional_id: str) -> int:
+        """The partition of `__transaction_state` that an id belongs to."""
+        return partition_for(transactional_id, self.partition_count)
+
+    # What the shards decided.
+
+    def _carry_out(
+        self,
+        shard: TransactionShard,
+        step: Step,
+        answer: Callable[[ErrorCode, Transaction | None], T],
+    ) -> Answer[T]:
+        """Write the target, if there is one, and answer when the log has it."""
+        target = step.target
+        if target is None:
+            return answer(step.error, None)
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def written(error: ErrorCode) -> None:
+            if not future.done():
+                future.set_result(answer(error or step.error, target))
+
+        self._write(shard, target, written)
+        return future.result() if future.done() else future
+
+    def _write(
+        self,
+        shard: TransactionShard,
+        target: Transaction,
+        then: Callable[[ErrorCode], None] | None = None,
+    ) -> None:
+        def written(error: ErrorCode) -> None:
+            sends: Sequence[SendMarkers] = ()
+            if self._shards.is_led(shard):
+                sends = shard.written(target, error, self._now_ms())
+            # The answer leaves as soon as the decision counts; the markers take their time.
+            if then is not None:
+                then(error)
+            for send in sends:
+                self._send_markers(shard, send.transaction)
+
+        self._append(shard, [transaction_record(target, self.transaction_version)], written)
+
+    def _append(
+        self,
+        shard: TransactionShard,
+        records: Sequence[TransactionRecord],
+        written: Callable[[ErrorCode], None],
+    ) -> None:
+        builder = RecordBatchBuilder()
+        now_ms = self._now_ms()
+        for key, value in records:
+            builder.append(now_ms, key, value)
+        outcome = self._log.append(shard.partition, builder.build())
+
+        def settle(result: Appended) -> None:
+            # Resigned meanwhile: the log, and so the state, is another broker's to say.
+            lost = not self._shards.is_led(shard)
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if lost else result.error
+            written(append_error_to_client(error))
+
+        def done(future: asyncio.Future[Appended]) -> None:
+            gone = Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            settle(gone if future.cancelled() else future.result())
+
+        if isinstance(outcome, Appended):
+            settle(outcome)
+        else:
+            outcome.add_done_callback(done)
+
+    def _send_markers(self, shard: TransactionShard, decided: Transaction) -> None:
+        """To every partition that has none yet."""
+        if not self._shards.is_led(shard):
+            return
+        marker = Marker(
+            decided.producer_id,
+            decided.producer_epoch,
+            shard.leader_epoch,
+            decided.state is TransactionState.PREPARE_COMMIT,
+            decided.client_version,
+        )
+        remaining = shard.get(decided.transactional_id)
+        assert remaining is not None, "What is decided is not forgotten."
+        outcome = self._markers.write(marker, remaining.partitions)
+        if isinstance(outcome, asyncio.Future):
+            outcome.add_done_callback(lambda done: self._marked(shard, decided, done.result()))
+        else:
+            self._marked(shard, decided, outcome)
+
+    def _marked(self, shard: TransactionShard, decided: Transaction, errors: MarkerErrors) -> None:
+        if not self._shards.is_led(shard):
+            return
+        done = [partition for partition, error in errors.items() if _is_settled(partition, error)]
+        target = shard.markers_written(decided.transactional_id, done, self._now_ms())
+        if target is None:
+            self._later(partial(self._send_markers, shard, decided))
+        else:
+            self._complete(shard, target)
+
+    def _complete(self, shard: TransactionShard, target: Transaction) -> None:
+        def written(error: ErrorCode) -> None:
+            if error and self._shards.is_led(shard):
+                self._later(partial(self._complete, shard, target))
+
+        self._write(shard, target, written)
+
+    def _later(self, act: Callable[[], None]) -> None:
+        def run() -> None:
+            self._retries.discard(handle)
+            with self._supervisor.attempt("transaction markers"):
+                act()
+
+        handle = asyncio.get_running_loop().call_later(_MARKER_RETRY_S, run)
+        self._retries.add(handle)
+
+    # Time.
+
+    def _abort_timed_out(self) -> None:
+        for shard in self._shards.active():
+            name = f"{TRANSACTION_STATE_TOPIC}-{shard.partition}"
+            with self._supervisor.attempt("transaction timeouts", name):
+                self._abort_timed_out_of(shard)
+
+    def _abort_timed_out_of(self, shard: TransactionShard) -> None:
+        for target in shard.timed_out(self._now_ms()):
+            _LOG.info(
+                "The transaction of %.300r has been open for more than %d ms: it is aborted.",
+                target.transactional_id,
+                target.timeout_ms,
+            )
+            self._write(shard, target)
+
+    def _delete_expired(self) -> None:
+        for shard in self._shards.active():
+            name = f"{TRANSACTION_STATE_TOPIC}-{shard.partition}"
+            with self._supervisor.attempt("transactional id expiry", name):
+                self._delete_expired_of(shard)
+
+    def _delete_expired_of(self, shard: TransactionShard) -> None:
+        unused_ms = self.config.transactional_id_expiration_ms
+        gone = shard.expired(unused_ms, self._now_ms())
+        for start in range(0, len(gone), _TOMBSTONES_PER_BATCH):
+            some = gone[start : start + _TOMBSTONES_PER_BATCH]
+            tombstones = [transaction_tombstone(each) for each in some]
+            self._append(shard, tombstones, partial(self._forget, shard, some))
+
+    def _forget(
+        self, shard: TransactionShard, transactional_ids: Collection[str], error: ErrorCode
+    ) -> None:
+        if self._shards.is_led(shard):
+            shard.forget(transactional_ids, error)
+
+    # Finding one's way.
+
+    def _shard_of(self, transactional_id: str) -> TransactionShard | ErrorCode:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        shard = self._shards.get(self.partition_of(transactional_id))
+        if shard is None:
+            return ErrorCode.NOT_COORDINATOR
+        return SHARD_ERRORS[shard.state] or shard
+
+    def _now_ms(self) -> int:
+        return self._environment.wall_clock_ms()
+
+
+def _let_go(_: TransactionShard) -> None:
+    """Nobody waits for a shard: who waits for its appends hears of it from them."""
+
+
+def _identity(error: ErrorCode, target: Transaction | None) -> ProducerIdentity:
+    if error or target is None:
+        return ProducerIdentity(error)
+    return ProducerIdentity(error, target.producer_id, target.producer_epoch)
+
+
+def _after_end(
+    known: Transaction | None, error: ErrorCode, target: Transaction | None
+) -> ProducerIdentity:
+    """Who the producer is in its next transaction."""
+    if error:
+        return ProducerIdentity(error)
+    following = known if target is None else target.completed(target.last_update_ms)
+    assert following is not None, "An id whose transaction was ended is known."
+    return ProducerIdentity(error, following.producer_id, following.producer_epoch)
+
+
+def _is_settled(partition: TopicPartition, error: ErrorCode) -> bool:
+    """Whether a partition needs no marker any more."""
+    if error in _FINAL:
+        _LOG.warning("The marker for %s was refused: %s.", partition, error.name)
+    return not error or error is _GONE or error in _FINAL

@@ -1,0 +1,123 @@
+"""What is known of one transactional id, and what each transition makes of it.
+
+A value: a transition gives another value, which is written to `__transaction_state` and counts when
+the log has it. The arithmetic of producer ids and epochs is all here (Kafka's TransactionMetadata):
+
+- a producer that comes for its id gets the next epoch, which fences whoever had the one before;
+- with KIP-890 the decision of a transaction takes the next epoch as well, so that nothing that was
+  sent in it can count for the next one; the epoch before last is never the last a producer had;
+- 32766 is the last epoch that a producer is given, so that there is always one left to fence it
+  with. After that comes another producer id with epoch 0.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ....clients.topic_partition import TopicPartition
+from .transaction_state import NEXT_STATES, TransactionState
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+EPOCH_MAX = 32_767
+LAST_EPOCH_OF_A_PRODUCER = EPOCH_MAX - 1
+EPOCH_BUMP_VERSION = 2
+"""From this transaction.version on, every transaction has an epoch of its own."""
+
+
+class Transaction(NamedTuple):
+    """A transactional id as one record says it is. Times in milliseconds since the epoch."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TransactionState
+    partitions: frozenset[TopicPartition]
+    last_update_ms: int
+    # When the first partition was added; -1 outside of transactions.
+    start_ms: int = -1
+    previous_producer_id: int = NO_PRODUCER_ID
+    # The id that the producer has been told to go on with, when its epochs are used up.
+    next_producer_id: int = NO_PRODUCER_ID
+    # Not in the log: a producer that repeats its request for an id is known by it.
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
+    client_version: int = 0
+
+    @property
+    def bumps_epoch(self) -> bool:
+        """Whether this transaction's end takes an epoch."""
+        return self.client_version >= EPOCH_BUMP_VERSION
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        return self.producer_epoch >= LAST_EPOCH_OF_A_PRODUCER
+
+    def to(self, state: TransactionState, now_ms: int) -> "Transaction":
+        """In another state, now; anything that the table does not name is our own mistake."""
+        assert state in NEXT_STATES[self.state], f"{self.state} -> {state}"
+        return self._replace(
+            state=state, last_update_ms=now_ms, previous_producer_id=self.producer_id
+        )
+
+    def initialized(self, timeout_ms: int, now_ms: int) -> "Transaction":
+        """For a producer that has come, under the epoch it has now."""
+        return self.to(TransactionState.EMPTY, now_ms)._replace(
+            timeout_ms=timeout_ms, partitions=frozenset(), start_ms=-1
+        )
+
+    def with_partitions(
+        self, partitions: Iterable[TopicPartition], client_version: int, now_ms: int
+    ) -> "Transaction":
+        """With more partitions; the first ones begin the transaction."""
+        is_first = self.state is not TransactionState.ONGOING
+        return self.to(TransactionState.ONGOING, now_ms)._replace(
+            partitions=self.partitions.union(partitions),
+            start_ms=now_ms if is_first else self.start_ms,
+            client_version=client_version,
+        )
+
+    def prepared(
+        self, state: TransactionState, client_version: int, next_producer_id: int, now_ms: int
+    ) -> "Transaction":
+        """Decided. What was sent in this epoch counts for this transaction and no other."""
+        is_empty = self.state is not TransactionState.ONGOING
+        decided = self.to(state, now_ms)._replace(
+            next_producer_id=next_producer_id,
+            start_ms=now_ms if is_empty else self.start_ms,
+            client_version=client_version,
+        )
+        if client_version < EPOCH_BUMP_VERSION:
+            return decided
+        return decided._replace(
+            producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX),
+            last_producer_epoch=self.producer_epoch,
+        )
+
+    def completed(self, now_ms: int) -> "Transaction":
+        """Every partition has its marker."""
+        state = (
+            TransactionState.COMPLETE_COMMIT
+            if self.state is TransactionState.PREPARE_COMMIT
+            else TransactionState.COMPLETE_ABORT
+        )
+        done = self.to(state, now_ms)._replace(
+            partitions=frozenset(), next_producer_id=NO_PRODUCER_ID
+        )
+        if self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID:
+            return done._replace(producer_id=self.next_producer_id, producer_epoch=0)
+        return done
+
+
+def new_transaction(
+    transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int
+) -> Transaction:
+    """A transactional id that nobody has used yet: its producer has no epoch."""
+    return Transaction(
+        transactional_id,
+        producer_id,
+        NO_PRODUCER_EPOCH,
+        timeout_ms,
+        TransactionState.EMPTY,
+        frozenset(),
+        now_ms,
+    )

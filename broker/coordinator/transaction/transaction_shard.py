@@ -1,0 +1,409 @@
+"""The transactional ids of one partition of `__transaction_state`.
+
+Sans-IO: requests in; out comes what to answer and what must be written first. One transition of an
+id is under way at a time; whoever comes meanwhile is told to come again. A transition counts when
+the log has it (`written`), and a decision that counts is followed by markers until every partition
+has one, whoever leads and however often the broker restarts: `resume` goes on from what the log
+says. Property: whatever is interleaved, all partitions of a transaction get the same marker, and no
+epoch ever comes back.
+
+The identity that a request claims is checked here, before the tables are asked what to do about it
+(Kafka's TransactionCoordinator, TransactionStateManager).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from ....clients.errors import ErrorCode
+from ....clients.record.batch import Record, RecordBatch
+from ....clients.topic_partition import TopicPartition
+from ..led_shards import CoordinatorShard
+from .transaction_metadata import (
+    EPOCH_BUMP_VERSION,
+    EPOCH_MAX,
+    LAST_EPOCH_OF_A_PRODUCER,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Transaction,
+    new_transaction,
+)
+from .transaction_records import read_transaction, read_transactional_id
+from .transaction_state import REACTIONS, TransactionEvent, TransactionReaction, TransactionState
+
+
+class Initialization(NamedTuple):
+    """An InitProducerId with a transactional id; `known` is the id and epoch it has, if any."""
+
+    transactional_id: str
+    timeout_ms: int
+    known: tuple[int, int] | None
+
+
+class Addition(NamedTuple):
+    """Partitions of one transaction, to be added or looked for."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+    client_version: int = 0
+
+
+class Ending(NamedTuple):
+    """An EndTxn. From `client_version` 2 on its epoch says which transaction it ends."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    client_version: int = 0
+
+
+class Step(NamedTuple):
+    """What to answer, and the state that must be written before that, if any."""
+
+    error: ErrorCode
+    target: Transaction | None = None
+
+
+class SendMarkers(NamedTuple):
+    """A decided transaction, whose partitions get their markers."""
+
+    transaction: Transaction
+
+
+TakeProducerId = Callable[[], int | None]
+"""A producer id that nobody has, or None: then ask again when there is one."""
+
+_FORGETTABLE = frozenset(
+    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
+_DECIDED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+
+_REFUSALS = {
+    TransactionReaction.REFUSE_CONCURRENT: ErrorCode.CONCURRENT_TRANSACTIONS,
+    TransactionReaction.REFUSE_STATE: ErrorCode.INVALID_TXN_STATE,
+    TransactionReaction.ANSWER_DONE: ErrorCode.NONE,
+}
+_DONE = Step(ErrorCode.NONE)
+_FENCED = Step(ErrorCode.PRODUCER_FENCED)
+_CONCURRENT = Step(ErrorCode.CONCURRENT_TRANSACTIONS)
+_UNKNOWN = Step(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
+class _Entry:
+    __slots__ = ("current", "has_failed_fence", "pending")
+
+    def __init__(self, current: Transaction) -> None:
+        self.current = current
+        # The state that is being written, or waits for markers.
+        self.pending: TransactionState | None = None
+        # A fence whose write failed has taken its epoch: the next one need not take another.
+        self.has_failed_fence = False
+
+    def move(self, target: Transaction, error: ErrorCode = ErrorCode.NONE) -> Step:
+        self.pending = target.state
+        return Step(error, target)
+
+    def react(self, event: TransactionEvent) -> TransactionReaction:
+        is_dying = self.pending is TransactionState.DEAD
+        return REACTIONS[TransactionState.DEAD if is_dying else self.current.state, event]
+
+
+class TransactionShard(CoordinatorShard):
+    """One partition's transactional ids."""
+
+    def __init__(self, partition: int, leader_epoch: int) -> None:
+        super().__init__(partition, leader_epoch)
+        self.transaction_version = EPOCH_BUMP_VERSION
+        """What the cluster has agreed on: the broker's own decisions are made by it."""
+        self._entries: dict[str, _Entry] = {}
+
+    @property
+    def transactions(self) -> Iterable[Transaction]:
+        """Every id that is not about to be deleted."""
+        return (
+            entry.current
+            for entry in self._entries.values()
+            if entry.pending is not TransactionState.DEAD
+        )
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """The id as the log has it."""
+        entry = self._entries.get(transactional_id)
+        return None if entry is None else entry.current
+
+    # Requests.
+
+    def initialize(self, request: Initialization, take: TakeProducerId, now_ms: int) -> Step | None:
+        """The target has the producer's id and epoch. None: a producer id is needed first."""
+        entry = self._entries.get(request.transactional_id)
+        if entry is None:
+            producer_id = take()
+            if producer_id is None:
+                return None
+            transactional_id, timeout_ms, _ = request
+            entry = _Entry(new_transaction(transactional_id, producer_id, timeout_ms, now_ms))
+            self._entries[transactional_id] = entry
+        if entry.pending is not None:
+            return _CONCURRENT
+        current = entry.current
+        if request.known is not None and not _may_go_on(current, *request.known):
+            return _FENCED
+        match entry.react(TransactionEvent.INITIALIZE):
+            case TransactionReaction.NEXT_EPOCH:
+                return self._next_epoch(entry, request, take, now_ms)
+            case TransactionReaction.FENCE_AND_ABORT:
+                return self._fence(entry, ErrorCode.CONCURRENT_TRANSACTIONS, take, now_ms)
+            case refusal:
+                return Step(_REFUSALS[refusal])
+
+    def _next_epoch(
+        self, entry: _Entry, request: Initialization, take: TakeProducerId, now_ms: int
+    ) -> Step | None:
+        current = entry.current
+        epoch = None if request.known is None else request.known[1]
+        target = current.initialized(request.timeout_ms, now_ms)
+        is_retry = epoch == current.last_producer_epoch != NO_PRODUCER_EPOCH
+        if epoch not in (None, current.producer_epoch) and current.producer_epoch >= 0:
+            # Its first answer was lost. Another producer would have made the last epoch unknown.
+            return entry.move(target) if is_retry else _FENCED
+        last = NO_PRODUCER_EPOCH if epoch is None else current.producer_epoch
+        if not current.is_epoch_exhausted:
+            return entry.move(
+                target._replace(producer_epoch=current.producer_epoch + 1, last_producer_epoch=last)
+            )
+        producer_id = take()
+        if producer_id is None:
+            return None
+        return entry.move(
+            target._replace(producer_id=producer_id, producer_epoch=0, last_producer_epoch=last)
+        )
+
+    def add_partitions(self, request: Addition, now_ms: int) -> Step:
+        """Open the transaction, or widen it."""
+        entry = self._entries.get(request.transactional_id)
+        if entry is None or entry.current.producer_id != request.producer_id:
+            return _UNKNOWN
+        current = entry.current
+        if current.producer_epoch != request.producer_epoch:
+            return _FENCED
+        if entry.pending is not None:
+            return _CONCURRENT
+        reaction = entry.react(TransactionEvent.ADD_PARTITIONS)
+        if reaction in _REFUSALS:
+            return Step(_REFUSALS[reaction])
+        if reaction is TransactionReaction.ADD and request.partitions <= current.partitions:
+            return _DONE
+        target = current.with_partitions(request.partitions, request.client_version, now_ms)
+        return entry.move(target)
+
+    def verify_partitions(self, request: Addition) -> dict[TopicPartition, ErrorCode]:
+        """Whether each partition is part of the transaction: if not, TRANSACTION_ABORTABLE."""
+        entry = self._entries.get(request.transactional_id)
+        error = ErrorCode.NONE
+        if entry is None or entry.current.producer_id != request.producer_id:
+            error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        elif entry.current.producer_epoch != request.producer_epoch:
+            error = ErrorCode.PRODUCER_FENCED
+        else:
+            reaction = entry.react(TransactionEvent.VERIFY_PARTITIONS)
+            error = _REFUSALS.get(reaction, ErrorCode.NONE)
+        if error or entry is None:
+            return dict.fromkeys(request.partitions, error)
+        added = entry.current.partitions
+        absent = ErrorCode.TRANSACTION_ABORTABLE
+        return {each: ErrorCode.NONE if each in added else absent for each in request.partitions}
+
+    def end(self, request: Ending, take: TakeProducerId, now_ms: int) -> Step | None:
+        """Decide. None: a producer id is needed first."""
+        entry = self._entries.get(request.transactional_id)
+        if entry is None:
+            return _UNKNOWN
+        current = entry.current
+        bumps = request.client_version >= EPOCH_BUMP_VERSION
+        is_again = bumps and _ends_again(current, request)
+        if current.producer_id != request.producer_id and not is_again:
+            return _UNKNOWN
+        is_of_now = request.producer_epoch == current.producer_epoch
+        if not is_again and (not is_of_now or (bumps and current.state in _DECIDED)):
+            return _FENCED
+        if entry.pending is not None:
+            return _CONCURRENT
+        event = _ending_event(request.is_commit, bumps, is_again)
+        reaction = entry.react(event)
+        if reaction in _REFUSALS:
+            return Step(_REFUSALS[reaction])
+        is_exhausted = bumps and current.is_epoch_exhausted
+        next_id = take() if is_exhausted else NO_PRODUCER_ID
+        if next_id is None:
+            return None
+        is_commit = reaction is TransactionReaction.PREPARE_COMMIT
+        state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
+        version = request.client_version
+        return entry.move(current.prepared(state, version, next_id, now_ms))
+
+    def _fence(
+        self, entry: _Entry, answer: ErrorCode, take: TakeProducerId, now_ms: int
+    ) -> Step | None:
+        """Abort for a producer that is not asked: nothing it sends from now on counts."""
+        current = entry.current
+        state = TransactionState.PREPARE_ABORT
+        if self.transaction_version >= EPOCH_BUMP_VERSION:
+            # The decision takes an epoch as it is.
+            next_id = take() if current.is_epoch_exhausted else NO_PRODUCER_ID
+            if next_id is None:
+                return None
+            version = self.transaction_version
+            return entry.move(current.prepared(state, version, next_id, now_ms), answer)
+        epoch = current.producer_epoch
+        if not entry.has_failed_fence and epoch < EPOCH_MAX:
+            epoch += 1
+        entry.current = current._replace(
+            producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH
+        )
+        entry.has_failed_fence = True
+        return entry.move(entry.current.prepared(state, 0, NO_PRODUCER_ID, now_ms), answer)
+
+    # Time.
+
+    def timed_out(self, now_ms: int) -> list[Transaction]:
+        """Transactions to be aborted since they have been open for too long."""
+        targets: list[Transaction] = []
+        for entry in self._entries.values():
+            current = entry.current
+            is_late = current.start_ms + current.timeout_ms < now_ms
+            reaction = entry.react(TransactionEvent.TIME_OUT)
+            if entry.pending is not None or not is_late or reaction is TransactionReaction.IGNORE:
+                continue
+            # Without another producer id the last epoch of all is taken, which nobody else has.
+            step = self._fence(entry, ErrorCode.NONE, lambda: NO_PRODUCER_ID, now_ms)
+            assert step is not None, "It has an id."
+            assert step.target is not None, "A fence is written."
+            targets.append(step.target)
+        return targets
+
+    def expired(self, unused_ms: int, now_ms: int) -> list[str]:
+        """Ids that nobody has used for so long: their tombstones are to be written."""
+        gone: list[str] = []
+        for transactional_id, entry in self._entries.items():
+            is_old = entry.current.last_update_ms <= now_ms - unused_ms
+            reaction = entry.react(TransactionEvent.EXPIRE)
+            if entry.pending is None and is_old and reaction is TransactionReaction.DELETE:
+                entry.pending = TransactionState.DEAD
+                gone.append(transactional_id)
+        return gone
+
+    def forget(self, transactional_ids: Iterable[str], error: ErrorCode) -> None:
+        """The tombstones are in the log, or could not be written."""
+        for transactional_id in transactional_ids:
+            if error:
+                self._entries[transactional_id].pending = None
+            else:
+                del self._entries[transactional_id]
+
+    # The log, and the markers.
+
+    def written(self, target: Transaction, error: ErrorCode, now_ms: int) -> list[SendMarkers]:
+        """A transition has been written, or not: a completion that was not is to be repeated."""
+        entry = self._entries[target.transactional_id]
+        if error:
+            if entry.current.state not in _DECIDED:
+                entry.pending = None
+            return []
+        entry.current, entry.pending = target, None
+        entry.has_failed_fence = False
+        return self._marked(entry, now_ms)
+
+    def _marked(self, entry: _Entry, now_ms: int) -> list[SendMarkers]:
+        if entry.current.state not in _DECIDED:
+            return []
+        entry.pending = entry.current.completed(now_ms).state
+        return [SendMarkers(entry.current)]
+
+    def markers_written(
+        self, transactional_id: str, partitions: Iterable[TopicPartition], now_ms: int
+    ) -> Transaction | None:
+        """These have their markers. The target, once it is all of them."""
+        entry = self._entries[transactional_id]
+        entry.current = entry.current._replace(
+            partitions=entry.current.partitions.difference(partitions)
+        )
+        if entry.current.partitions:
+            return None
+        assert entry.react(TransactionEvent.MARKERS_WRITTEN) in {
+            TransactionReaction.COMPLETE_COMMIT,
+            TransactionReaction.COMPLETE_ABORT,
+        }
+        return entry.current.completed(now_ms)
+
+    def replay_marker(self, batch: RecordBatch) -> None:
+        """Nothing is written to this log in a transaction."""
+
+    def replay_record(self, batch: RecordBatch, record: Record) -> None:
+        """Fold one record of the log. Raises KafkaError(CORRUPT_MESSAGE).
+
+        Of an id whose record makes no sense nothing is known: to act on the one before could end
+        a transaction in two ways.
+        """
+        key = record.key or b""
+        transactional_id = read_transactional_id(key)
+        if transactional_id is None:
+            return
+        self._entries.pop(transactional_id, None)
+        found = read_transaction(key, record.value)
+        if found is not None and found.transaction is not None:
+            self._entries[transactional_id] = _Entry(found.transaction)
+
+    def resume(self, now_ms: int) -> list[SendMarkers]:
+        """The log has been read: what was decided is carried out.
+
+        Times that have not come yet would keep a transaction open, and an id, for ever.
+        """
+        for entry in self._entries.values():
+            current = entry.current
+            if max(current.start_ms, current.last_update_ms) > now_ms:
+                entry.current = current._replace(
+                    start_ms=min(current.start_ms, now_ms),
+                    last_update_ms=min(current.last_update_ms, now_ms),
+                )
+        return [send for entry in self._entries.values() for send in self._marked(entry, now_ms)]
+
+
+def _may_go_on(current: Transaction, producer_id: int, epoch: int) -> bool:
+    """Whether the producer that has this id may get the next epoch; the epoch is looked at later.
+
+    The previous id will do where its epochs were used up: the answer that named the present one
+    may have been lost.
+    """
+    return (
+        current.producer_epoch == NO_PRODUCER_EPOCH
+        or producer_id == current.producer_id
+        or (producer_id == current.previous_producer_id and epoch >= LAST_EPOCH_OF_A_PRODUCER)
+    )
+
+
+def _ends_again(current: Transaction, request: Ending) -> bool:
+    """Whether the request is about the transaction before, which has been decided."""
+    is_bumped = (
+        current.producer_id == request.producer_id
+        and current.producer_epoch == request.producer_epoch + 1
+        and current.state in (_DECIDED | _FORGETTABLE) - {TransactionState.EMPTY}
+    )
+    is_rotated = (
+        current.previous_producer_id == request.producer_id
+        and request.producer_epoch == LAST_EPOCH_OF_A_PRODUCER
+        and current.producer_epoch == 0
+        and current.state in _FORGETTABLE - {TransactionState.EMPTY}
+    )
+    return is_bumped or is_rotated
+
+
+def _ending_event(is_commit: bool, bumps: bool, is_again: bool) -> TransactionEvent:
+    if not bumps:
+        return (
+            TransactionEvent.COMMIT_UNVERSIONED if is_commit else TransactionEvent.ABORT_UNVERSIONED
+        )
+    if is_again:
+        return TransactionEvent.COMMIT_AGAIN if is_commit else TransactionEvent.ABORT_AGAIN
+    return TransactionEvent.COMMIT if is_commit else TransactionEvent.ABORT

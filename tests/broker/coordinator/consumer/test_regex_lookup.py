@@ -1,0 +1,39 @@
+"""Topics are looked up for patterns a stretch at a time."""
+
+from tierlog.broker.coordinator.consumer.regex_lookup import NAMES_PER_STRETCH, RegexLookup
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.replication.metadata.cluster_image import ClusterImage, TopicImage
+
+
+def cluster(*names: str) -> ClusterImage:
+    topics = {name: TopicImage(name, Uuid(name.encode().rjust(16)), {}) for name in names}
+    return ClusterImage("cluster", 1, offset=7, topics_by_name=topics)
+
+
+def test_each_pattern_gets_its_topics_in_order() -> None:
+    lookup = RegexLookup(["a.*", ".*b", "none"], cluster("b", "ab", "aa", "c"))
+    assert lookup.is_done_after_next()
+    found = lookup.found(now_ms=5)
+    assert {regex: value.topics for regex, value in found.items()} == {
+        "a.*": ("aa", "ab"),
+        ".*b": ("ab", "b"),
+        "none": (),
+    }
+    assert {(value.version, value.timestamp_ms) for value in found.values()} == {(7, 5)}
+
+
+def test_a_pattern_that_cannot_be_read_stands_for_nothing_and_harms_no_other() -> None:
+    lookup = RegexLookup(["[", "a"], cluster("a"))
+    assert lookup.is_done_after_next()
+    assert lookup.found(0)["["].topics == ()
+    assert lookup.found(0)["a"].topics == ("a",)
+
+
+def test_many_topics_take_several_stretches() -> None:
+    names = [f"t-{number:04}" for number in range(2 * NAMES_PER_STRETCH + 1)]
+    lookup = RegexLookup(["t.*"], cluster(*names))
+    assert not lookup.is_done_after_next()
+    assert len(lookup.found(0)["t.*"].topics) == NAMES_PER_STRETCH
+    assert not lookup.is_done_after_next()
+    assert lookup.is_done_after_next()
+    assert list(lookup.found(0)["t.*"].topics) == names

@@ -1,0 +1,89 @@
+"""What goes wrong with one partition of a coordinator stops neither its sweep nor the others."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tierlog.broker.coordinator.group.group import GroupCoordinator
+from tierlog.broker.coordinator.group.group_shard import GroupShard
+from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
+from tierlog.broker.coordinator.transaction.transaction import TransactionCoordinator
+from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
+from tierlog.broker.coordinator.transaction.transaction_shard import TransactionShard
+from tierlog.clients.supervisor import Supervisor
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+
+from ..memory_offsets_log import MemoryOffsetsLog
+from .test_transaction_coordinator import Partitions
+
+SWEEPS = 3
+GROUPS, TRANSACTIONS = GroupCoordinatorConfig(), TransactionConfig()
+
+Shard = GroupShard | TransactionShard
+Coordinator = GroupCoordinator | TransactionCoordinator
+
+
+def groups(environment: SimulatedEnvironment, supervisor: Supervisor) -> Coordinator:
+    return GroupCoordinator(GROUPS, environment, MemoryOffsetsLog(), supervisor)
+
+
+def transactions(environment: SimulatedEnvironment, supervisor: Supervisor) -> Coordinator:
+    log = MemoryOffsetsLog()
+    return TransactionCoordinator(TRANSACTIONS, environment, log, Partitions(), supervisor)
+
+
+@pytest.mark.parametrize(
+    ("make", "shard", "sweep", "interval_ms", "name"),
+    [
+        pytest.param(
+            groups,
+            GroupShard,
+            "expired",
+            GROUPS.offsets_retention_check_interval_ms,
+            "offset expiry",
+            id="offsets expire",
+        ),
+        pytest.param(
+            transactions,
+            TransactionShard,
+            "timed_out",
+            TRANSACTIONS.abort_interval_ms,
+            "transaction timeouts",
+            id="transactions time out",
+        ),
+    ],
+)
+def test_it_goes_on_in_other_partitions_and_again_with_the_next_sweep(
+    make: Callable[[SimulatedEnvironment, Supervisor], Coordinator],
+    shard: type[Shard],
+    sweep: str,
+    interval_ms: int,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    swept: list[int] = []
+    sound: Callable[[Shard, int], object] = getattr(shard, sweep)
+
+    def failing(self: Shard, now_ms: int) -> object:
+        swept.append(self.partition)
+        if self.partition == 0:
+            raise ZeroDivisionError("a fault of ours")
+        return sound(self, now_ms)
+
+    monkeypatch.setattr(shard, sweep, failing)
+
+    async def story(loop: SimulatedLoop) -> None:
+        environment = SimulatedEnvironment(loop)
+        supervisor = Supervisor(environment.random)
+        coordinator = make(environment, supervisor)
+        coordinator.start()
+        for partition in (0, 1):
+            coordinator.on_elected(partition, 0)
+        await asyncio.sleep(SWEEPS * interval_ms / 1_000 + 1)
+        assert swept == [0, 1] * SWEEPS
+        assert supervisor.failures == {name: SWEEPS}
+        coordinator.stop()
+
+    simulate(story)

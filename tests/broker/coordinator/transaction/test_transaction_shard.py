@@ -1,0 +1,84 @@
+"""What the table of transactions does not say: whose epoch counts, and what is under way."""
+
+from tierlog.broker.coordinator.transaction.transaction_metadata import LAST_EPOCH_OF_A_PRODUCER
+from tierlog.broker.coordinator.transaction.transaction_shard import Addition, Initialization, Step
+from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.topic_partition import TopicPartition
+
+from ..transaction_driver import ID, TransactionDriver
+
+P0 = TopicPartition("t", 0)
+E = ErrorCode
+
+
+def begun(version: int = 2) -> TransactionDriver:
+    driver = TransactionDriver()
+    driver.shard.transaction_version = version
+    driver.initialize()
+    driver.add(P0, version=version)
+    return driver
+
+
+def fence(driver: TransactionDriver) -> Step:
+    """Another producer of the same id comes."""
+    request = Initialization(ID, 60_000, None)
+    step = driver.shard.initialize(request, driver.take, driver.now_ms)
+    assert step is not None
+    assert step.target is not None
+    return step
+
+
+def test_a_fence_that_could_not_be_written_takes_no_second_epoch() -> None:
+    driver = begun(version=0)
+    first = fence(driver).target
+    assert first is not None
+    driver.shard.written(first, E.NOT_ENOUGH_REPLICAS, driver.now_ms)
+    second = fence(driver).target
+    assert second is not None
+    assert second.producer_epoch == first.producer_epoch
+
+
+def test_a_transaction_may_last_as_long_as_it_was_allowed() -> None:
+    driver = begun()
+    began_ms = driver.now_ms
+    assert driver.shard.timed_out(began_ms + 60_000) == []
+    assert driver.shard.timed_out(began_ms + 60_001) != []
+
+
+def with_its_last_epoch() -> TransactionDriver:
+    """A producer that has just ended the transaction before its last epoch."""
+    driver = begun()
+    while driver.transaction.producer_epoch < LAST_EPOCH_OF_A_PRODUCER:
+        driver.end(commit=True)
+        driver.write_markers()
+        if driver.transaction.producer_epoch < LAST_EPOCH_OF_A_PRODUCER:
+            driver.add(P0)
+    return driver
+
+
+def test_a_producers_last_epoch_is_not_taken_for_that_of_its_predecessor() -> None:
+    driver = with_its_last_epoch()
+    # Nothing was sent in this epoch: there is nothing to commit, and aborting nothing is allowed.
+    assert driver.end(commit=True) is E.INVALID_TXN_STATE
+    assert driver.end(commit=False) is E.NONE
+
+
+def test_an_id_that_is_being_written_is_not_forgotten() -> None:
+    driver = TransactionDriver()
+    driver.initialize()
+    now = driver.transaction
+    addition = Addition(ID, now.producer_id, now.producer_epoch, frozenset({P0}), 2)
+    under_way = driver.shard.add_partitions(addition, driver.now_ms)
+    assert driver.shard.expired(0, driver.now_ms) == []
+    assert driver.write(under_way) is E.NONE
+    assert driver.transaction.state is TransactionState.ONGOING
+
+
+def test_a_completion_that_could_not_be_written_is_still_under_way() -> None:
+    driver = begun(version=0)
+    driver.end(commit=True, version=0)
+    target = driver.shard.markers_written(ID, [P0], driver.now_ms)
+    assert target is not None
+    driver.shard.written(target, E.NOT_ENOUGH_REPLICAS, driver.now_ms)
+    assert driver.end(commit=False, version=0) is E.CONCURRENT_TRANSACTIONS
