@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from enum import IntEnum
 from typing import NamedTuple, Self, TypeVar
 
-from .backoff import Backoff
 from .environment import Environment, SystemEnvironment
 from .errors import ErrorCode, KafkaError
 from .kafka_uuid import Uuid
-from .metadata import Metadata, TopicMetadata
-from .network import Address, NetworkClient, NetworkConfig
-from .offset_lookup import OffsetAndTimestamp, OffsetLookup
+from .network.backoff import Backoff
+from .network.metadata import Metadata, TopicMetadata
+from .network.network import Address, NetworkClient, NetworkConfig
+from .network.offset_lookup import OffsetAndTimestamp, OffsetLookup
+from .network.refusal import raise_for
 from .protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -42,7 +43,6 @@ from .protocol.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from .protocol.messages.metadata import MetadataRequest, MetadataResponse
-from .refusal import raise_for
 from .topic_partition import TopicPartition
 
 T = TypeVar("T")

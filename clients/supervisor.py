@@ -23,8 +23,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from random import Random
 
-from .backoff import Backoff
 from .errors import ErrorCode, KafkaError
+from .network.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 

@@ -97,7 +97,7 @@ BANS = (
         "broker/network/hangup_watch.py",
         "broker/network/socket_listener.py",
         "broker/network/transport.py",
-        "clients/network.py",
+        "clients/network/network.py",
     ),
     _ban(
         "asyncio.create_task asyncio.ensure_future loop.create_task",

@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from ...clients.consumer import Consumer
-from ...clients.producer import Producer
+from ...clients.consumer.consumer import Consumer
+from ...clients.producer.producer import Producer
 from ...clients.record.compression import CompressionType
 from ...clients.topic_partition import TopicPartition
 from .load import VALUES, Order, parse_order, values

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.first_contact import ensure_answers
+from ...clients.network.first_contact import ensure_answers
 from ...storage.directory.log_dir import LogDirError
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, Output, cannot_run

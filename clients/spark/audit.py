@@ -20,7 +20,7 @@ from ...tiering.tools.terminal import SOUND, TROUBLE, Output, human_bytes
 from ...tiering.tools.tier_check import check_survey
 from ...tiering.tools.tier_survey import Finding, Survey
 from ..environment import SystemEnvironment
-from ..first_contact import ensure_answers
+from ..network.first_contact import ensure_answers
 from .audit_report import AuditReport, counted, json_lines, table_lines
 from .job_arguments import Jobs
 from .report_arguments import add_report_arguments, check_place, save_page

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tierlog.clients.admin import Admin, ConfigResourceType, NewTopic
-from tierlog.clients.completed_fetch import ConsumerRecord
-from tierlog.clients.consumer import Consumer
+from tierlog.clients.consumer.completed_fetch import ConsumerRecord
+from tierlog.clients.consumer.consumer import Consumer
+from tierlog.clients.consumer.group import GroupConfig
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.group import GroupConfig
 from tierlog.clients.offset_names import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
-from tierlog.clients.producer import Producer
+from tierlog.clients.producer.producer import Producer
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.topic_partition import TopicPartition
 

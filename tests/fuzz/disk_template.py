@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import NamedTuple, Protocol, cast
 
 from tierlog.clients.admin import Admin, NewTopic
-from tierlog.clients.consumer import Consumer
+from tierlog.clients.consumer.consumer import Consumer
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.control import ControlRecordType

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pytest
 
 from tierlog.broker.broker import StartError
-from tierlog.clients.completed_fetch import UndecodableRecordsError
-from tierlog.clients.consumer import Consumer
+from tierlog.clients.consumer.completed_fetch import UndecodableRecordsError
+from tierlog.clients.consumer.consumer import Consumer
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.checkpoint import (
     LOG_START_FILE,

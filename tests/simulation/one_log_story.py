@@ -11,9 +11,9 @@ its key is there, a client deleted it, or retention did.
 import asyncio
 
 from tierlog.clients.admin import ConfigResourceType
-from tierlog.clients.completed_fetch import ConsumerRecord
+from tierlog.clients.consumer.completed_fetch import ConsumerRecord
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.network import NetworkClient
+from tierlog.clients.network.network import NetworkClient
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from tierlog.clients.admin import Admin, NewTopic
-from tierlog.clients.completed_fetch import ConsumerRecord
-from tierlog.clients.consumer import Consumer
-from tierlog.clients.producer import Producer
-from tierlog.clients.sender import ProducerOptions
+from tierlog.clients.consumer.completed_fetch import ConsumerRecord
+from tierlog.clients.consumer.consumer import Consumer
+from tierlog.clients.producer.producer import Producer
+from tierlog.clients.producer.sender import ProducerOptions
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.environment import SimulatedEnvironment

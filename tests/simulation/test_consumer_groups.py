@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
-from tierlog.clients.network import NetworkClient, NetworkConfig
+from tierlog.clients.network.network import NetworkClient, NetworkConfig
 from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -6,8 +6,8 @@ The remote tier is fsspec's memory, which outlives the broker's processes as a b
 import asyncio
 
 from tierlog.clients.admin import Admin, NewTopic
-from tierlog.clients.producer import Producer
-from tierlog.clients.sender import ProducerOptions
+from tierlog.clients.producer.producer import Producer
+from tierlog.clients.producer.sender import ProducerOptions
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate

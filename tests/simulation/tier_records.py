@@ -6,7 +6,7 @@ record has an offset; what was sent and never acknowledged may be there or not.
 
 from dataclasses import dataclass, field
 
-from tierlog.clients.completed_fetch import ConsumerRecord
+from tierlog.clients.consumer.completed_fetch import ConsumerRecord
 from tierlog.clients.topic_partition import TopicIdPartition
 
 BATCH_OVERHEAD_BYTES = 61 + 30

@@ -17,19 +17,19 @@ from functools import partial
 from typing import TypeVar
 
 from tierlog.clients.admin import Admin, NewTopic
-from tierlog.clients.completed_fetch import ConsumerRecord
-from tierlog.clients.consumer import Consumer
+from tierlog.clients.consumer.completed_fetch import ConsumerRecord
+from tierlog.clients.consumer.consumer import Consumer
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.network import NetworkClient
-from tierlog.clients.producer import Producer
+from tierlog.clients.network.network import NetworkClient
+from tierlog.clients.producer.producer import Producer
+from tierlog.clients.producer.sender import ProducerOptions
 from tierlog.clients.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from tierlog.clients.sender import ProducerOptions
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.environment import SimulatedEnvironment

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping
 
-from tierlog.clients.completed_fetch import ConsumerRecord, UndecodableRecordsError
+from tierlog.clients.consumer.completed_fetch import ConsumerRecord, UndecodableRecordsError
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicPartition

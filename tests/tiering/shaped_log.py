@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from tierlog.clients.completed_fetch import CompletedFetch, ConsumerRecord
+from tierlog.clients.consumer.completed_fetch import CompletedFetch, ConsumerRecord
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.protocol.messages.fetch import AbortedTransaction, PartitionData
 from tierlog.clients.record.batch import Record, RecordBatch, TimestampType

@@ -12,10 +12,10 @@ from typing import Protocol, cast
 import pytest
 
 from tierlog.clients.admin import Admin, NewTopic
-from tierlog.clients.completed_fetch import ConsumerRecord
-from tierlog.clients.consumer import Consumer
+from tierlog.clients.consumer.completed_fetch import ConsumerRecord
+from tierlog.clients.consumer.consumer import Consumer
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.producer import Producer
+from tierlog.clients.producer.producer import Producer
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.environment import SimulatedEnvironment

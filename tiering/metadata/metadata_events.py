@@ -18,7 +18,7 @@ from typing import cast
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid, uuid_to_string
-from ...clients.partitioner import murmur2
+from ...clients.producer.partitioner import murmur2
 from ...clients.protocol.codec import decode, encode_bytes
 from ...clients.protocol.schema import Message, Struct, field, int8, int32, int64
 from ...clients.record.varint import encode_unsigned_varint, read_unsigned_varint

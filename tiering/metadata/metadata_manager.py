@@ -30,10 +30,10 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from ...clients.backoff import Backoff
-from ...clients.completed_fetch import UndecodableRecordsError
+from ...clients.consumer.completed_fetch import UndecodableRecordsError
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.network.backoff import Backoff
 from ...clients.supervisor import Supervisor
 from ...clients.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
@@ -56,7 +56,7 @@ from .skipped_events import SkippedEvents
 from .snapshot_keeper import SnapshotKeeper
 
 if TYPE_CHECKING:
-    from ...clients.completed_fetch import ConsumerRecord
+    from ...clients.consumer.completed_fetch import ConsumerRecord
 
 _log = logging.getLogger(__name__)
 

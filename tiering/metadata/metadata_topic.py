@@ -24,9 +24,9 @@ from .metadata_snapshot import TopicIdentity
 if TYPE_CHECKING:
     # A broker that has nothing to tier starts without them.
     from ...clients.admin import Admin, NewTopic
-    from ...clients.completed_fetch import ConsumerRecord
-    from ...clients.consumer import Consumer
-    from ...clients.producer import Producer
+    from ...clients.consumer.completed_fetch import ConsumerRecord
+    from ...clients.consumer.consumer import Consumer
+    from ...clients.producer.producer import Producer
 
 CLIENT_ID = "__remote_log_metadata_client"
 # What an event that is lost at a stop would have told (a copy, say) is done again after the next
@@ -98,8 +98,8 @@ class ClusterMetadataTopic:
 
     async def open(self) -> int:
         from ...clients.admin import Admin
-        from ...clients.consumer import Consumer
-        from ...clients.producer import Producer
+        from ...clients.consumer.consumer import Consumer
+        from ...clients.producer.producer import Producer
 
         bootstrap = self._bootstrap()
         admin = Admin(bootstrap, client_id=CLIENT_ID, environment=self._environment)

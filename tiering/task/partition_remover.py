@@ -17,9 +17,9 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from ...clients.backoff import Backoff
 from ...clients.environment import Environment
 from ...clients.errors import KafkaError
+from ...clients.network.backoff import Backoff
 from ...clients.supervisor import Supervisor
 from ...clients.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition

@@ -7,7 +7,7 @@ nobody can make sense of is stepped over, as by every broker.
 
 from collections.abc import Mapping
 
-from ...clients.completed_fetch import UndecodableRecordsError
+from ...clients.consumer.completed_fetch import UndecodableRecordsError
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
@@ -27,7 +27,7 @@ async def metadata_of_cluster(
     What is no event is stepped over, and told through `skipped`. Raises KafkaError, also if the
     topic is missing or has lost its beginning.
     """
-    from ...clients.consumer import Consumer
+    from ...clients.consumer.consumer import Consumer
 
     known = KnownMetadata(skipped)
     async with Consumer(

@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from tierlog.clients.completed_fetch import ConsumerRecord
+from tierlog.clients.consumer.completed_fetch import ConsumerRecord
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.record.batch import Record, stamp_crc
 from tierlog.clients.record.builder import build_batch

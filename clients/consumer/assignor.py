@@ -1,0 +1,27 @@
+"""Sharing a group's partitions among its members: the range assignor (`RangeAssignor` in Kafka).
+
+For each topic on its own: the members that subscribe to it, in the order of their ids, get
+consecutive runs of its partitions; the first few get one more where the division leaves a rest.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ..topic_partition import TopicPartition
+
+RANGE = "range"
+
+
+def assign_ranges(
+    subscriptions: Mapping[str, Sequence[str]], partition_counts: Mapping[str, int]
+) -> dict[str, list[TopicPartition]]:
+    """Each member's partitions, by member id; topics without a known count are left out."""
+    assigned: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
+    for topic in sorted({topic for topics in subscriptions.values() for topic in topics}):
+        members = sorted(member for member, topics in subscriptions.items() if topic in topics)
+        each, rest = divmod(partition_counts.get(topic, 0), len(members))
+        start = 0
+        for index, member in enumerate(members):
+            end = start + each + (1 if index < rest else 0)
+            assigned[member] += [TopicPartition(topic, number) for number in range(start, end)]
+            start = end
+    return assigned

@@ -1,0 +1,189 @@
+"""What one partition's fetch brought, turned into records as they are asked for.
+
+The broker sends whole batches, so the first may begin before the offset that was asked for, and a
+batch may hold no record that the consumer gets to see: control records, and under read_committed
+the records of aborted transactions. The position moves past all of them. Whose transactions were
+aborted the broker says in the response (KIP-98): a list of producers, each with the first offset of
+its aborted transaction, which ends at the producer's next abort marker.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from struct import Struct
+from typing import NamedTuple, cast
+
+from ..errors import ErrorCode, KafkaError
+from ..protocol.messages.fetch import PartitionData
+from ..record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch, batches
+from ..record.control import ControlRecordType
+from ..topic_partition import TopicPartition
+
+
+class ConsumerRecord(NamedTuple):
+    """A record as a consumer gets it; the timestamp is in milliseconds since the epoch."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    leader_epoch: int = -1
+
+
+_OFFSETS = Struct(">qi11xi")
+"""How a batch begins, as far as its offsets go: base offset, length and last offset delta."""
+_BASE_OFFSET = Struct(">q")
+
+
+class UndecodableRecordsError(KafkaError):
+    """A batch that the broker sent is damaged, or holds records that cannot be decoded.
+
+    Kafka's `RecordDeserializationException`: who wants to go on reads from `next_offset`.
+    """
+
+    def __init__(
+        self, code: ErrorCode, reason: str, partition: TopicPartition, offset: int, next_offset: int
+    ) -> None:
+        super().__init__(
+            code,
+            f"The records of {partition} at offset {offset} cannot be decoded: {reason} "
+            f"Seek to offset {next_offset} to read on behind them.",
+        )
+        self.reason = reason
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether the bytes are not those that were written; otherwise their writer erred."""
+        return self.code is ErrorCode.CORRUPT_MESSAGE
+
+
+class CompletedFetch:
+    """The records of one partition in one response, taken a few at a time."""
+
+    def __init__(
+        self, partition: TopicPartition, fetch_offset: int, data: PartitionData, *, check_crcs: bool
+    ) -> None:
+        self.partition = partition
+        # Where the consumer stands after what it has taken.
+        self.next_offset = fetch_offset
+        self.last_epoch = -1
+        self.is_drained = False
+        self._check_crcs = check_crcs
+        self._aborted = deque(
+            sorted(
+                (transaction.first_offset, transaction.producer_id)
+                for transaction in data.aborted_transactions or ()
+            )
+        )
+        self._aborted_producers: set[int] = set()
+        self._failure: UndecodableRecordsError | None = None
+        self._high_watermark = data.high_watermark
+        # A decoded response holds views of what was received.
+        records = cast("memoryview | None", data.records)
+        self._records = self._read(records if records is not None else memoryview(b""))
+
+    def take(self, max_records: int) -> list[ConsumerRecord]:
+        """The next records.
+
+        Raises `UndecodableRecordsError` where the bytes are not sound, each time from then on, once
+        all records before them are taken.
+        """
+        taken = [] if self._failure is not None else list(islice(self._records, max_records))
+        if self._failure is not None and not taken:
+            raise self._failure
+        self.is_drained = self._failure is None and len(taken) < max_records
+        return taken
+
+    def _read(self, data: memoryview) -> Iterator[ConsumerRecord]:
+        topic, partition = self.partition
+        consumed = expected = 0
+        try:
+            for batch in batches(data):
+                after = consumed + batch.size_in_bytes
+                if self._check_crcs and self._is_misplaced(batch, expected, data, after):
+                    consumed = after
+                    continue
+                expected = batch.next_offset
+                if batch.next_offset > self.next_offset:
+                    if self._check_crcs:
+                        batch.ensure_valid()
+                    epoch = batch.partition_leader_epoch
+                    if not self._is_hidden(batch):
+                        for offset, timestamp, key, value, headers in batch.records():
+                            if offset >= self.next_offset:
+                                self.next_offset = offset + 1
+                                self.last_epoch = epoch
+                                yield ConsumerRecord(
+                                    topic, partition, offset, timestamp, key, value, headers, epoch
+                                )
+                    self.next_offset = batch.next_offset
+                    self.last_epoch = epoch
+                consumed = after
+        except KafkaError as error:
+            offset = self.next_offset
+            next_offset = max(offset + 1, self._end_of_batch(data[consumed:]))
+            self._failure = UndecodableRecordsError(
+                error.code, error.message, self.partition, offset, next_offset
+            )
+
+    def _is_misplaced(
+        self, batch: RecordBatch, expected: int, data: memoryview, after: int
+    ) -> bool:
+        """Whether a batch lies wholly before the position, though its base offset says otherwise.
+
+        The checksum does not cover the base offset: the batches around it and the high watermark
+        tell. Raises KafkaError where the batch may hold what is read next.
+        """
+        if batch.last_offset_delta < 0:
+            batch.ensure_valid()
+        following, begin = _base_offset(data, after), batch.base_offset
+        is_contradicted = following is not None and following < batch.next_offset
+        # A broker that looks for an offset may take such a batch for the one that holds it.
+        is_before = not expected and begin < self.next_offset == following
+        if not (
+            begin < expected
+            or 0 < self._high_watermark <= batch.last_offset
+            or (is_contradicted and (is_before or begin > max(expected, self.next_offset)))
+        ):
+            return False
+        if following is not None and following <= self.next_offset:
+            return True
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"Their batch says that it begins at offset {begin}, which cannot be.",
+        )
+
+    def _end_of_batch(self, data: memoryview) -> int:
+        """One past the last offset that a batch holds, by what it claims or by what follows it."""
+        if len(data) < _OFFSETS.size:
+            return -1
+        base_offset, length, last_offset_delta = _OFFSETS.unpack_from(data)
+        claimed = base_offset + last_offset_delta + 1
+        following = _base_offset(data, LOG_OVERHEAD + length) if length > 0 else None
+        limit = self._high_watermark if self._high_watermark > 0 else claimed
+        told = [end for end in (claimed, following or 0) if self.next_offset < end <= limit]
+        return int(min(told, default=min(self.next_offset + last_offset_delta + 1, limit)))
+
+    def _is_hidden(self, batch: RecordBatch) -> bool:
+        """Whether a batch is the broker's own or belongs to an aborted transaction."""
+        while self._aborted and self._aborted[0][0] <= batch.last_offset:
+            self._aborted_producers.add(self._aborted.popleft()[1])
+        if batch.is_control:
+            if batch.control_type() is ControlRecordType.ABORT:
+                self._aborted_producers.discard(batch.producer_id)
+            return True
+        return batch.is_transactional and batch.producer_id in self._aborted_producers
+
+
+def _base_offset(data: memoryview, position: int) -> int | None:
+    """Where the batch at a position says that it begins; None where none is."""
+    if len(data) - position < BATCH_OVERHEAD:
+        return None
+    (offset,) = _BASE_OFFSET.unpack_from(data, position)
+    return int(offset)

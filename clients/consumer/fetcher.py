@@ -1,0 +1,256 @@
+"""Fetching ahead of the consumer (`Fetcher` in Kafka).
+
+One request at a time goes to each leader, for those of its partitions of which nothing fetched is
+left to consume; so what is buffered is bounded by one response for each partition. Sought or
+unassigned partitions leave responses behind that answer a question nobody asks any more: they are
+told by their offset, and dropped.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from random import Random
+from typing import cast
+
+from ..errors import ErrorCode, KafkaError
+from ..kafka_uuid import ZERO_UUID
+from ..network.backoff import Backoff
+from ..network.metadata import Metadata
+from ..network.network import NetworkClient
+from ..network.refusal import raise_for, refusal
+from ..protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from ..protocol.schema import NEWEST
+from ..task_owner import TaskOwner
+from ..topic_partition import TopicPartition
+from .completed_fetch import CompletedFetch, ConsumerRecord, UndecodableRecordsError
+
+_LAST_VERSION_BY_NAME = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FetchConfig:
+    """How much to fetch, under Kafka's names."""
+
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 50 * 1024 * 1024
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = 1024 * 1024
+    isolation_level: int = 0
+    check_crcs: bool = True
+    client_rack: str = ""
+
+
+@dataclass(slots=True)
+class PartitionPosition:
+    """Where the consumer stands in one partition."""
+
+    # None until it is known: committed offsets and resets come first.
+    offset: int | None = None
+    high_watermark: int = -1
+    is_paused: bool = False
+    failures: int = 0
+    retry_at: float = 0.0
+    # Where a seek wants the position, as a named place of the log (`offset_lookup.py`).
+    reset_to: int | None = None
+    # Whether there has been a position before; then the committed offset is out of date.
+    was_found: bool = False
+
+    @property
+    def is_sought(self) -> bool:
+        """Whether the position is still to be found."""
+        return self.offset is None or self.reset_to is not None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether a committed offset would be the position."""
+        return self.reset_to is None and not self.was_found
+
+    def find(self, offset: int) -> None:
+        """Stand at this offset."""
+        self.offset = offset
+        self.was_found = True
+        self.reset_to = None
+
+
+class Fetcher:
+    """Keeps the buffers of a consumer's partitions filled."""
+
+    def __init__(
+        self, network: NetworkClient, metadata: Metadata, config: FetchConfig, random: Random
+    ) -> None:
+        self._network = network
+        self._metadata = metadata
+        self._config = config
+        self._random = random
+        self._backoff = Backoff(100, 1000)
+        self._completed: deque[CompletedFetch] = deque()
+        self._nodes_asked: set[int] = set()
+        self._failure: KafkaError | None = None
+        self.positions: dict[TopicPartition, PartitionPosition] = {}
+        # Set whenever a response came or a request failed.
+        self.changed = asyncio.Event()
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Consume these partitions and no others; positions of those that stay are kept."""
+        self.positions = {
+            partition: self.positions.get(partition) or PartitionPosition()
+            for partition in partitions
+        }
+
+    def take(self, max_records: int) -> list[ConsumerRecord]:
+        """Records in order within each partition. Raises a `KafkaError` that fetching met.
+
+        What was taken before it is returned first, and the error is met again at the next call.
+        """
+        taken: list[ConsumerRecord] = []
+        for fetch in tuple(self._completed):
+            position = self.positions.get(fetch.partition)
+            if position is None or position.is_sought or position.offset != fetch.next_offset:
+                self._completed.remove(fetch)
+                continue
+            if position.is_paused:
+                continue
+            try:
+                taken += fetch.take(max_records - len(taken))
+            except UndecodableRecordsError:
+                if taken:
+                    break
+                self._completed.remove(fetch)
+                raise
+            position.offset = fetch.next_offset
+            if not fetch.is_drained:
+                break
+            self._completed.remove(fetch)
+        if not taken and self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        return taken
+
+    def send_fetches(self, tasks: TaskOwner) -> float | None:
+        """Ask each idle leader for its partitions; returns when a backed-off one may be asked."""
+        now = asyncio.get_running_loop().time()
+        buffered = {fetch.partition for fetch in self._completed}
+        asked: dict[int, dict[TopicPartition, int]] = {}
+        retry_at: float | None = None
+        for partition, position in self.positions.items():
+            offset = None if position.reset_to is not None else position.offset
+            if offset is None or position.is_paused or partition in buffered:
+                continue
+            if position.retry_at > now:
+                retry_at = min(retry_at or position.retry_at, position.retry_at)
+                continue
+            leader = self._metadata.leader(partition)
+            if leader is None:
+                self._metadata.mark_stale()
+            elif leader.leader_id not in self._nodes_asked:
+                asked.setdefault(leader.leader_id, {})[partition] = offset
+        for node_id, offsets in asked.items():
+            self._nodes_asked.add(node_id)
+            tasks.start(self._fetch(node_id, offsets), f"fetch from {node_id}")
+        return retry_at
+
+    async def _fetch(self, node_id: int, offsets: dict[TopicPartition, int]) -> None:
+        by_id = all(self._metadata.topic_id(tp.topic) != ZERO_UUID for tp in offsets)
+        try:
+            response = await self._network.request(
+                node_id,
+                self._request(offsets),
+                FetchResponse,
+                timeout_ms=self._network.request_timeout_ms + self._config.fetch_max_wait_ms,
+                version_max=NEWEST if by_id else _LAST_VERSION_BY_NAME,
+            )
+            raise_for(response.error_code, "The fetch was refused.")
+            self._on_response(offsets, response)
+        except KafkaError as error:
+            for partition in offsets:
+                self._on_failure(partition, error)
+        finally:
+            self._nodes_asked.discard(node_id)
+            self.changed.set()
+
+    def _request(self, offsets: dict[TopicPartition, int]) -> FetchRequest:
+        config = self._config
+        topics: dict[str, FetchTopic] = {}
+        for partition, offset in offsets.items():
+            name = partition.topic
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = FetchTopic(
+                    topic=name, topic_id=self._metadata.topic_id(name), partitions=[]
+                )
+            leader = self._metadata.leader(partition)
+            topic.partitions.append(
+                FetchPartition(
+                    partition=partition.partition,
+                    current_leader_epoch=-1 if leader is None else leader.leader_epoch,
+                    fetch_offset=offset,
+                    partition_max_bytes=config.max_partition_fetch_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            isolation_level=config.isolation_level,
+            topics=list(topics.values()),
+            rack_id=config.client_rack,
+        )
+
+    def _on_response(self, offsets: dict[TopicPartition, int], response: FetchResponse) -> None:
+        for topic in response.responses:
+            name = topic.topic or self._metadata.topic_names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                partition = TopicPartition(name, data.partition_index)
+                position = self.positions.get(partition)
+                asked = offsets.get(partition)
+                if position is None or asked is None or position.offset != asked:
+                    continue
+                if data.error_code == ErrorCode.CORRUPT_MESSAGE:
+                    # Trying again would be of no use: as in Kafka, the reader has to know.
+                    self._failure = UndecodableRecordsError(
+                        ErrorCode.CORRUPT_MESSAGE,
+                        "The leader's log is damaged there.",
+                        partition,
+                        asked,
+                        asked + 1,
+                    )
+                elif data.error_code:
+                    message = f"{partition} cannot be read at offset {asked}."
+                    self._on_failure(partition, refusal(data.error_code, message))
+                else:
+                    self._on_data(partition, position, asked, data)
+
+    def _on_data(
+        self,
+        partition: TopicPartition,
+        position: PartitionPosition,
+        asked: int,
+        data: PartitionData,
+    ) -> None:
+        position.failures = 0
+        position.high_watermark = data.high_watermark
+        if cast("memoryview | None", data.records):
+            self._completed.append(
+                CompletedFetch(partition, asked, data, check_crcs=self._config.check_crcs)
+            )
+
+    def _on_failure(self, partition: TopicPartition, error: KafkaError) -> None:
+        position = self.positions.get(partition)
+        if position is None:
+            return
+        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            position.offset = None
+        elif error.is_retriable:
+            position.failures += 1
+            delay = self._backoff.delay_seconds(position.failures, self._random)
+            position.retry_at = asyncio.get_running_loop().time() + delay
+            self._metadata.mark_stale()
+        else:
+            self._failure = error

@@ -1,0 +1,162 @@
+"""One connection to a broker: requests out, responses matched to them (`KafkaChannel` in Kafka).
+
+A broker answers the requests of a connection in their order, so the oldest request in flight owns
+the next response, and its correlation id must say so. Anything else means that the two sides have
+lost step; the connection is closed and all that waits on it fails, as it does when the broker goes
+away. A request that is not answered in time closes the connection too: its answer might come later
+and nothing behind it could be trusted to arrive.
+
+Received bytes are fresh for each read and stay as they are, so records in a decoded response may be
+views of them for as long as anyone keeps the response.
+"""
+
+import asyncio
+from collections import deque
+from typing import NamedTuple, TypeVar, cast
+
+from ..errors import ErrorCode, KafkaError
+from ..protocol.codec import decode, encode
+from ..protocol.connection import FrameReader, frame
+from ..protocol.header import RequestHeader, decode_response_header, encode_request_header
+from ..protocol.schema import Message
+
+R = TypeVar("R", bound=Message)
+
+_CORRELATION_ID_MAX = 0x7FFFFFFF
+
+
+class _InFlight(NamedTuple):
+    """A request whose response is still to come."""
+
+    correlation_id: int
+    api_key: int
+    version: int
+    response_class: type[Message]
+    future: asyncio.Future[Message]
+
+
+class Channel(asyncio.Protocol):
+    """Sends requests over one transport and hands each response to its request.
+
+    At most `in_flight_max` requests wait for their responses; the next ones wait for their turn.
+    """
+
+    def __init__(self, client_id: str, *, in_flight_max: int, response_bytes_max: int) -> None:
+        self._client_id = client_id
+        self._frames = FrameReader(response_bytes_max)
+        self._in_flight: deque[_InFlight] = deque()
+        self._slots = asyncio.Semaphore(in_flight_max)
+        self._next_correlation_id = 0
+        self._transport: asyncio.Transport | None = None
+        self._closed_because: KafkaError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and self._closed_because is None
+
+    @property
+    def in_flight_count(self) -> int:
+        return len(self._in_flight)
+
+    async def request(
+        self, message: Message, version: int, response_class: type[R], timeout_seconds: float
+    ) -> R:
+        """Send a request and wait for its response.
+
+        Raises `KafkaError`: REQUEST_TIMED_OUT after `timeout_seconds`, NETWORK_EXCEPTION when the
+        connection goes away, INVALID_REQUEST when the response cannot be read.
+        """
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._slots.acquire()
+                return await self._send(message, version, response_class)
+        except TimeoutError:
+            late = KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"No {response_class.__name__} came within {timeout_seconds:g} s.",
+            )
+            self.close(late)
+            raise late from None
+
+    def send_unanswered(self, message: Message, version: int) -> None:
+        """Send a request that has no response: Produce with acks=0."""
+        self._write(message, version)
+
+    def close(self, reason: KafkaError | None = None) -> None:
+        """Close the connection; whatever is in flight fails with the reason."""
+        if self._closed_because is not None:
+            return
+        self._closed_because = reason or KafkaError(
+            ErrorCode.NETWORK_EXCEPTION, "The connection was closed by this client."
+        )
+        if self._transport is not None:
+            self._transport.abort()
+        while self._in_flight:
+            self._settle(self._in_flight.popleft(), self._closed_because)
+
+    def _send(self, message: Message, version: int, response_class: type[R]) -> asyncio.Future[R]:
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        try:
+            correlation_id = self._write(message, version)
+        except BaseException:
+            self._slots.release()
+            raise
+        self._in_flight.append(
+            _InFlight(correlation_id, message.api_key, version, response_class, future)
+        )
+        return cast("asyncio.Future[R]", future)
+
+    def _write(self, message: Message, version: int) -> int:
+        if self._transport is None or self._closed_because is not None:
+            raise self._closed_because or KafkaError(
+                ErrorCode.NETWORK_EXCEPTION, "The connection is not open."
+            )
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & _CORRELATION_ID_MAX
+        header = RequestHeader(message.api_key, version, correlation_id, self._client_id)
+        chunks = frame([encode_request_header(header), *encode(message, version)])
+        # Clients send records from memory; file regions are for brokers.
+        self._transport.writelines(cast("list[bytes]", chunks))
+        return correlation_id
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = f": {exc}" if exc is not None else ""
+        self.close(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"The broker disconnected{reason}."))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for response in self._frames.feed(memoryview(data)):
+                self._answer(response)
+        except KafkaError as error:
+            self.close(error)
+
+    def _answer(self, response: memoryview) -> None:
+        if not self._in_flight:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "A response came that nobody asked for.")
+        asked = self._in_flight.popleft()
+        try:
+            correlation_id, position = decode_response_header(
+                asked.api_key, asked.version, response
+            )
+            if correlation_id != asked.correlation_id:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Correlation id {correlation_id} answers request {asked.correlation_id}.",
+                )
+            message, _ = decode(asked.response_class, asked.version, response, position)
+        except KafkaError as error:
+            self._settle(asked, error)
+            raise
+        self._settle(asked, message)
+
+    def _settle(self, asked: _InFlight, outcome: Message | KafkaError) -> None:
+        self._slots.release()
+        if asked.future.done():
+            return  # whoever asked was cancelled meanwhile
+        if isinstance(outcome, KafkaError):
+            asked.future.set_exception(outcome)
+        else:
+            asked.future.set_result(outcome)

@@ -1,0 +1,78 @@
+"""Whether a broker answers at the addresses that somebody has typed: asked before a tool begins.
+
+A client that runs for days waits for brokers that are away. A person at a terminal has mistyped a
+port: within seconds one sentence names the address, what happened there and what to look at.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from ..environment import Environment
+from ..errors import ErrorCode, KafkaError
+from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
+from .backoff import Backoff
+from .metadata import Metadata
+from .network import NetworkClient, NetworkConfig
+
+_TRIES_SECONDS = 5.0
+"""For so long an address that refuses is tried again: the broker may just be starting."""
+_ANSWER_MS = 10_000
+"""So long may an answer take."""
+
+
+async def ensure_answers(bootstrap: str | Sequence[str], environment: Environment) -> None:
+    """Raise `KafkaError(NETWORK_EXCEPTION)` unless a broker there can be talked to."""
+    network = NetworkClient(
+        bootstrap,
+        environment,
+        NetworkConfig(
+            client_id="tierlog-tool",
+            # The connection's own end comes first, and says more.
+            request_timeout_ms=_ANSWER_MS + 5_000,
+            socket_connection_setup_timeout_ms=_ANSWER_MS,
+        ),
+    )
+    backoff = Backoff(100, 1000)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _TRIES_SECONDS
+    failures = 0
+    try:
+        while True:
+            try:
+                await _talk(network, environment)
+            except KafkaError:
+                failures += 1
+                delay = backoff.delay_seconds(failures, environment.random)
+                if loop.time() + delay >= deadline:
+                    raise
+                await asyncio.sleep(delay)
+            else:
+                return
+    finally:
+        await network.close()
+
+
+async def _talk(network: NetworkClient, environment: Environment) -> None:
+    """Ask who is in the cluster, and one of those whether it can be reached, too."""
+    try:
+        await Metadata(network, environment).refresh(())
+    except KafkaError as error:
+        raise KafkaError(
+            ErrorCode.NETWORK_EXCEPTION,
+            f"{error.message.rstrip('.')}. Check host and port, that the broker runs, and that "
+            "its `listeners` has a PLAINTEXT listener there",
+        ) from error
+    failure: KafkaError | None = None
+    for node_id in network.node_ids:
+        try:
+            await network.request(node_id, MetadataRequest(topics=[]), MetadataResponse)
+        except KafkaError as error:
+            failure = failure or error
+        else:
+            return
+    if failure is not None:
+        raise KafkaError(
+            ErrorCode.NETWORK_EXCEPTION,
+            f"{failure.message.rstrip('.')}. That is what the broker says it is reached at: check "
+            "its `advertised.listeners`",
+        ) from failure

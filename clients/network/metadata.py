@@ -1,0 +1,186 @@
+"""What a client knows of its cluster: brokers, topics, and who leads each partition.
+
+A picture of the past by nature: it is refreshed when it is old, when a topic is missing, and when a
+broker's answer shows that it is wrong. One refresh runs at a time; whoever wants another while it
+runs waits for that one. Answers with an older leader epoch than the known one are not believed for
+that partition (KIP-320), since brokers learn of elections at different times.
+"""
+
+import asyncio
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ..environment import Environment
+from ..errors import ErrorCode, KafkaError
+from ..kafka_uuid import ZERO_UUID, Uuid
+from ..protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from ..topic_partition import TopicPartition
+from .backoff import Backoff
+from .network import Address, NetworkClient
+from .refusal import raise_for, refusal
+
+NO_LEADER = -1
+
+
+class PartitionMetadata(NamedTuple):
+    """Who leads a partition, as far as this client knows."""
+
+    leader_id: int
+    leader_epoch: int
+    replica_nodes: tuple[int, ...] = ()
+    isr_nodes: tuple[int, ...] = ()
+
+
+class TopicMetadata(NamedTuple):
+    """A topic's id and its partitions by number."""
+
+    topic_id: Uuid
+    partitions: dict[int, PartitionMetadata]
+    is_internal: bool = False
+
+
+class Metadata:
+    """The cached view, shared by the parts of one client."""
+
+    def __init__(
+        self,
+        network: NetworkClient,
+        environment: Environment,
+        *,
+        max_age_ms: int = 300_000,
+        retry_backoff: Backoff = Backoff(100, 1000),  # noqa: B008 (a constant tuple)
+        allow_auto_topic_creation: bool = False,
+    ) -> None:
+        self._network = network
+        self._environment = environment
+        self._max_age_seconds = max_age_ms / 1000
+        self._retry_backoff = retry_backoff
+        self._allow_auto_topic_creation = allow_auto_topic_creation
+        self._refreshing = asyncio.Lock()
+        self._refreshes = 0
+        self._refreshed_at: float | None = None
+        self._is_stale = False
+        self._topic_errors: dict[str, KafkaError] = {}
+        self.topics: dict[str, TopicMetadata] = {}
+        self.topic_names: dict[Uuid, str] = {}
+        self.controller_id = NO_LEADER
+        self.cluster_id: str | None = None
+
+    def mark_stale(self) -> None:
+        """Say that an answer contradicted this view; the next `ensure` refreshes it."""
+        self._is_stale = True
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the view was contradicted, or is older than `max_age_ms`; or there is none."""
+        if self._is_stale or self._refreshed_at is None:
+            return True
+        return asyncio.get_running_loop().time() - self._refreshed_at > self._max_age_seconds
+
+    def leader(self, partition: TopicPartition) -> PartitionMetadata | None:
+        """The partition's leader, or None where there is none or none is known."""
+        topic = self.topics.get(partition.topic)
+        found = topic.partitions.get(partition.partition) if topic is not None else None
+        return found if found is not None and found.leader_id != NO_LEADER else None
+
+    def topic_id(self, topic: str) -> Uuid:
+        """The topic's id, the zero id where the broker told none."""
+        known = self.topics.get(topic)
+        return known.topic_id if known is not None else ZERO_UUID
+
+    async def ensure(self, topics: Collection[str]) -> None:
+        """Refresh if the view is old, stale or lacks one of these topics.
+
+        Raises `KafkaError` when no broker answers. A topic that the brokers do not know is left
+        out of the view; `partition_count` says why.
+        """
+        if self.is_stale or any(topic not in self.topics for topic in topics):
+            await self.refresh(topics)
+
+    async def refresh(self, topics: Collection[str]) -> None:
+        """Ask a broker about these topics and those known before. Raises `KafkaError`."""
+        seen = self._refreshes
+        async with self._refreshing:
+            if self._refreshes != seen and all(topic in self.topics for topic in topics):
+                return
+            wanted = sorted({*topics, *self.topics})
+            response = await self._network.request_any(
+                MetadataRequest(
+                    topics=[MetadataRequestTopic(name=name) for name in wanted],
+                    allow_auto_topic_creation=self._allow_auto_topic_creation,
+                ),
+                MetadataResponse,
+            )
+            raise_for(response.error_code, "Metadata was refused.")
+            self.apply(response)
+
+    async def partition_count(self, topic: str, timeout_ms: int) -> int:
+        """How many partitions a topic has, asked again until the brokers know it.
+
+        Raises the topic's own `KafkaError` when it is not retriable or the time is over.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        failures = 0
+        while topic not in self.topics:
+            try:
+                await self.refresh([topic])
+                error = self._topic_errors.get(topic)
+            except KafkaError as refused:
+                error = refused
+            if topic in self.topics:
+                break
+            failures += 1
+            delay = self._retry_backoff.delay_seconds(failures, self._environment.random)
+            error = error or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No topic {topic}.")
+            if not error.is_retriable or loop.time() + delay > deadline:
+                raise error
+            await asyncio.sleep(delay)
+        return len(self.topics[topic].partitions)
+
+    def apply(self, response: MetadataResponse) -> None:
+        """Take over an answer."""
+        self._refreshes += 1
+        self._refreshed_at = asyncio.get_running_loop().time()
+        self._is_stale = False
+        self.controller_id = response.controller_id
+        self.cluster_id = response.cluster_id
+        self._network.update_nodes(
+            {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+        )
+        for topic in response.topics:
+            if topic.name is not None:
+                self._apply_topic(topic.name, topic)
+
+    def _apply_topic(self, name: str, topic: MetadataResponseTopic) -> None:
+        known = self.topics.get(name)
+        if topic.error_code:
+            self._topic_errors[name] = refusal(topic.error_code, f"Nobody serves topic {name}.")
+            is_gone = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if known is not None and is_gone:
+                del self.topics[name]
+                self.topic_names.pop(known.topic_id, None)
+            return
+        self._topic_errors.pop(name, None)
+        if known is not None and known.topic_id != topic.topic_id:
+            self.topic_names.pop(known.topic_id, None)
+            known = None  # created anew: its epochs begin again
+        partitions: dict[int, PartitionMetadata] = {}
+        for partition in topic.partitions:
+            told = PartitionMetadata(
+                partition.leader_id,
+                partition.leader_epoch,
+                tuple(partition.replica_nodes),
+                tuple(partition.isr_nodes),
+            )
+            before = known.partitions.get(partition.partition_index) if known else None
+            is_older = before is not None and 0 <= told.leader_epoch < before.leader_epoch
+            partitions[partition.partition_index] = before if before and is_older else told
+        self.topics[name] = TopicMetadata(topic.topic_id, partitions, topic.is_internal)
+        if topic.topic_id != ZERO_UUID:
+            self.topic_names[topic.topic_id] = name

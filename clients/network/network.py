@@ -1,0 +1,318 @@
+"""Connections to the brokers of one cluster (`NetworkClient` in Kafka).
+
+Addresses come from the bootstrap list first and from metadata afterwards; bootstrap addresses have
+negative node ids, as in Kafka, because nobody knows yet which brokers stand behind them. A node is
+connected when a request needs it. The first request on a connection is ApiVersions (KIP-511), and
+every later one goes in the newest version that both sides know. A node that could not be reached is
+left alone for a back-off that grows with each failure; requests for it wait that long.
+
+All waits are bounded by the request's timeout. This client starts no tasks: whoever asks does the
+work, one at a time for each node.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ssl import SSLContext
+from typing import NamedTuple, TypeVar
+
+from ... import __version__
+from ..environment import Environment
+from ..errors import ErrorCode, KafkaError
+from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ..protocol.schema import NEWEST, Message, VersionRange, version_range
+from .backoff import Backoff
+from .channel import Channel
+from .refusal import raise_for
+
+R = TypeVar("R", bound=Message)
+
+SOFTWARE_NAME = "tierlog"
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """The limits of a network client; the names are those of Kafka's client configs."""
+
+    client_id: str = "tierlog"
+    request_timeout_ms: int = 30_000
+    socket_connection_setup_timeout_ms: int = 10_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    max_in_flight_requests_per_connection: int = 5
+    response_bytes_max: int = 256 * 1024 * 1024
+    ssl_context: SSLContext | None = None
+
+
+def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:
+    """The addresses in a `bootstrap.servers` value. Raises `KafkaError(INVALID_CONFIG)`."""
+    parts = servers.split(",") if isinstance(servers, str) else servers
+    addresses: list[Address] = []
+    for part in (part.strip() for part in parts):
+        host, colon, port = part.rpartition(":")
+        if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Invalid url in bootstrap.servers: {part} is not HOST:PORT",
+            )
+        addresses.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
+    return addresses
+
+
+@dataclass(slots=True)
+class _Node:
+    """What is known of one node: where it is, and the state of the connection to it."""
+
+    address: Address
+    channel: Channel | None = None
+    versions: dict[int, VersionRange] = field(default_factory=dict[int, VersionRange])
+    failures: int = 0
+    retry_at: float = 0.0
+    # Held while somebody connects, so that others wait for that connection.
+    connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def is_connected(self) -> bool:
+        return self.channel is not None and self.channel.is_open
+
+
+class NetworkClient:
+    """Sends requests to nodes by id; connects, negotiates versions and backs off by itself."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        environment: Environment,
+        config: NetworkConfig | None = None,
+    ) -> None:
+        self._config = config or NetworkConfig()
+        self._environment = environment
+        self._backoff = Backoff(
+            self._config.reconnect_backoff_ms, self._config.reconnect_backoff_max_ms
+        )
+        self._bootstrap = {
+            -1 - index: _Node(address) for index, address in enumerate(parse_bootstrap(bootstrap))
+        }
+        self._nodes: dict[int, _Node] = {}
+        self._is_closed = False
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The brokers that metadata named; empty before the first `update_nodes`."""
+        return list(self._nodes)
+
+    @property
+    def request_timeout_ms(self) -> int:
+        return self._config.request_timeout_ms
+
+    def update_nodes(self, addresses: Mapping[int, Address]) -> None:
+        """Take over the brokers that metadata names; connections to others are closed."""
+        for node_id, node in list(self._nodes.items()):
+            if addresses.get(node_id) != node.address:
+                del self._nodes[node_id]
+                _disconnect(node)
+        for node_id, address in addresses.items():
+            if node_id not in self._nodes:
+                self._nodes[node_id] = _Node(address)
+        if addresses:
+            # Kafka's clients drop the bootstrap connections as well once brokers are known.
+            for node in self._bootstrap.values():
+                if node.channel is not None and not node.channel.in_flight_count:
+                    _disconnect(node)
+
+    def add_node(self, node_id: int, address: Address) -> None:
+        """Take over one more broker, such as a coordinator that metadata does not name yet."""
+        node = self._nodes.get(node_id)
+        if node is None or node.address != address:
+            if node is not None:
+                _disconnect(node)
+            self._nodes[node_id] = _Node(address)
+
+    async def request(
+        self,
+        node_id: int,
+        message: Message,
+        response_class: type[R],
+        *,
+        timeout_ms: int | None = None,
+        version_max: int = NEWEST,
+    ) -> R:
+        """Send a request to a node, connecting first where needed, and wait for its response.
+
+        Raises `KafkaError`: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, UNSUPPORTED_VERSION where the
+        two sides have no version in common.
+        """
+        timeout = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        deadline = asyncio.get_running_loop().time() + timeout
+        node = self._node(node_id)
+        channel = await self._connected(node, deadline)
+        version = _negotiated(node, message, version_max)
+        remaining = deadline - asyncio.get_running_loop().time()
+        return await channel.request(message, version, response_class, remaining)
+
+    async def send_unanswered(self, node_id: int, message: Message) -> None:
+        """Send a Produce request with acks=0, to which no response comes. Raises as `request`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._config.request_timeout_ms / 1000
+        node = self._node(node_id)
+        channel = await self._connected(node, deadline)
+        channel.send_unanswered(message, _negotiated(node, message, NEWEST))
+
+    async def request_any(
+        self, message: Message, response_class: type[R], *, version_max: int = NEWEST
+    ) -> R:
+        """Send a request to whichever broker answers; all that are known are tried once.
+
+        Raises the last node's `KafkaError` when none answers.
+        """
+        failure = KafkaError(ErrorCode.NETWORK_EXCEPTION, "No broker is known.")
+        for node_id in self._by_preference():
+            try:
+                return await self.request(node_id, message, response_class, version_max=version_max)
+            except KafkaError as error:
+                if error.code not in _OF_THE_CONNECTION:
+                    raise
+                failure = error
+        raise failure
+
+    def supported_versions(self, node_id: int, api_key: int) -> VersionRange | None:
+        """What a connected node serves of an API; None where it serves none of it."""
+        return self._node(node_id).versions.get(api_key)
+
+    async def close(self) -> None:
+        """Close all connections; requests under way fail, later ones are refused."""
+        self._is_closed = True
+        for node in (*self._nodes.values(), *self._bootstrap.values()):
+            _disconnect(node)
+        # Transports tell their protocols of the end in the loop's next round.
+        await asyncio.sleep(0)
+
+    def _node(self, node_id: int) -> _Node:
+        node = self._nodes.get(node_id) or self._bootstrap.get(node_id)
+        if node is None:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"Node {node_id} is not known.")
+        return node
+
+    def _by_preference(self) -> list[int]:
+        """Connected nodes first, those in back-off last, the rest in random order between."""
+        nodes = self._nodes | self._bootstrap
+        ids = list(nodes)
+        self._environment.random.shuffle(ids)
+        ids.sort(key=lambda node_id: (not nodes[node_id].is_connected, nodes[node_id].failures))
+        return ids
+
+    async def _connected(self, node: _Node, deadline: float) -> Channel:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout_at(deadline), node.connecting:
+                if self._is_closed:
+                    raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The client is closed.")
+                if node.channel is not None and node.channel.is_open:
+                    return node.channel
+                if node.retry_at > loop.time():
+                    await asyncio.sleep(node.retry_at - loop.time())
+                return await self._connect(node)
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{node.address} could not be reached in time."
+            ) from None
+
+    async def _connect(self, node: _Node) -> Channel:
+        """Open the connection and learn the versions; a failure counts towards the back-off."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._config.socket_connection_setup_timeout_ms / 1000):
+                _, channel = await loop.create_connection(
+                    self._new_channel,
+                    node.address.host,
+                    node.address.port,
+                    ssl=self._config.ssl_context,
+                )
+                node.versions = await self._api_versions(channel)
+        except (OSError, KafkaError) as error:  # TimeoutError is an OSError
+            node.failures += 1
+            delay = self._backoff.delay_seconds(node.failures, self._environment.random)
+            node.retry_at = loop.time() + delay
+            raise KafkaError(
+                ErrorCode.NETWORK_EXCEPTION,
+                f"Cannot connect to {node.address}: {self._reason(error)}",
+            ) from error
+        node.channel = channel
+        node.failures = 0
+        return channel
+
+    def _reason(self, error: OSError | KafkaError) -> str:
+        """Why nobody could be connected to, without the loop's own words."""
+        if isinstance(error, KafkaError):
+            return error.message
+        if isinstance(error, TimeoutError) and error.errno is None:
+            seconds = self._config.socket_connection_setup_timeout_ms / 1000
+            return f"no answer came within {seconds:g} s"
+        # A name with several addresses fails once for each, in one error without a number.
+        numbers = dict.fromkeys(map(int, _ERROR_NUMBER.findall(str(error))))
+        if error.errno is not None and error.errno > 0:
+            numbers = {error.errno: None}
+        return ", ".join(map(os.strerror, numbers)) or error.strerror or str(error)
+
+    def _new_channel(self) -> Channel:
+        return Channel(
+            self._config.client_id,
+            in_flight_max=self._config.max_in_flight_requests_per_connection,
+            response_bytes_max=self._config.response_bytes_max,
+        )
+
+    async def _api_versions(self, channel: Channel) -> dict[int, VersionRange]:
+        """Ask in our newest version, and again in version 0 where the broker is older (KIP-511)."""
+        timeout = self._config.request_timeout_ms / 1000
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=__version__
+        )
+        newest = version_range(ApiVersionsRequest.versions).highest
+        try:
+            response = await channel.request(request, newest, ApiVersionsResponse, timeout)
+            if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                response = await channel.request(request, 0, ApiVersionsResponse, timeout)
+            raise_for(response.error_code, "ApiVersions was refused.")
+        except BaseException:
+            channel.close()
+            raise
+        return {
+            api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys
+        }
+
+
+_ERROR_NUMBER = re.compile(r"\[Errno (\d{1,4})\]")
+
+_OF_THE_CONNECTION = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
+"""Errors after which another node may still answer."""
+
+
+def _disconnect(node: _Node) -> None:
+    if node.channel is not None:
+        node.channel.close()
+        node.channel = None
+
+
+def _negotiated(node: _Node, message: Message, version_max: int) -> int:
+    theirs = node.versions.get(message.api_key)
+    ours = version_range(message.versions)
+    if theirs is not None:
+        newest = min(theirs.highest, ours.highest, version_max)
+        if newest >= max(theirs.lowest, ours.lowest):
+            return newest
+    raise KafkaError(
+        ErrorCode.UNSUPPORTED_VERSION,
+        f"{node.address} serves no version of {type(message).__name__} known to this client.",
+    )

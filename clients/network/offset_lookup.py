@@ -1,0 +1,130 @@
+"""Asking the leaders for offsets by time or by name (ListOffsets), for consumers and for people.
+
+Named places of a log are negative timestamps, the same as on the wire (`ListOffsetsRequest`).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..environment import Environment
+from ..errors import ErrorCode, KafkaError
+from ..protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ..topic_partition import TopicPartition
+from .backoff import Backoff
+from .metadata import Metadata
+from .network import NetworkClient
+from .refusal import refusal
+
+CONSUMER_REPLICA_ID = -1
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset with the time and leader epoch of its record; all -1 where nothing was found."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class OffsetLookup:
+    """Looks offsets up at the leaders, again after retriable errors until time is over."""
+
+    def __init__(
+        self, network: NetworkClient, metadata: Metadata, environment: Environment
+    ) -> None:
+        self._network = network
+        self._metadata = metadata
+        self._random = environment.random
+        self._backoff = Backoff(100, 1000)
+
+    async def look_up(
+        self,
+        timestamps: Mapping[TopicPartition, int],
+        *,
+        isolation_level: int = 0,
+        timeout_ms: int = 30_000,
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """The offset for each partition's timestamp. Raises the last `KafkaError` at the end."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        found: dict[TopicPartition, OffsetAndTimestamp] = {}
+        failures = 0
+        while True:
+            missing = {tp: at for tp, at in timestamps.items() if tp not in found}
+            try:
+                await self._ask_leaders(missing, isolation_level, found)
+                return found
+            except KafkaError as error:
+                failures += 1
+                delay = self._backoff.delay_seconds(failures, self._random)
+                if not error.is_retriable or loop.time() + delay > deadline:
+                    raise
+                self._metadata.mark_stale()
+            await asyncio.sleep(delay)
+
+    async def _ask_leaders(
+        self,
+        timestamps: Mapping[TopicPartition, int],
+        isolation_level: int,
+        found: dict[TopicPartition, OffsetAndTimestamp],
+    ) -> None:
+        """Fill `found`; the first partition's error, if any, is raised after all have answered."""
+        await self._metadata.ensure({partition.topic for partition in timestamps})
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for partition, timestamp in timestamps.items():
+            leader = self._metadata.leader(partition)
+            if leader is None:
+                raise KafkaError(
+                    ErrorCode.LEADER_NOT_AVAILABLE, f"No leader of {partition} is known."
+                )
+            by_leader.setdefault(leader.leader_id, {})[partition] = timestamp
+        failure: KafkaError | None = None
+        for node_id, asked in by_leader.items():
+            response = await self._network.request(
+                node_id, self._request(asked, isolation_level), ListOffsetsResponse
+            )
+            for topic in response.topics:
+                for answer in topic.partitions:
+                    partition = TopicPartition(topic.name, answer.partition_index)
+                    if answer.error_code:
+                        failure = _refusal(partition, answer)
+                    else:
+                        found[partition] = OffsetAndTimestamp(
+                            answer.offset, answer.timestamp, answer.leader_epoch
+                        )
+        if failure is not None:
+            raise failure
+
+    def _request(
+        self, asked: Mapping[TopicPartition, int], isolation_level: int
+    ) -> ListOffsetsRequest:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for partition, timestamp in asked.items():
+            leader = self._metadata.leader(partition)
+            topic = topics.setdefault(
+                partition.topic, ListOffsetsTopic(name=partition.topic, partitions=[])
+            )
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=partition.partition,
+                    current_leader_epoch=-1 if leader is None else leader.leader_epoch,
+                    timestamp=timestamp,
+                )
+            )
+        return ListOffsetsRequest(
+            replica_id=CONSUMER_REPLICA_ID,
+            isolation_level=isolation_level,
+            topics=list(topics.values()),
+            timeout_ms=self._network.request_timeout_ms,
+        )
+
+
+def _refusal(partition: TopicPartition, answer: ListOffsetsPartitionResponse) -> KafkaError:
+    return refusal(answer.error_code, f"The offset of {partition} cannot be told.")

@@ -1,0 +1,19 @@
+"""A broker's error code, turned into the error that is raised here."""
+
+from ..errors import ErrorCode, KafkaError
+
+_CODES = {int(code): code for code in ErrorCode}
+
+
+def refusal(error_code: int, message: str = "") -> KafkaError:
+    """The error of a response. A code from a newer broker is an UNKNOWN_SERVER_ERROR."""
+    code = _CODES.get(error_code)
+    if code is None:
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Error code {error_code}. {message}")
+    return KafkaError(code, message)
+
+
+def raise_for(error_code: int, message: str) -> None:
+    """Raise the `KafkaError` of a response's error code, if it has one."""
+    if error_code:
+        raise refusal(error_code, message)

@@ -1,0 +1,23 @@
+"""A broker may be newer than this client and still be understood."""
+
+import pytest
+
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.network.refusal import raise_for, refusal
+
+
+def test_a_known_code_is_that_error() -> None:
+    assert refusal(3, "why").code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal(3, "why").message == "why"
+
+
+def test_a_code_of_the_future_is_an_unknown_server_error_that_tells_the_number() -> None:
+    error = refusal(9999, "why")
+    assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert error.message == "Error code 9999. why"
+
+
+def test_no_error_raises_nothing() -> None:
+    raise_for(0, "why")
+    with pytest.raises(KafkaError):
+        raise_for(1, "why")

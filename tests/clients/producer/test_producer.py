@@ -1,0 +1,391 @@
+"""The producer delivers in order, batches what it can, and repeats without repeating itself."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Unpack
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.producer.partitioner import partition_for_key
+from tierlog.clients.producer.producer import Producer
+from tierlog.clients.producer.sender import ProducerOptions
+from tierlog.clients.protocol.messages.init_producer_id import InitProducerIdRequest
+from tierlog.clients.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tierlog.clients.protocol.schema import Message
+from tierlog.clients.record.compression import CompressionType
+from tierlog.tests.clients.model_cluster import (
+    HangUpError,
+    ModelBroker,
+    ModelCluster,
+    ModelPartition,
+    SilenceError,
+)
+from tierlog.tests.simulation.environment import EPOCH_MS, SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.network import SimulatedNetwork
+
+Story = Callable[[ModelCluster, Producer], Coroutine[Any, Any, None]]
+
+
+def with_a_producer(
+    story: Story, broker_count: int = 1, seed: int = 0, **options: Unpack[ProducerOptions]
+) -> None:
+    async def body(loop: SimulatedLoop) -> None:
+        cluster = ModelCluster(SimulatedNetwork(loop), broker_count)
+        await cluster.start()
+        options["environment"] = SimulatedEnvironment(loop)
+        async with Producer(cluster.bootstrap, **options) as producer:
+            await story(cluster, producer)
+
+    simulate(body, seed, time_limit_s=3600)
+
+
+def values(partition: ModelPartition) -> list[bytes | None]:
+    return [record.value for record in partition.records()]
+
+
+def refusing(code: ErrorCode, times: int) -> Callable[[ModelBroker, Message], Message | None]:
+    """Refuse the first so many Produce requests."""
+    left = times
+
+    def control(_: ModelBroker, request: Message) -> Message | None:
+        nonlocal left
+        if not isinstance(request, ProduceRequest) or not left:
+            return None
+        left -= 1
+        return ProduceResponse(
+            responses=[
+                TopicProduceResponse(
+                    topic_id=topic.topic_id,
+                    partition_responses=[
+                        PartitionProduceResponse(index=data.index, error_code=code)
+                        for data in topic.partition_data
+                    ],
+                )
+                for topic in request.topic_data
+            ]
+        )
+
+    return control
+
+
+def test_a_record_is_where_the_answer_says() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        await producer.send("t", b"zero")
+        told = await producer.send("t", b"one", b"key", headers=[("h", b"x")], timestamp_ms=7)
+        assert told == ("t", 0, 1, 7)
+        zero, one = partition.records()
+        assert zero.timestamp >= EPOCH_MS
+        assert one[1:] == (7, b"key", b"one", (("h", b"x"),))
+
+    with_a_producer(story)
+
+
+@pytest.mark.parametrize("compression", CompressionType)
+def test_records_sent_together_travel_together(compression: CompressionType) -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        sent = [producer.send_nowait("t", b"%d" % number) for number in range(1000)]
+        told = await asyncio.gather(*sent)
+        assert [metadata.offset for metadata in told] == list(range(1000))
+        assert values(partition) == [b"%d" % number for number in range(1000)]
+        assert len(partition.stored) < 10
+        assert partition.stored[-1].compression_type is compression
+
+    with_a_producer(story, linger_ms=5, compression=compression)
+
+
+def test_linger_waits_for_company_and_a_flush_does_not() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        cluster.create_topic("t", 1)
+        loop = asyncio.get_running_loop()
+        await producer.send("t", b"metadata is known after this")
+        started = loop.time()
+        await producer.send("t", b"lingers")
+        assert loop.time() - started >= 0.5
+        started = loop.time()
+        lingering = producer.send_nowait("t", b"flushed")
+        await producer.flush()
+        assert lingering.done()
+        assert loop.time() - started < 0.1
+
+    with_a_producer(story, linger_ms=500)
+
+
+def test_a_key_goes_to_the_partition_that_every_client_chooses() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        partitions = cluster.create_topic("t", 5)
+        keys = [b"key-%d" % number for number in range(50)]
+        await asyncio.gather(*(producer.send_nowait("t", key, key) for key in keys))
+        for number, partition in enumerate(partitions):
+            expected = [key for key in keys if partition_for_key(key, 5) == number]
+            assert values(partition) == expected
+
+    with_a_producer(story, broker_count=3)
+
+
+def test_a_new_leader_is_found_and_nothing_is_lost_or_reordered() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        sent = [producer.send_nowait("t", b"%d" % number) for number in range(10)]
+        await asyncio.gather(*sent)
+        partition.leader, partition.epoch = 1, 1
+        sent = [producer.send_nowait("t", b"%d" % number) for number in range(10, 20)]
+        await asyncio.gather(*sent)
+        assert values(partition) == [b"%d" % number for number in range(20)]
+
+    with_a_producer(story, broker_count=2)
+
+
+def test_retriable_errors_are_retried_until_the_delivery_timeout() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        cluster.control = refusing(ErrorCode.NOT_ENOUGH_REPLICAS, 3)
+        await producer.send("t", b"at last")
+        assert values(partition) == [b"at last"]
+        cluster.control = refusing(ErrorCode.NOT_ENOUGH_REPLICAS, 1000)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        with pytest.raises(KafkaError):
+            await producer.send("t", b"never")
+        assert loop.time() - started == pytest.approx(10, abs=2.1)
+
+    with_a_producer(story, delivery_timeout_ms=10_000)
+
+
+def test_other_errors_are_told_at_once() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        cluster.create_topic("t", 1)
+        cluster.control = refusing(ErrorCode.MESSAGE_TOO_LARGE, 1)
+        with pytest.raises(KafkaError) as refusal:
+            await producer.send("t", b"x")
+        assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        await producer.send("t", b"the next one is well")
+
+    with_a_producer(story)
+
+
+def test_a_topic_that_does_not_come_to_be_is_an_error_after_max_block() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        with pytest.raises(KafkaError) as refusal:
+            await producer.send("absent", b"x")
+        assert refusal.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        waiting = producer.send_nowait("late", b"x")
+        await asyncio.sleep(0.5)
+        (partition,) = cluster.create_topic("late", 1)
+        await waiting
+        assert values(partition) == [b"x"]
+        with pytest.raises(KafkaError, match="late has 1 partitions"):
+            await producer.send("late", b"x", partition=1)
+
+    with_a_producer(story, max_block_ms=3000)
+
+
+def test_a_retry_after_a_lost_answer_writes_once_with_idempotence() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        lost = 0
+
+        def control(broker: ModelBroker, request: Message) -> None:
+            nonlocal lost
+            if isinstance(request, ProduceRequest) and lost < 2:
+                lost += 1
+                cluster.control = lambda _broker, _request: None
+                broker.answer(request)  # written, but nobody is told
+                cluster.control = control
+                raise HangUpError
+
+        cluster.control = control
+        told = await asyncio.gather(*(producer.send_nowait("t", b"%d" % n) for n in range(5)))
+        assert [metadata.offset for metadata in told] == [0, 1, 2, 3, 4]
+        assert lost == 2
+        assert values(partition) == [b"0", b"1", b"2", b"3", b"4"]
+
+    with_a_producer(story, enable_idempotence=True)
+
+
+def test_a_batch_that_was_given_up_costs_the_producer_its_id() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        await producer.send("t", b"first")
+        cluster.control = refusing(ErrorCode.INVALID_RECORD, 1)
+        with pytest.raises(KafkaError):
+            await producer.send("t", b"refused")
+        await producer.send("t", b"second")
+        assert values(partition) == [b"first", b"second"]
+        assert cluster.count(InitProducerIdRequest) == 2
+        assert partition.stored[0].producer_id != partition.stored[1].producer_id
+
+    with_a_producer(story, enable_idempotence=True)
+
+
+def test_without_a_word_about_it_a_producer_is_idempotent_where_acks_allow_it() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        await producer.send("t", b"x")
+        has_id.append(partition.stored[0].has_producer_id)
+        assert cluster.count(InitProducerIdRequest) == has_id[-1]
+
+    has_id: list[bool] = []
+    with_a_producer(story)
+    with_a_producer(story, acks=-1)
+    with_a_producer(story, acks=1)
+    with_a_producer(story, enable_idempotence=False)
+    assert has_id == [True, True, False, False]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_idempotence_that_was_asked_for_needs_all_acks(acks: int) -> None:
+    with pytest.raises(KafkaError, match="Must set acks to all") as refused:
+        Producer("broker:9092", acks=acks, enable_idempotence=True)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_full_buffer_refuses_at_once_or_makes_the_sender_wait() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        cluster.create_topic("t", 1)
+        await producer.send("t", b"")
+        held = [producer.send_nowait("t", bytes(400)) for _ in range(2)]
+        with pytest.raises(KafkaError, match="buffer of 1000 bytes is full"):
+            producer.send_nowait("t", bytes(400))
+        await producer.send("t", bytes(400))  # waits for room
+        assert all(future.done() for future in held)
+
+        def silent(_: ModelBroker, request: Message) -> None:
+            if isinstance(request, ProduceRequest):
+                raise SilenceError
+
+        cluster.control = silent
+        held = [producer.send_nowait("t", bytes(400)) for _ in range(2)]
+        with pytest.raises(KafkaError, match="buffer of 1000 bytes is full"):
+            await producer.send("t", bytes(400))
+        cluster.control = lambda _broker, _request: None
+        await asyncio.gather(*held)
+
+    with_a_producer(story, buffer_memory=1000, max_block_ms=2000, linger_ms=10)
+
+
+def test_a_record_beyond_the_request_size_is_refused() -> None:
+    async def story(_: ModelCluster, producer: Producer) -> None:
+        with pytest.raises(KafkaError) as refusal:
+            await producer.send("t", bytes(2_000_000))
+        assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    with_a_producer(story)
+
+
+def test_with_acks_0_nobody_is_asked() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+
+        def write_unanswered(broker: ModelBroker, request: Message) -> None:
+            if isinstance(request, ProduceRequest):
+                cluster.control = lambda _broker, _request: None
+                broker.answer(request)
+                cluster.control = write_unanswered
+                raise SilenceError
+
+        cluster.control = write_unanswered
+        told = await producer.send("t", b"x")
+        assert told.offset == -1
+        await asyncio.sleep(1)
+        assert values(partition) == [b"x"]
+
+    with_a_producer(story, acks=0)
+
+
+def test_stop_sends_what_is_left_and_refuses_what_comes_after() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        left = [producer.send_nowait("t", b"%d" % number) for number in range(10)]
+        await producer.stop()
+        assert [(await future).offset for future in left] == list(range(10))
+        assert len(values(partition)) == 10
+        with pytest.raises(KafkaError):
+            producer.send_nowait("t", b"late")
+
+    with_a_producer(story, linger_ms=60_000)
+
+
+def test_a_broker_that_is_gone_delays_stop_no_longer_than_it_may() -> None:
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        cluster.create_topic("t", 1)
+        await producer.send("t", b"x")
+        cluster.brokers[0].crash()
+        lost = producer.send_nowait("t", b"y")
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await producer.stop(timeout_ms=1500)
+        assert loop.time() - started == pytest.approx(1.5, abs=0.1)
+        with pytest.raises(KafkaError, match="producer was closed"):
+            await lost
+
+    with_a_producer(story)
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_an_answer_about_a_topic_that_was_made_again_meanwhile_is_understood(
+    is_written: bool,
+) -> None:
+    """Broker 0 answers late; meanwhile broker 1 has the client learn the topic's new id.
+
+    The client may happen to ask broker 0 for it, and then learns of both in their order.
+    """
+
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        old, _ = cluster.create_topic("t", 2)
+        for partition in (0, 1):
+            await producer.send("t", b"metadata and connections", partition=partition)
+        cluster.answer_delay_s = lambda broker, request: (
+            3 if broker.node_id == 0 and isinstance(request, ProduceRequest) else 0
+        )
+        if not is_written:
+            cluster.control = refusing(ErrorCode.UNKNOWN_TOPIC_ID, 1)
+        first = producer.send_nowait("t", b"first", partition=0)
+        await asyncio.sleep(1)
+        new, _ = cluster.create_topic("t", 2)
+        await producer.send("t", b"the old id is unknown now", partition=1)
+        was_late.append(not first.done())
+        cluster.answer_delay_s = lambda _broker, _request: 0
+        assert (await first).offset == (1 if is_written else 0)
+        assert values(old if is_written else new)[-1] == b"first"
+        assert (await producer.send("t", b"second", partition=0)).offset == (not is_written)
+
+    was_late: list[bool] = []
+    for seed in range(8):
+        with_a_producer(story, broker_count=2, seed=seed)
+    assert any(was_late)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=15, deadline=None)
+def test_whatever_breaks_every_record_arrives_once_and_in_order(seed: int) -> None:
+    """Connections are cut and leaders move at random; the idempotent producer does not mind."""
+
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        partitions = cluster.create_topic("t", 2)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        sent: list[asyncio.Future[Any]] = []
+        for number in range(200):
+            sent.append(producer.send_nowait("t", b"%d" % number, partition=number % 2))
+            await asyncio.sleep(loop.random.uniform(0, 0.01))
+            chance = loop.random.random()
+            if chance < 0.05:
+                cluster.network.cut()
+            elif chance < 0.1:
+                moved = loop.random.choice(partitions)
+                moved.leader, moved.epoch = 1 - moved.leader, moved.epoch + 1
+        await asyncio.gather(*sent)
+        assert values(partitions[0]) == [b"%d" % number for number in range(0, 200, 2)]
+        assert values(partitions[1]) == [b"%d" % number for number in range(1, 200, 2)]
+
+    with_a_producer(story, broker_count=2, seed=seed, enable_idempotence=True, linger_ms=3)
