@@ -16,9 +16,11 @@ from pyspark.errors import PySparkException
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, cannot_run
 from ..errors import KafkaError
-from . import audit, backfill, export, profile
-from .export_state import ExportError
+from .audit import audit
+from .jobs import backfill, export
+from .profile import profile
 from .scan_options import ScanError
+from .tables.export_state import ExportError
 from .topic_writer import TopicWriterError
 
 _JOBS = (audit, export, backfill, profile)

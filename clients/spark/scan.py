@@ -35,12 +35,12 @@ from ...tiering.tools.tier_survey import WORKERS, TierReader
 from ..errors import KafkaError
 from ..record.batch import RecordBatch
 from ..topic_partition import TopicPartition
-from .aborted import AbortedRecords, aborted_in
-from .record_columns import Payload, RecordColumns, plain_records
-from .scan_bounds import OffsetRange, narrowed, offset_entries, scan_ranges
+from .reading.aborted import AbortedRecords, aborted_in
+from .reading.record_columns import Payload, RecordColumns, plain_records
+from .reading.scan_bounds import OffsetRange, narrowed, offset_entries, scan_ranges
+from .reading.segment_stream import SegmentStream, check
+from .reading.tier_lineages import TierLineages, TierView
 from .scan_options import ScanError, ScanOptions
-from .segment_stream import SegmentStream, check
-from .tier_lineages import TierLineages, TierView
 
 T = TypeVar("T")
 

@@ -25,7 +25,6 @@ try:
     )
     from pyspark.sql.types import StructType
 
-    from .pushed_filters import are_pushed_down, row_filter
     from .scan import plan_scan
     from .scan_options import (
         COLUMNS,
@@ -35,8 +34,9 @@ try:
         scan_options,
         wanted_columns,
     )
-    from .scan_partition import TierlogPartition, one_line, read_partition
-    from .stream_reader import TierlogStreamReader
+    from .streaming.pushed_filters import are_pushed_down, row_filter
+    from .streaming.scan_partition import TierlogPartition, one_line, read_partition
+    from .streaming.stream_reader import TierlogStreamReader
 except ModuleNotFoundError as error:
     raise missing_extra(error) from None
 

@@ -9,9 +9,9 @@ from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.store.remote_url import OptionValue, RemoteUrl
 from ...tiering.tools.opened_tier import opened_tier
 from ..topic_partition import TopicPartition
-from .scan_bounds import OffsetRange, scan_ranges
+from .reading.scan_bounds import OffsetRange, scan_ranges
+from .reading.tier_lineages import TierLineages
 from .scan_options import STORAGE_PREFIX, ScanError, offsets_to_json, scan_options
-from .tier_lineages import TierLineages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

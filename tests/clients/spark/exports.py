@@ -9,8 +9,8 @@ from zlib import crc32
 from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.bench.tierlog_node import TierlogNode
-from tierlog.clients.spark.export import Export, Wanted, export_table
-from tierlog.clients.spark.export_state import ExportTable
+from tierlog.clients.spark.jobs.export import Export, Wanted, export_table
+from tierlog.clients.spark.tables.export_state import ExportTable
 from tierlog.clients.spark.tier_source import TierSource
 from tierlog.tests.clients.spark.tiers import (
     TierPlace,

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tierlog.clients.spark.session import spark_session
-from tierlog.clients.spark.statements import execute
+from tierlog.clients.spark.tables.statements import execute
 from tierlog.clients.spark.topic_writer import TopicWriter
 from tierlog.tests.clients.spark.small_spark import SMALL_SPARK
 

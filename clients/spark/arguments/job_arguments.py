@@ -1,0 +1,66 @@
+"""What the jobs' command lines share: where their parsers hang, and what several of them take."""
+
+import argparse
+from typing import TYPE_CHECKING, Protocol
+
+from ..jars import DELTA, ICEBERG
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMATS = ("iceberg", "delta", "parquet")
+"""Of tables."""
+
+_JARS = {"iceberg": (ICEBERG,), "delta": (DELTA,)}
+
+
+class Jobs(Protocol):
+    """Where a job hangs its parser: what `ArgumentParser.add_subparsers` gives."""
+
+    def add_parser(
+        self,
+        name: str,
+        *,
+        help: str,
+        description: str,
+        epilog: str,
+        formatter_class: type[argparse.HelpFormatter],
+    ) -> argparse.ArgumentParser: ...
+
+
+def positive(text: str) -> int:
+    """A whole number above zero, for argparse's `type`."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def add_record_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which records go from where they are to where they are not."""
+    parser.add_argument(
+        "--topic", action="append", required=True, help="may be given several times"
+    )
+    parser.add_argument(
+        "--warehouse", metavar="URL", help="Iceberg: where the catalog `lake` keeps its tables"
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=("read_committed", "read_uncommitted"),
+        default="read_committed",
+        help="whether records of aborted transactions are left out (default: they are)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+
+
+def session_for(job: str, options: argparse.Namespace) -> "SparkSession":
+    """The session of a job whose table, if it has one, is of `--format`."""
+    from ..session import spark_session
+
+    return spark_session(
+        f"tierlog-{job}",
+        master=options.master,
+        jars=_JARS.get(options.format, ()),
+        warehouse=options.warehouse,
+        settings=options.conf,
+    )

@@ -1,0 +1,67 @@
+"""A Spark action whose progress is shown while it runs.
+
+The action runs in a thread of its own, in a job group of its own, while this one asks Spark now and
+then how many of the group's tasks are done. Ctrl-C cancels the group, so that a cluster does not go
+on with what nobody waits for.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from ....tiering.blocking_pool import ThreadedPool
+from ....tiering.tools.terminal import Output
+from ...environment import SystemEnvironment
+from ...kafka_uuid import uuid_to_string
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+_ASK_EVERY_S = 0.2
+
+
+def run_watched(spark: "SparkSession", output: Output, what: str, action: Callable[[], T]) -> T:
+    """Run the action and show its finished tasks. Raises what the action raises."""
+    return asyncio.run(_watch(spark.sparkContext, output, what, action))
+
+
+async def _watch(context: "SparkContext", output: Output, what: str, action: Callable[[], T]) -> T:
+    group = f"tierlog-{uuid_to_string(SystemEnvironment().random_uuid())}"
+    pool = ThreadedPool(1, "spark-action")
+
+    def act() -> T:
+        context.setJobGroup(group, what, interruptOnCancel=True)
+        return action()
+
+    try:
+        with output.progress(what) as progress:
+            async with asyncio.TaskGroup() as owner:
+                running = owner.create_task(pool.run(act))
+                while not running.done():
+                    await asyncio.wait([running], timeout=_ASK_EVERY_S)
+                    progress(*_tasks_of(context, group))
+            return running.result()
+    except asyncio.CancelledError:
+        context.cancelJobGroup(group)
+        raise
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    finally:
+        pool.stop()
+
+
+def _tasks_of(context: "SparkContext", group: str) -> tuple[int, int]:
+    """How many tasks of how many are done, in the stages that have been planned so far."""
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(group)]
+    stages: set[int] = set()
+    for job in jobs:
+        if job is not None:
+            # Its job id, its stages' ids and its status; the list is published without a type.
+            _, stage_ids, _ = cast("tuple[int, list[int], str]", job)
+            stages.update(stage_ids)
+    known = [info for each in sorted(stages) if (info := tracker.getStageInfo(each)) is not None]
+    return sum(each.numCompletedTasks for each in known), sum(each.numTasks for each in known)

@@ -1,0 +1,215 @@
+"""What an audit has found of a whole tier, put together by topic, and how it is said.
+
+    segment    a line for each segment that was read
+    topic      sums over the topic's segments
+    finding    what is not as it should be: object, offsets, what to do
+    summary    the last line
+
+For people these are tables and sentences, for machines one JSON object a line, told apart by
+`type`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....tiering.store.object_keys import partition_prefix
+from ....tiering.tools.terminal import finding_fields, human_bytes, table
+from ....tiering.tools.tier_survey import Finding
+from ...kafka_uuid import uuid_to_string
+from ...topic_partition import TopicIdPartition
+from ..page.report_page import time_text
+from .segment_verdict import SegmentVerdict, Totals
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAudit:
+    """One incarnation of a topic, over all its segments in the tier."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+    segments: int
+    nbytes: int
+    totals: Totals
+    troubles: int
+    notes: int
+
+    def fields(self) -> dict[str, object]:
+        """For machines."""
+        return {
+            "type": "topic",
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "partitions": self.partitions,
+            "segments": self.segments,
+            "bytes": self.nbytes,
+            **_total_fields(self.totals),
+            "findings": self.troubles,
+            "notes": self.notes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """All of it."""
+
+    tier: str
+    verdicts: Sequence[SegmentVerdict]
+    """Of the segments that could be read, by partition and offset."""
+    findings: Sequence[Finding]
+    """All of them: of segments, of segments together, of metadata."""
+    partitions: Sequence[TopicIdPartition]
+    """Of the whole listing, also those without a whole segment."""
+    metadata_was_read: bool
+    """Whether the metadata topic was compared with the objects."""
+
+    @property
+    def troubles(self) -> int:
+        return sum(each.is_trouble for each in self.findings)
+
+    @property
+    def notes(self) -> int:
+        return len(self.findings) - self.troubles
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in self.verdicts)
+
+    @property
+    def totals(self) -> Totals:
+        return _sum(self.verdicts)
+
+    @property
+    def conclusion(self) -> str:
+        """One sentence."""
+        found = "sound"
+        if self.troubles:
+            found = counted(self.troubles, "finding")
+            found += " needs attention" if self.troubles == 1 else " need attention"
+        notes = f", {counted(self.notes, 'note')}" if self.notes else ""
+        segments = counted(len(self.verdicts), "segment")
+        partitions = counted(len(self.partitions), "partition")
+        records = counted(self.totals.records, "record")
+        size = human_bytes(self.nbytes)
+        return f"{segments} of {partitions}, {size}, {records}: {found}{notes}"
+
+    def topics(self) -> list[TopicAudit]:
+        """By name."""
+        by_topic: dict[tuple[str, str], list[TopicIdPartition]] = {}
+        for partition in self.partitions:
+            name = (partition.topic, uuid_to_string(partition.topic_id))
+            by_topic.setdefault(name, []).append(partition)
+        return [
+            self._topic(topic, topic_id, partitions)
+            for (topic, topic_id), partitions in sorted(by_topic.items())
+        ]
+
+    def _topic(
+        self, topic: str, topic_id: str, partitions: Sequence[TopicIdPartition]
+    ) -> TopicAudit:
+        own = set(partitions)
+        verdicts = [each for each in self.verdicts if each.partition in own]
+        folders = {partition_prefix(each) for each in own}
+        findings = [each for each in self.findings if folder_of(each) in folders]
+        troubles = sum(each.is_trouble for each in findings)
+        return TopicAudit(
+            topic,
+            topic_id,
+            len(own),
+            len(verdicts),
+            sum(each.nbytes for each in verdicts),
+            _sum(verdicts),
+            troubles,
+            len(findings) - troubles,
+        )
+
+
+def folder_of(finding: Finding) -> str:
+    """The folder of the partition that a finding is about; keys may have a folder above it."""
+    folder, slash, _ = finding.key.rpartition("/")
+    return folder if slash else finding.key
+
+
+def _sum(verdicts: Sequence[SegmentVerdict]) -> Totals:
+    found = Totals()
+    for each in verdicts:
+        found = found.plus(each.totals)
+    return found
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things, as people say it: 1 segment, 2,000 segments."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def _total_fields(totals: Totals) -> dict[str, object]:
+    return {
+        "batches": totals.batches,
+        "records": totals.records,
+        "markers": totals.markers,
+        "first_timestamp_ms": totals.first_ms,
+        "last_timestamp_ms": totals.last_ms,
+    }
+
+
+def json_lines(report: AuditReport) -> Iterator[Mapping[str, object]]:
+    """The whole report, an object a line; the summary comes last."""
+    for verdict in report.verdicts:
+        yield {
+            "type": "segment",
+            "topic": verdict.partition.topic,
+            "partition": verdict.partition.partition,
+            "segment_id": uuid_to_string(verdict.segment_id),
+            "first_offset": verdict.first_offset,
+            "last_offset": verdict.last_offset,
+            "bytes": verdict.nbytes,
+            **_total_fields(verdict.totals),
+            "sound": verdict.is_sound,
+        }
+    for topic in report.topics():
+        yield topic.fields()
+    for finding in report.findings:
+        yield {"type": "finding", **finding_fields(finding)}
+    yield {
+        "type": "summary",
+        "tier": report.tier,
+        "sound": not report.troubles,
+        "segments": len(report.verdicts),
+        "partitions": len(report.partitions),
+        "bytes": report.nbytes,
+        **_total_fields(report.totals),
+        "findings": report.troubles,
+        "notes": report.notes,
+        "metadata_was_read": report.metadata_was_read,
+    }
+
+
+HEAD = [
+    *("topic", "partitions", "segments", "records", "size"),
+    *("oldest record", "youngest record", "findings", "notes"),
+]
+
+
+def topic_rows(report: AuditReport) -> list[list[str]]:
+    """A row for each topic, under HEAD. Topics of one name are told apart by their ids."""
+    topics = report.topics()
+    names = [each.topic for each in topics]
+    return [
+        [
+            each.topic if names.count(each.topic) == 1 else f"{each.topic} ({each.topic_id})",
+            str(each.partitions),
+            f"{each.segments:,}",
+            f"{each.totals.records:,}",
+            human_bytes(each.nbytes),
+            time_text(each.totals.first_ms),
+            time_text(each.totals.last_ms),
+            str(each.troubles),
+            str(each.notes),
+        ]
+        for each in topics
+    ]
+
+
+def table_lines(report: AuditReport) -> list[str]:
+    """The topics as a table for a terminal."""
+    return table(HEAD, topic_rows(report))

@@ -1,0 +1,87 @@
+"""What an audit says of one segment: what is wrong with it, and what is in it.
+
+The checks are those of `tierlog tier verify` (`tiering/tools/segment_check.py`): each object
+against its manifest, each batch against its CRC, offsets, leader epochs and indexes. The sums are
+taken while the same bytes go by.
+"""
+
+from typing import NamedTuple
+
+from ....tiering.store.manifest import Manifest
+from ....tiering.tools.segment_check import check_segment
+from ....tiering.tools.tier_survey import Finding, TierReader, offsets_of
+from ...kafka_uuid import Uuid
+from ...record.batch import RecordBatch, TimestampType
+from ...topic_partition import TopicIdPartition
+
+NO_TIME = -1
+
+
+class Totals(NamedTuple):
+    """Sums over batches."""
+
+    batches: int = 0
+    records: int = 0
+    """As the headers of the batches count them, without transactions' markers."""
+    markers: int = 0
+    """Control records: where transactions end."""
+    first_ms: int = NO_TIME
+    last_ms: int = NO_TIME
+
+    def plus(self, other: "Totals") -> "Totals":
+        """Both together."""
+        firsts = [each for each in (self.first_ms, other.first_ms) if each != NO_TIME]
+        return Totals(
+            self.batches + other.batches,
+            self.records + other.records,
+            self.markers + other.markers,
+            min(firsts, default=NO_TIME),
+            max(self.last_ms, other.last_ms),
+        )
+
+
+class SegmentVerdict(NamedTuple):
+    """One segment."""
+
+    partition: TopicIdPartition
+    segment_id: Uuid
+    first_offset: int
+    last_offset: int
+    nbytes: int
+    """All its objects together."""
+    totals: Totals
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        return not any(each.is_trouble for each in self.findings)
+
+
+async def audit_segment(tier: TierReader, manifest: Manifest) -> SegmentVerdict:
+    """Read a segment whole. Raises RemoteStorageError if the store does not answer."""
+    totals = Totals()
+
+    def watch(batch: RecordBatch) -> None:
+        nonlocal totals
+        totals = totals.plus(_of_batch(batch))
+
+    findings = await check_segment(tier, manifest, watch)
+    metadata = manifest.metadata
+    return SegmentVerdict(
+        metadata.topic_id_partition,
+        metadata.id,
+        *offsets_of(metadata),
+        sum(part.size for part in manifest.parts.values()),
+        totals,
+        tuple(findings),
+    )
+
+
+def _of_batch(batch: RecordBatch) -> Totals:
+    # A damaged count is told as a wrong CRC; sums need not suffer for it.
+    count = max(batch.record_count, 0)
+    records, markers = (0, count) if batch.is_control else (count, 0)
+    # Where the broker stamps records, the base timestamp is still what the producer sent.
+    is_stamped = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    first_ms = batch.max_timestamp if is_stamped else batch.base_timestamp
+    return Totals(1, records, markers, first_ms, batch.max_timestamp)

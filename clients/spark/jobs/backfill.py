@@ -1,0 +1,224 @@
+"""`tierlog-spark backfill`: from the tier, or from a table, into a topic, through the broker.
+
+Each record is written once, however often the job is begun again (`topic_writer.py`): under the
+same `--name` it goes on where it was, and a second run of a finished one writes nothing. Records go
+to the partition that they come from, with their key, value, headers and time, in the order of their
+offsets; their offsets are new.
+
+It works in steps of so many records; no step is held on the driver, and one step of each source is
+all that Spark sorts at a time.
+"""
+
+import argparse
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ....storage.files import OsFiles
+from ....tiering.tools.terminal import SOUND, Output
+from ...properties import parse_properties
+from ...topic_partition import TopicPartition
+from ..arguments.job_arguments import FORMATS, Jobs, add_record_arguments, positive, session_for
+from ..arguments.tier_arguments import add_tier_arguments, stated_tier
+from ..arguments.watching import run_watched
+from ..reading.scan_bounds import OffsetRange
+from ..streaming.offset_steps import Ranges, listed, records_in, steps
+from ..tables.export_state import refusal
+from ..tier_source import TierSource
+from ..topic_writer import TopicWriter, TopicWriterError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORDS_PER_STEP = 1_000_000
+
+_EXAMPLES = """examples:
+  tierlog-spark backfill --tier s3://bucket/prefix --topic orders \\
+      --bootstrap 127.0.0.1:9092 --to orders-again --name restore
+  tierlog-spark backfill --table /data/orders --format delta --topic orders \\
+      --bootstrap 127.0.0.1:9092 --to replay --name replay --records-per-second 5000
+
+exit code: 0 the topic holds all of it, 2 it does not
+"""
+
+
+class Rows(Protocol):
+    """Where records come from."""
+
+    def ranges(self) -> Ranges:
+        """Which offsets there are of each partition."""
+        ...
+
+    def rows(self, spark: "SparkSession", ranges: Ranges) -> "DataFrame":
+        """The records of these offsets."""
+        ...
+
+
+class TableSource:
+    """A table that an export wrote, or one like it."""
+
+    def __init__(self, spark: "SparkSession", kind: str, name: str, topics: list[str]) -> None:
+        self._table = spark.table(name) if kind == "iceberg" else spark.read.format(kind).load(name)
+        missing = {"topic", "partition", "offset", "value"}.difference(self._table.columns)
+        if missing:
+            raise TopicWriterError(f"{name} has no column {min(missing)!r}.")
+        self._topics = topics
+
+    def ranges(self) -> Ranges:
+        from pyspark.sql.functions import col, max as highest, min as lowest
+
+        found = (
+            self._table.where(col("topic").isin(self._topics))
+            .groupBy("topic", "partition")
+            .agg(lowest("offset"), highest("offset"))
+            .collect()
+        )
+        return {
+            TopicPartition(str(row[0]), int(row[1])): OffsetRange(int(row[2]), int(row[3]) + 1)
+            for row in found
+        }
+
+    def rows(self, spark: "SparkSession", ranges: Ranges) -> "DataFrame":
+        from pyspark.sql.functions import col, lit
+
+        wanted = lit(False)
+        for (topic, partition), each in ranges.items():
+            own = (col("topic") == topic) & (col("partition") == partition)
+            wanted = wanted | (own & col("offset").between(each.first, each.end - 1))
+        return self._table.where(wanted)
+
+
+class Wanted(NamedTuple):
+    """What a run was asked for, beside source and goal."""
+
+    records_per_step: int = RECORDS_PER_STEP
+    append: bool = False
+    dry_run: bool = False
+
+
+def add_parser(commands: Jobs) -> argparse.ArgumentParser:
+    """Teach the command line this job."""
+    parser = commands.add_parser(
+        "backfill",
+        help="tier or table to a topic through the broker, each record once",
+        description="Write what the topic misses; run it again to go on where it was.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_tier_arguments(parser, or_table=True)
+    parser.add_argument("--format", choices=FORMATS, help="of the table")
+    add_record_arguments(parser)
+    parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
+    parser.add_argument("--to", required=True, metavar="TOPIC", help="a topic that is there")
+    parser.add_argument(
+        "--name", required=True, help="under this name the job remembers how far it came"
+    )
+    parser.add_argument(
+        "--client-config", metavar="FILE", help="settings of librdkafka: how to log in"
+    )
+    parser.add_argument("--records-per-second", type=positive, default=0, metavar="N")
+    parser.add_argument("--records-per-step", type=positive, default=RECORDS_PER_STEP, metavar="N")
+    parser.add_argument(
+        "--append",
+        action="store_true",
+        help="begin even though the topic has records and this name remembers nothing",
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the job that the arguments describe."""
+    if (options.table is None) != (options.format is None):
+        raise refusal("--table and --format belong together.")
+    writer = TopicWriter(
+        options.bootstrap,
+        options.to,
+        options.name,
+        options.records_per_second,
+        _client_settings(options.client_config),
+    )
+    spark = session_for("backfill", options)
+    source: Rows
+    if options.table is None:
+        source = TierSource(stated_tier(options), options.topic, options.isolation)
+    else:
+        source = TableSource(spark, options.format, options.table, options.topic)
+    wanted = Wanted(options.records_per_step, options.append, options.dry_run)
+    Backfill(spark, source, writer, Output(as_json=False)).run(wanted)
+    return SOUND
+
+
+def _client_settings(file: str | None) -> dict[str, str]:
+    if file is None:
+        return {}
+    try:
+        return dict(parse_properties(OsFiles().read(file).decode()))
+    except OSError as error:
+        raise refusal(f"The file {file} cannot be read: {error.strerror}.") from error
+
+
+class Backfill:
+    """One run."""
+
+    def __init__(
+        self, spark: "SparkSession", source: Rows, writer: TopicWriter, output: Output
+    ) -> None:
+        self._spark = spark
+        self._source = source
+        self._writer = writer
+        self._output = output
+
+    def run(self, wanted: Wanted) -> int:
+        """Write what is missing; how many records these were. Raises TopicWriterError."""
+        ranges = self._source.ranges()
+        ends = self._writer.end_offsets()
+        missing = self._missing(ranges, ends, may_append=wanted.append)
+        for line in listed(missing):
+            self._output.line(line)
+        if wanted.dry_run:
+            self._output.line(f"dry run: {records_in(missing):,} offsets would be written")
+            return 0
+        return self._write(missing, wanted)
+
+    def _write(self, missing: Ranges, wanted: Wanted) -> int:
+        total, passed, written = records_in(missing), 0, 0
+        for step in steps(missing, wanted.records_per_step):
+            passed += records_in(step)
+            share = f"{passed:,} of {total:,} offsets"
+            written += run_watched(
+                self._spark,
+                self._output,
+                f"writing, to {share}",
+                partial(self._write_step, step),
+            )
+            self._output.line(f"{share}, {written:,} records written")
+        self._output.line(f"{self._writer.topic} holds all of it")
+        return written
+
+    def _write_step(self, step: Ranges) -> int:
+        return self._writer.write(self._source.rows(self._spark, step))
+
+    def _missing(
+        self, ranges: Ranges, ends: Mapping[int, int], *, may_append: bool
+    ) -> dict[TopicPartition, OffsetRange]:
+        """What is to be written still, by what each source partition's writer remembers."""
+        missing: dict[TopicPartition, OffsetRange] = {}
+        goal = self._writer.topic
+        for partition, held in ranges.items():
+            if partition.partition not in ends:
+                raise TopicWriterError(
+                    f"{goal} has {len(ends)} partitions and {partition} has none of its number "
+                    "there: give it as many as the source has."
+                )
+            position = self._writer.position(partition)
+            if position is None and ends[partition.partition] > 0 and not may_append:
+                raise TopicWriterError(
+                    f"{goal} has records in partition {partition.partition}, and the name "
+                    f"{self._writer.name!r} remembers none of them (positions are forgotten after "
+                    "the broker's offsets.retention.minutes): --append writes all of "
+                    f"{partition} behind them."
+                )
+            begin = min(max(position or 0, held.first), held.end)
+            missing[partition] = OffsetRange(begin, held.end)
+        return missing

@@ -1,0 +1,223 @@
+"""`tierlog-spark export`: from the tier into a table, each record exactly once.
+
+A run asks the table which offsets it holds, asks the tier which there are, and brings what is
+missing in commits of about `--records-per-commit` records. What comes to the tier while it runs is
+the next run's. It may be killed at any moment: see `export_state.py`.
+
+Offsets that the tier has deleted before they were exported end the run, unless `--accept-loss` says
+that the table shall go without them.
+"""
+
+import argparse
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....tiering.tools.terminal import SOUND, Output, human_bytes
+from ...topic_partition import TopicPartition
+from ..arguments.job_arguments import FORMATS, Jobs, add_record_arguments, positive, session_for
+from ..arguments.tier_arguments import add_tier_arguments, stated_tier
+from ..arguments.watching import run_watched
+from ..reading.scan_bounds import OffsetRange
+from ..streaming.offset_steps import Ranges, listed, records_in, steps
+from ..tables.export_state import NOTHING, Exported, ExportError, ExportTable, refusal
+from ..tier_source import TierSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORDS_PER_COMMIT = 5_000_000
+SMALL_BYTES = 32 * 1024 * 1024
+
+_EXAMPLES = """examples:
+  tierlog-spark export --tier s3://bucket/prefix --topic orders --format delta --table /data/orders
+  tierlog-spark export --config server.properties --topic orders --topic refunds \\
+      --format iceberg --warehouse /data/lake --table lake.db.events --compact
+
+exit code: 0 the table holds all that the tier had, 2 it does not
+"""
+
+
+class Wanted(NamedTuple):
+    """What a run was asked for, beside tier and table."""
+
+    records_per_commit: int = RECORDS_PER_COMMIT
+    accept_loss: bool = False
+    dry_run: bool = False
+    compact: bool = False
+    small_bytes: int = SMALL_BYTES
+
+
+def add_parser(commands: Jobs) -> argparse.ArgumentParser:
+    """Teach the command line this job."""
+    parser = commands.add_parser(
+        "export",
+        help="tier to an Iceberg, Delta or Parquet table, incremental and exactly once",
+        description="Bring what a table misses from the tier; run it again for what came since.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_tier_arguments(parser)
+    add_record_arguments(parser)
+    parser.add_argument("--format", choices=FORMATS, required=True)
+    parser.add_argument(
+        "--table",
+        required=True,
+        help="a path or URL; for Iceberg catalog.namespace.table",
+    )
+    parser.add_argument(
+        "--records-per-commit", type=positive, default=RECORDS_PER_COMMIT, metavar="N"
+    )
+    parser.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="go on where the tier deleted records before they were exported",
+    )
+    parser.add_argument(
+        "--compact", action="store_true", help="afterwards, rewrite small files into larger ones"
+    )
+    parser.add_argument(
+        "--small-bytes",
+        type=positive,
+        default=SMALL_BYTES,
+        metavar="N",
+        help="what is small to --compact (default: 32 MiB)",
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the job that the arguments describe."""
+    location = stated_tier(options)
+    if options.format == "iceberg" and "." not in options.table:
+        raise refusal(f"An Iceberg table is catalog.namespace.table: {options.table!r} is not.")
+    source = TierSource(location, options.topic, options.isolation)
+    ranges = source.ranges()  # A wrong topic shows before Spark starts.
+    spark = session_for("export", options)
+    goal = export_table(spark, options.format, options.table)
+    wanted = Wanted(
+        options.records_per_commit,
+        options.accept_loss,
+        options.dry_run,
+        options.compact,
+        options.small_bytes,
+    )
+    Export(spark, source, goal, Output(as_json=False)).run(ranges, wanted)
+    return SOUND
+
+
+def export_table(spark: "SparkSession", kind: str, name: str) -> ExportTable:
+    """The table of a format."""
+    if kind == "iceberg":
+        from ..tables.iceberg_table import IcebergTable
+
+        return IcebergTable(spark, name)
+    if kind == "delta":
+        from ..tables.delta_table import DeltaTable
+
+        return DeltaTable(spark, name)
+    from ..tables.parquet_table import ParquetTable
+
+    return ParquetTable(spark, name)
+
+
+class Export:
+    """One run."""
+
+    def __init__(
+        self, spark: "SparkSession", source: TierSource, goal: ExportTable, output: Output
+    ) -> None:
+        self._spark = spark
+        self._source = source
+        self._goal = goal
+        self._output = output
+
+    def run(self, ranges: Ranges, wanted: Wanted) -> None:
+        """Bring the table to the end of these ranges, which are what the tier holds.
+
+        Raises:
+            ExportError: offsets are lost, or somebody else commits at the same time.
+        """
+        state = self._goal.state()
+        missing = missing_ranges(
+            ranges, state or NOTHING, self._goal.name, accept_loss=wanted.accept_loss
+        )
+        self._tell(missing, state)
+        if wanted.dry_run:
+            self._tell_dry_run(missing, wanted, has_table=state is not None)
+            return
+        if state is None:
+            self._goal.create()
+        self._bring(missing, state or NOTHING, wanted)
+        if wanted.compact:
+            done = run_watched(
+                self._spark,
+                self._output,
+                "compacting",
+                lambda: self._goal.compact(wanted.small_bytes, dry_run=False),
+            )
+            self._output.line(f"compacted {done.files_before} files into {done.files_after}")
+
+    def _bring(self, missing: Ranges, state: Exported, wanted: Wanted) -> None:
+        total, brought = records_in(missing), 0
+        for step in steps(missing, wanted.records_per_commit):
+            after = state.after({partition: each.end for partition, each in step.items()})
+            rows = with_date(
+                self._source.rows(self._spark, step, fail_on_data_loss=not wanted.accept_loss)
+            )
+            brought += records_in(step)
+            share = f"{brought:,} of {total:,} offsets"
+            run_watched(
+                self._spark,
+                self._output,
+                f"commit {after.sequence}, to {share}",
+                partial(self._goal.append, rows, after),
+            )
+            self._output.line(f"commit {after.sequence}: {share}")
+            state = after
+
+    def _tell(self, missing: Ranges, state: Exported | None) -> None:
+        what = "is not there yet" if state is None else f"is at commit {state.sequence}"
+        self._output.line(f"{self._goal.name} {what}")
+        for line in listed(missing) or [f"it holds all that {self._source} has"]:
+            self._output.line(line)
+
+    def _tell_dry_run(self, missing: Ranges, wanted: Wanted, *, has_table: bool) -> None:
+        commits = sum(1 for _ in steps(missing, wanted.records_per_commit))
+        self._output.line(
+            f"dry run: {records_in(missing):,} offsets would be exported in {commits} commits"
+        )
+        if wanted.compact and has_table:
+            found = self._goal.compact(wanted.small_bytes, dry_run=True).files_before
+            size = human_bytes(wanted.small_bytes)
+            self._output.line(f"dry run: of {found} files those below {size} would be compacted")
+
+
+def with_date(rows: "DataFrame") -> "DataFrame":
+    """The rows of a table: those of the source, and the day in UTC, whatever the session's zone."""
+    from pyspark.sql.functions import expr
+
+    day = "date_from_unix_date(CAST(floor(unix_millis(timestamp) / 86400000) AS INT))"
+    return rows.withColumn("date", expr(day))
+
+
+def missing_ranges(
+    ranges: Ranges, state: Exported, table_name: str, *, accept_loss: bool
+) -> Mapping[TopicPartition, OffsetRange]:
+    """What the table does not hold of these ranges. Raises ExportError where offsets are lost."""
+    missing: dict[TopicPartition, OffsetRange] = {}
+    for partition, held in ranges.items():
+        begin = state.offsets.get(partition, held.first)
+        if begin > held.end:
+            raise ExportError(
+                f"{table_name} holds {partition} up to offset {begin} and the tier ends at "
+                f"{held.end}: is it another topic of that name, or another tier?"
+            )
+        if begin < held.first and not accept_loss:
+            raise ExportError(
+                f"The tier deleted offsets {begin} to {held.first - 1} of {partition} before they "
+                f"were exported to {table_name}; --accept-loss goes on without them."
+            )
+        missing[partition] = OffsetRange(max(begin, held.first), held.end)
+    return missing

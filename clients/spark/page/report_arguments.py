@@ -1,0 +1,42 @@
+"""How a job that reports is asked, and where its page goes: a file that is whole or not there."""
+
+import os
+from argparse import ArgumentParser
+
+from ....storage.files import OsFiles
+from ....tiering.tools.terminal import Output
+from ...errors import ErrorCode, KafkaError
+from ..arguments.tier_arguments import add_tier_arguments
+
+
+def add_report_arguments(parser: ArgumentParser) -> None:
+    """Which tier and which of its topics; what to answer, and how."""
+    add_tier_arguments(parser)
+    parser.add_argument(
+        "--topic", metavar="NAME", action="append", default=[], help="only this topic; repeatable"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a report with plots there")
+    parser.add_argument("--json", action="store_true", help="answer in lines of JSON, for machines")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be read, and read no records"
+    )
+
+
+def check_place(path: str) -> None:
+    """Raise KafkaError if no page can be written there: before an hour of reading, not after it."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not OsFiles().is_directory(folder):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"--html {path}: there is no folder {folder} to write it to."
+        )
+
+
+def save_page(path: str, html: str, output: Output) -> None:
+    """Write a page. Raises KafkaError with one plain sentence."""
+    try:
+        OsFiles().atomic_replace(path, html.encode(), durable=False)
+    except OSError as error:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"--html {path} cannot be written: {error.strerror}."
+        ) from error
+    output.line(f"the report is in {path}")

@@ -1,0 +1,119 @@
+"""What a shorter retention would free: the broker's own rules, applied to what the tier holds.
+
+`storage/remote/remote_retention.py` decides for each partition which segments `retention.ms` or
+`retention.bytes` would let go now; here that is only added up. Whole segments go, oldest first, and
+the newest in the tier may go too: its records' time is what counts. What lies on the broker's disk
+alone is not known here and counts for nothing, so `retention.bytes` frees a little more in truth.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ....storage.remote.remote_retention import LogFacts, RetentionLimits, decide_retention
+from ....storage.remote.remote_segment import RemoteLogSegmentMetadata
+from ....tiering.store.manifest import Manifest
+from ....tiering.store.object_keys import object_stem
+from ....tiering.tools.lineage_choice import Lineage, remote_log_of
+from ...errors import ErrorCode, KafkaError
+from ...topic_partition import TopicPartition
+
+NO_LIMIT = -1
+
+_TIMES_MS = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 7 * 86_400_000,
+}
+_SIZES = {
+    "B": 1,
+    **{f"{letter}iB": 1 << 10 * power for power, letter in enumerate("KMGT", 1)},
+}
+
+USUAL_TIMES = ("1h", "6h", "1d", "3d", "7d", "14d", "30d", "90d", "180d", "365d")
+
+
+class Setting(NamedTuple):
+    """A retention that is asked about."""
+
+    name: str
+    """As people write it: retention.ms=7d."""
+    limits: RetentionLimits
+
+
+class Forecast(NamedTuple):
+    """What a setting would do to one topic now."""
+
+    topic: str
+    setting: Setting
+    nbytes: int
+    """What the topic has now."""
+    freed: int
+    """Bytes of all objects that would go."""
+    segments: int
+    """That would go."""
+
+    @property
+    def share(self) -> float:
+        """Of the topic's bytes, how many would stay: 0 to 1."""
+        return 1 - self.freed / self.nbytes if self.nbytes else 1.0
+
+
+def time_setting(text: str) -> Setting:
+    """From 7d or 604800000. Raises KafkaError with one plain sentence."""
+    number = _number(text, _TIMES_MS, "ms")
+    if number is None:
+        raise _bad(f"--retention-ms {text} is not a time such as 12h, 7d or 604800000.")
+    return Setting(f"retention.ms={text}", RetentionLimits(number, NO_LIMIT))
+
+
+def size_setting(text: str) -> Setting:
+    """From 10GiB or 10737418240. Raises KafkaError with one plain sentence."""
+    number = _number(text, _SIZES, "B")
+    if number is None:
+        raise _bad(f"--retention-bytes {text} is not a size such as 500MiB, 10GiB or 1073741824.")
+    return Setting(f"retention.bytes={text}", RetentionLimits(NO_LIMIT, number))
+
+
+def _number(text: str, units: Mapping[str, int], usual: str) -> int | None:
+    found = re.fullmatch(r"(\d{1,15})([A-Za-z]*)", text.strip())
+    if found is None or (found[2] or usual) not in units:
+        return None
+    return int(found[1]) * units[found[2] or usual]
+
+
+def forecasts(
+    lineages: Mapping[TopicPartition, Lineage],
+    manifests: Mapping[str, Manifest],
+    settings: Sequence[Setting],
+    now_ms: int,
+) -> list[Forecast]:
+    """For each topic each setting, in order."""
+    found: list[Forecast] = []
+    for topic in sorted({each.topic for each in lineages}):
+        own = [lineage for each, lineage in sorted(lineages.items()) if each.topic == topic]
+        total = sum(_nbytes(manifests, lineage.segments) for lineage in own)
+        for setting in settings:
+            gone = [each for lineage in own for each in _gone(lineage, setting.limits, now_ms)]
+            freed = _nbytes(manifests, gone)
+            found.append(Forecast(topic, setting, total, freed, len(gone)))
+    return found
+
+
+def _gone(lineage: Lineage, limits: RetentionLimits, now_ms: int) -> list[RemoteLogSegmentMetadata]:
+    remote = remote_log_of(lineage.topic_id_partition, lineage.segments)
+    end = lineage.log_end_offset
+    facts = LogFacts(lineage.history, lineage.log_start_offset, end, end, 0)
+    return [each.segment for each in decide_retention(remote, facts, limits, now_ms).expired]
+
+
+def _nbytes(manifests: Mapping[str, Manifest], segments: Iterable[RemoteLogSegmentMetadata]) -> int:
+    found = (manifests[object_stem(each)] for each in segments)
+    return sum(part.size for each in found for part in each.parts.values())
+
+
+def _bad(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)

@@ -1,0 +1,68 @@
+"""Which records of a scan belong to aborted transactions (KIP-98), for `isolation=read_committed`.
+
+A broker tells its consumers with each fetch; here the transaction indexes in the tier are read. The
+entry of a transaction stands in the index of the segment that holds its abort marker, which may be
+a later one than its records: indexes are read from the first segment of the scan on, until one says
+that the last stable offset was beyond the end of the scan. All transactions in the tier are
+decided, because only what is below the last stable offset is copied.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from struct import Struct
+
+from ....storage.segment.transaction_index import AbortedTxn
+from ....tiering.remote_storage import IndexType
+from ....tiering.tools.lineage_choice import Lineage
+from ....tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
+from ...record.batch import RecordBatch
+from ..scan_options import ScanError
+from .tier_lineages import TierView
+
+_ENTRY = Struct(">hqqqq")
+
+
+async def aborted_in(
+    tier: TierReader, view: TierView, lineage: Lineage, first: int, end: int
+) -> list[AbortedTxn]:
+    """The aborted transactions with records in [first, end). Raises ScanError."""
+    found: list[AbortedTxn] = []
+    for stretch in lineage.stretches:
+        if stretch.end_offset <= first or stretch.segment.txn_index_empty:
+            continue
+        manifest = view.manifest_of(stretch.segment)
+        if IndexType.TRANSACTION.value not in manifest.parts:
+            continue
+        try:
+            content = await read_part(tier, manifest, IndexType.TRANSACTION.value)
+        except DamagedPartError as error:
+            raise ScanError(
+                f"Segment {stretch.segment.start_offset} of {lineage.topic_id_partition}: {error}, "
+                "so aborted records cannot be told from others"
+            ) from None
+        for _, *fields in _ENTRY.iter_unpack(content[: len(content) - len(content) % _ENTRY.size]):
+            txn = AbortedTxn(*fields)
+            if not stretch.first_offset <= txn.last_offset < stretch.end_offset:
+                # Its marker was cut off, or is told of by another copy.
+                continue
+            if txn.last_offset >= first and txn.first_offset < end:
+                found.append(txn)
+            if txn.last_stable_offset >= end:
+                return found
+    return found
+
+
+class AbortedRecords:
+    """Says of a batch whether it is part of an aborted transaction."""
+
+    def __init__(self, transactions: Sequence[AbortedTxn]) -> None:
+        self._of: dict[int, list[tuple[int, int]]] = {}
+        for txn in sorted(transactions, key=lambda each: each.first_offset):
+            self._of.setdefault(txn.producer_id, []).append((txn.first_offset, txn.last_offset))
+
+    def __contains__(self, batch: RecordBatch) -> bool:
+        if not batch.is_transactional:
+            return False
+        known = self._of.get(batch.producer_id, ())
+        slot = bisect_right(known, batch.base_offset, key=lambda each: each[0])
+        return slot > 0 and batch.base_offset <= known[slot - 1][1]

@@ -1,0 +1,362 @@
+"""From record batches to Arrow columns, without a Python object for a record.
+
+The records of many batches are laid end to end. One walk in Python goes from record to record by
+their lengths, over many of one size in one step; all else is numpy over all records at once: the
+varints of each field, the places of keys and values, and Arrow's own views of these places, of
+which Arrow makes a column in one cast.
+
+Everything in the record is checked as `RecordBatch.records` checks it: lengths that do not fill
+their record, deltas outside the batch, and counts that are no counts are an error (INVALID_RECORD).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import ErrorCode, KafkaError
+from ...record.batch import BATCH_OVERHEAD, RecordBatch, TimestampType
+from ...record.compression import decompress
+from ...record.varint import read_varint
+from ..scan_options import COLUMNS
+from .arrow_columns import (
+    PADDING,
+    Bytes,
+    Ints,
+    binary_column,
+    header_lists,
+    no_headers,
+    record_batch,
+    repeated_text,
+    timestamps,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from .arrow_columns import Column
+
+Payload = bytes | bytearray | memoryview
+"""The records of a batch, decompressed."""
+
+_SMALLEST_RECORD_BYTES = 7
+
+_STEPS = 16
+"""So many records of one size in a row are passed at once, so many others one by one."""
+
+
+class RecordColumns:
+    """Decodes batches of one partition into the columns that are wanted."""
+
+    def __init__(self, topic: str, partition: int, names: Iterable[str] = COLUMNS) -> None:
+        self._topic = topic.encode()
+        self._partition = partition
+        self._names = tuple(names)
+
+    def decode(self, batches: Sequence[RecordBatch]) -> pa.RecordBatch:
+        """All records of these batches, in order. CRCs are not looked at. Raises KafkaError."""
+        return self.decode_payloads(batches, [plain_records(batch) for batch in batches])
+
+    def decode_payloads(
+        self,
+        batches: Sequence[RecordBatch],
+        payloads: Sequence[Payload],
+        wanted: tuple[int, int] | None = None,
+    ) -> pa.RecordBatch:
+        """The same, of batches whose records are decompressed already (`plain_records`).
+
+        Args:
+            batches: in the order of their offsets.
+            payloads: the records of each.
+            wanted: first offset and, exclusive, last offset of the rows; all if it is not given.
+        """
+        content = b"".join([*payloads, PADDING])
+        starts = _record_starts(batches, payloads, content)
+        data = np.frombuffer(content, np.uint8)
+        fields = _fields(data, starts)
+        count = np.array([batch.record_count for batch in batches], np.int64)
+        _check(fields, _each([batch.last_offset_delta for batch in batches], count))
+        offsets = _each([batch.base_offset for batch in batches], count) + fields.offset_delta
+        decoded = _Decoded(content, data, batches, count, fields, offsets)
+        made = record_batch({name: self._column(name, decoded) for name in self._names})
+        if wanted is None:
+            return made
+        first, end = np.searchsorted(offsets, wanted)
+        return made.slice(int(first), int(end - first))
+
+    def _column(self, name: str, decoded: "_Decoded") -> "Column":
+        content, data, batches, counts, fields, offsets = decoded
+        rows = len(offsets)
+        match name:
+            case "key":
+                return binary_column(content, *fields.key)
+            case "value":
+                return binary_column(content, *fields.value)
+            case "topic":
+                return repeated_text(self._topic, rows)
+            case "partition":
+                return whole_numbers(np.full(rows, self._partition, np.int32))
+            case "offset":
+                return whole_numbers(offsets)
+            case "timestamp":
+                return timestamps(_times(batches, counts, fields.timestamp_delta))
+            case "timestampType":
+                types = _each([batch.timestamp_type for batch in batches], counts)
+                return whole_numbers(types.astype(np.int32))
+            case "headers":
+                return _headers(content, data, fields)
+            case _:
+                raise ValueError(f"There is no column {name!r}.")
+
+
+class _Spans(NamedTuple):
+    """Where values lie; a length below zero stands for null."""
+
+    start: Ints
+    length: Ints
+
+
+class _Fields(NamedTuple):
+    """The fields of many records, and where each record's headers begin and end."""
+
+    timestamp_delta: Ints
+    offset_delta: Ints
+    key: _Spans
+    value: _Spans
+    header_count: Ints
+    headers_at: Ints
+    end: Ints
+
+
+class _Decoded(NamedTuple):
+    """Batches, and the fields and offsets of their records, which columns are made of."""
+
+    content: bytes
+    data: Bytes
+    batches: Sequence[RecordBatch]
+    counts: Ints
+    """Of records in each batch."""
+    fields: _Fields
+    offsets: Ints
+
+
+def plain_records(batch: RecordBatch) -> Payload:
+    """The records of a batch, decompressed. Raises KafkaError: INVALID_RECORD,
+    UNSUPPORTED_COMPRESSION_TYPE."""
+    payload = batch.view[BATCH_OVERHEAD:]
+    return decompress(batch.compression_type, payload) if len(payload) else payload
+
+
+def _record_starts(
+    batches: Sequence[RecordBatch],
+    payloads: Sequence[Payload],
+    content: bytes,
+) -> Ints:
+    """Where each record begins in the content, in which the payloads lie end to end."""
+    walk = _Walk(content)
+    at = 0
+    for batch, payload in zip(batches, payloads, strict=True):
+        end = at + len(payload)
+        if not 0 <= batch.record_count * _SMALLEST_RECORD_BYTES <= len(payload):
+            raise _invalid(f"Found invalid record count {batch.record_count}.")
+        if walk.go(at, batch.record_count) != end:
+            raise _invalid("A record's length does not fit its batch.")
+        at = end
+    found = walk.found()
+    if len(found) > 1 and not (np.diff(found) > 0).all():
+        raise _invalid("Found a record of negative length.")
+    return found
+
+
+class _Walk:
+    """Goes from record to record by their lengths.
+
+    Neighbours are often of one size. Where some are, all places at which records of that size would
+    begin are compared at once, and those that begin with the same length are passed in one step.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._found: list[Ints] = []
+        self._starts: list[int] = []
+        """After what is found."""
+
+    def found(self) -> Ints:
+        """Where the records begin."""
+        self._found.append(np.array(self._starts, np.int64))
+        self._starts = []
+        return np.concatenate(self._found)
+
+    def go(self, at: int, count: int) -> int:
+        """Pass so many records; the position after the last. Raises KafkaError."""
+        steps = _STEPS
+        try:
+            while count:
+                size = self._step(at, 1, []) - at
+                run = self._run(at, size, count)
+                if run:
+                    self._found += (np.array(self._starts, np.int64), _every(at, size, run))
+                    self._starts = []
+                    at += run * size
+                    steps = _STEPS
+                else:
+                    # The more records differ, the more seldom it looks whether they still do.
+                    run = min(count, steps)
+                    steps *= 4
+                    at = self._step(at, run, self._starts)
+                count -= run
+        except IndexError:
+            raise _invalid("A record lies outside its batch.") from None
+        return at
+
+    def _run(self, at: int, size: int, count: int) -> int:
+        """How many records from here on are of this size; none if it is not worth a step."""
+        content = self._content
+        if count < _STEPS or size < _SMALLEST_RECORD_BYTES:
+            return 0
+        begin = content[at : at + 2]
+        length_bytes = 1 if begin[0] < 0x80 else 2
+        if begin[-1] >= 0x80 and length_bytes == 2:
+            return 0
+        soon = content[at : at + _STEPS * size : size]
+        if soon.count(begin[:1]) < _STEPS:
+            return 0
+        run = count
+        for place in range(length_bytes):
+            there = content[at + place : at + run * size : size]
+            run = len(there) - len(there.lstrip(begin[place : place + 1]))
+        return run if run >= _STEPS else 0
+
+    def _step(self, at: int, count: int, starts: list[int]) -> int:
+        """Pass so many records one by one."""
+        content = self._content
+        append = starts.append
+        for _ in range(count):
+            append(at)
+            low = content[at]
+            if low < 0x80:
+                at += 1 + (low >> 1)
+            else:
+                high = content[at + 1]
+                if high < 0x80:
+                    at += 2 + (((low & 0x7F) | high << 7) >> 1)
+                else:
+                    size, at = read_varint(content, at)
+                    at += size
+        return at
+
+
+def _every(at: int, size: int, count: int) -> Ints:
+    return np.arange(at, at + count * size, size, dtype=np.int64)
+
+
+def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
+    """A zigzag varint at each position, and the position after it."""
+    byte = data[at]
+    value = (byte & 0x7F).astype(np.uint64)
+    after = at + 1
+    more = np.flatnonzero(byte & 0x80)
+    shift = 7
+    while len(more):
+        if shift > 63:
+            raise _invalid("Found a varint of more than ten bytes.")
+        byte = data[after[more]]
+        value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        after[more] += 1
+        more = more[byte >= 0x80]
+        shift += 7
+    signed = (value >> np.uint64(1)).view(np.int64)
+    return signed ^ -(value & np.uint64(1)).view(np.int64), after
+
+
+def _span(data: Bytes, at: Ints) -> tuple[_Spans, Ints]:
+    """Length and bytes at each position, and the position after them.
+
+    For a length that goes beyond the content that is just beyond it, where no record ends.
+    """
+    length, start = _varints(data, at)
+    beyond = len(data) - len(PADDING) + 1
+    return _Spans(start, length), np.minimum(start + np.clip(length, 0, beyond), beyond)
+
+
+def _fields(data: Bytes, starts: Ints) -> _Fields:
+    _, at = _varints(data, starts)
+    # One byte of attributes, of which none is in use.
+    timestamp_delta, at = _varints(data, at + 1)
+    offset_delta, at = _varints(data, at)
+    key, at = _span(data, at)
+    value, at = _span(data, at)
+    header_count, at = _varints(data, at)
+    end = np.append(starts[1:], len(data) - len(PADDING))[: len(starts)]
+    return _Fields(timestamp_delta, offset_delta, key, value, header_count, at, end)
+
+
+def _check(fields: _Fields, last_offset_delta: Ints) -> None:
+    """Raise KafkaError unless the fields of each record fill it and lie in their batch."""
+    outside = (fields.offset_delta < 0) | (fields.offset_delta > last_offset_delta)
+    if outside.any():
+        raise _invalid("A record's offset lies outside its batch.")
+    left = fields.end - fields.headers_at
+    count = fields.header_count
+    # A header takes two bytes at least.
+    if ((count < 0) | (left < 2 * count) | ((count == 0) & (left != 0))).any():
+        raise _invalid("A record's fields do not fill its announced length.")
+
+
+def _times(batches: Sequence[RecordBatch], count: Ints, delta: Ints) -> Ints:
+    times = _each([batch.base_timestamp for batch in batches], count) + delta
+    appended = [batch.timestamp_type is TimestampType.LOG_APPEND_TIME for batch in batches]
+    if not any(appended):
+        return times
+    highest = _each([batch.max_timestamp for batch in batches], count)
+    return np.where(np.repeat(appended, count), highest, times)
+
+
+def _each(of_batch: Sequence[int], count: Ints) -> Ints:
+    """What is the same for all records of a batch, for each record."""
+    return np.repeat(np.array(of_batch, np.int64), count)
+
+
+def _headers(content: bytes, data: Bytes, fields: _Fields) -> "Column":
+    if not fields.header_count.any():
+        return no_headers(len(fields.end))
+    key, value, record = _header_spans(data, fields)
+    # Found header by header; wanted record by record.
+    order = np.argsort(record, kind="stable")
+    keys = binary_column(content, key.start[order], key.length[order])
+    values = binary_column(content, value.start[order], value.length[order])
+    return header_lists(fields.header_count, keys, values)
+
+
+def _header_spans(data: Bytes, fields: _Fields) -> tuple[_Spans, _Spans, Ints]:
+    """Keys and values of all headers, and the record of each: all first headers, all second, ..."""
+    keys: list[_Spans] = []
+    values: list[_Spans] = []
+    records: list[Ints] = []
+    at = fields.headers_at.copy()
+    active = np.flatnonzero(fields.header_count > 0)
+    number = 0
+    while len(active):
+        key, after = _span(data, at[active])
+        value, at[active] = _span(data, after)
+        if (key.length < 0).any():
+            raise _invalid("A record header has no key.")
+        keys.append(key)
+        values.append(value)
+        records.append(active)
+        number += 1
+        active = active[fields.header_count[active] > number]
+    if (at != fields.end).any():
+        raise _invalid("A record's headers do not fill its announced length.")
+    return _joined(keys), _joined(values), np.concatenate(records)
+
+
+def _joined(spans: list[_Spans]) -> _Spans:
+    return _Spans(
+        np.concatenate([each.start for each in spans]),
+        np.concatenate([each.length for each in spans]),
+    )
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)

@@ -1,0 +1,197 @@
+"""From which offset to which a scan goes, in each partition.
+
+Asked for are offsets or times; what is there says the lineage. A time means the first record that
+is as young, as ListOffsets answers it: segments that end below it are passed over by their
+manifests, the time index says where in a segment to look, and a few batches are read.
+
+Offsets that the tier does not hold end the scan unless `failOnDataLoss` is false: then it goes over
+what is there.
+"""
+
+from collections.abc import Mapping
+from struct import Struct
+from typing import NamedTuple
+
+from ....tiering.remote_storage import IndexType
+from ....tiering.store.manifest import Manifest
+from ....tiering.store.object_keys import LOG_SUFFIX, object_key
+from ....tiering.tools.lineage_choice import Lineage, Stretch
+from ....tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
+from ...record.batch import BATCH_OVERHEAD
+from ...topic_partition import TopicPartition
+from ..row_filter import RowFilter
+from ..scan_options import EARLIEST, LATEST, Bound, ScanError, ScanOptions
+from .segment_stream import stored_batches
+from .tier_lineages import TierView
+
+_PIECE_BYTES = 1024 * 1024
+_OFFSET_ENTRY = Struct(">ii")
+_TIME_ENTRY = Struct(">qi")
+
+
+class OffsetRange(NamedTuple):
+    """Offsets of one partition; the end is exclusive."""
+
+    first: int
+    end: int
+
+
+def wanted_partitions(view: TierView, options: ScanOptions) -> list[TopicPartition]:
+    """The partitions to scan that have a segment. Raises ScanError for one that there is not."""
+    for topic in options.topics:
+        count = view.partition_counts[topic]
+        for partition in sorted(options.partitions):
+            if partition >= count:
+                raise ScanError(
+                    f"Topic {topic!r} has no partition {partition} in the tier at "
+                    f"{options.location}, only 0 to {count - 1}"
+                )
+    return sorted(
+        each
+        for each in view.lineages
+        if not options.partitions or each.partition in options.partitions
+    )
+
+
+async def scan_ranges(
+    tier: TierReader, view: TierView, options: ScanOptions
+) -> dict[TopicPartition, OffsetRange]:
+    """What to scan. Raises ScanError, RemoteStorageError."""
+    found: dict[TopicPartition, OffsetRange] = {}
+    partitions = wanted_partitions(view, options)
+    for name, bound in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
+        _check_names(name, bound, partitions, view)
+    for partition in partitions:
+        search = _TimeSearch(tier, view, view.lineages[partition])
+        first = await search.offset(partition, options.starting, options, is_start=True)
+        end = await search.offset(partition, options.ending, options, is_start=False)
+        found[partition] = OffsetRange(first, max(first, end))
+    return found
+
+
+def narrowed(
+    ranges: Mapping[TopicPartition, OffsetRange], wanted: RowFilter
+) -> dict[TopicPartition, OffsetRange]:
+    """What can hold wanted rows; partitions of which nothing is left are not named."""
+    found: dict[TopicPartition, OffsetRange] = {}
+    for partition, each in ranges.items():
+        if wanted.topics is not None and partition.topic not in wanted.topics:
+            continue
+        if wanted.partitions is not None and partition.partition not in wanted.partitions:
+            continue
+        first, end = max(each.first, wanted.first_offset), min(each.end, wanted.end_offset)
+        if first < end:
+            found[partition] = OffsetRange(first, end)
+    return found
+
+
+def _check_names(name: str, bound: Bound, partitions: list[TopicPartition], view: TierView) -> None:
+    """As Spark's Kafka source has it: all partitions are named, and no others."""
+    if bound.everywhere is not None:
+        return
+    for partition in partitions:
+        if partition not in bound.each:
+            raise ScanError(f"{name} must name every partition: {partition} is missing")
+    for topic, number in bound.each:
+        if not 0 <= number < view.partition_counts.get(topic, 0):
+            raise ScanError(f"{name} names {topic}-{number}, which is not scanned")
+
+
+def checked(offset: int, partition: TopicPartition, lineage: Lineage, *, lenient: bool) -> int:
+    """An offset that the tier has; the nearest one, or ScanError, for another."""
+    begin, end = lineage.log_start_offset, lineage.log_end_offset
+    if begin <= offset <= end or lenient:
+        return min(max(offset, begin), end)
+    raise ScanError(
+        f"Offset {offset} of {partition} is not in the tier, which holds {begin} to {end - 1} "
+        "(failOnDataLoss=false reads what is there)"
+    )
+
+
+class _TimeSearch:
+    """Finds where one partition's scan begins or ends."""
+
+    def __init__(self, tier: TierReader, view: TierView, lineage: Lineage) -> None:
+        self._tier = tier
+        self._view = view
+        self._lineage = lineage
+
+    async def offset(
+        self, partition: TopicPartition, bound: Bound, options: ScanOptions, *, is_start: bool
+    ) -> int:
+        lineage = self._lineage
+        wanted = bound.everywhere
+        if wanted is None:
+            wanted = bound.each[partition]
+        if not bound.by_time:
+            if wanted in (EARLIEST, LATEST):
+                return lineage.log_start_offset if wanted == EARLIEST else lineage.log_end_offset
+            return checked(wanted, partition, lineage, lenient=not options.fail_on_data_loss)
+        found = await self._first_at(wanted)
+        if found is None and is_start and not options.later_start_is_latest:
+            raise ScanError(
+                f"No record of {partition} in the tier is as young as {wanted} ms "
+                "(startingOffsetsByTimestampStrategy=latest begins at the end then)"
+            )
+        return lineage.log_end_offset if found is None else found
+
+    async def _first_at(self, timestamp_ms: int) -> int | None:
+        """The first offset whose record is as young; None if there is none."""
+        for stretch in self._lineage.stretches:
+            if stretch.segment.max_timestamp_ms >= timestamp_ms:
+                found = await self._first_in(stretch, timestamp_ms)
+                if found is not None:
+                    return found
+        return None
+
+    async def _first_in(self, stretch: Stretch, timestamp_ms: int) -> int | None:
+        segment = stretch.segment
+        manifest = self._view.manifest_of(segment)
+        times = await entries(self._tier, manifest, IndexType.TIMESTAMP, _TIME_ENTRY)
+        # Nothing up to the last entry below the time can be as young.
+        begin = max(
+            (segment.start_offset + offset for time, offset in times if time < timestamp_ms),
+            default=segment.start_offset,
+        )
+        begin = max(begin, stretch.first_offset)
+        offsets = await offset_entries(self._tier, manifest)
+        position = max((at for offset, at in offsets if offset <= begin), default=0)
+        key, size = object_key(segment, LOG_SUFFIX), segment.segment_size_bytes
+        async for batch in stored_batches(self._tier, key, position, size, _PIECE_BYTES):
+            if batch.base_offset >= stretch.end_offset:
+                break
+            if batch.max_timestamp < timestamp_ms or batch.last_offset < begin:
+                continue
+            for record in batch.records():
+                if record.timestamp >= timestamp_ms and record.offset >= begin:
+                    return record.offset if record.offset < stretch.end_offset else None
+        return None
+
+
+async def entries(
+    tier: TierReader, manifest: Manifest, index: IndexType, entry: Struct
+) -> list[tuple[int, ...]]:
+    """The entries of an index; none if it is damaged, for then its segment is read without it."""
+    part = manifest.parts.get(index.value)
+    batches_max = manifest.metadata.segment_size_bytes // BATCH_OVERHEAD
+    if part is None or part.size // entry.size > batches_max + 1:
+        return []
+    try:
+        content = await read_part(tier, manifest, index.value)
+    except DamagedPartError:
+        return []
+    return list(entry.iter_unpack(content[: len(content) - len(content) % entry.size]))
+
+
+async def offset_entries(tier: TierReader, manifest: Manifest) -> list[tuple[int, int]]:
+    """(last offset of a batch, its position) of the offset index, ascending."""
+    start = manifest.metadata.start_offset
+    return [
+        (start + offset, position)
+        for offset, position in await entries(tier, manifest, IndexType.OFFSET, _OFFSET_ENTRY)
+    ]
+
+
+def next_offsets(ranges: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:
+    """Where the scan after this one begins."""
+    return {partition: each.end for partition, each in ranges.items()}

@@ -1,0 +1,89 @@
+"""The batches of a segment in the tier, read a few megabytes at a time.
+
+At most one piece, the next one on its way, and the batch that spans the two are in memory, however
+large the segment is.
+"""
+
+from collections.abc import AsyncIterator
+
+from ....tiering.tools.tier_survey import TierReader
+from ...errors import KafkaError
+from ...record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch, batches
+from ..scan_options import ScanError
+
+PIECE_BYTES = 8 * 1024 * 1024
+"""One request to an object store."""
+
+
+class SegmentStream:
+    """The log object of a segment, between two positions where batches begin."""
+
+    def __init__(self, key: str, start: int, end: int, piece_bytes: int = PIECE_BYTES) -> None:
+        self.key = key
+        self._position = start
+        self._end = end
+        self._piece_bytes = piece_bytes
+        self._rest = b""
+
+    async def read(self, tier: TierReader) -> bytes | None:
+        """The next piece; None after the last. Raises RemoteStorageError."""
+        if self._position >= self._end:
+            return None
+        start, self._position = self._position, min(self._position + self._piece_bytes, self._end)
+        return await tier.read(self.key, start, self._position)
+
+    def batches(self, piece: bytes) -> list[RecordBatch]:
+        """The batches that end in this piece; what is in them is not looked at.
+
+        Raises ScanError for what cannot be a batch.
+        """
+        try:
+            found, taken = self._spanning(piece) if self._rest else ([], 0)
+            inner = list(batches(memoryview(piece)[taken:]))
+        except KafkaError as error:
+            raise ScanError(f"{self.key} cannot be read: {error.message}") from None
+        if found or not self._rest:
+            self._rest = piece[taken + sum(batch.size_in_bytes for batch in inner) :]
+        else:
+            self._rest += piece
+        return found + inner
+
+    def _spanning(self, piece: bytes) -> tuple[list[RecordBatch], int]:
+        """The batch that began in the piece before, and where in this one it ends.
+
+        Nothing but this batch is copied. Raises KafkaError for what cannot be one.
+        """
+        overhead = self._rest[:LOG_OVERHEAD]
+        overhead += piece[: LOG_OVERHEAD - len(overhead)]
+        size = LOG_OVERHEAD + int.from_bytes(overhead[-4:], signed=True)
+        missing = size - len(self._rest)
+        # A size that cannot be one is refused with the header.
+        found = next(batches(self._rest + piece[: max(missing, BATCH_OVERHEAD)]), None)
+        return ([found], missing) if found is not None else ([], len(piece))
+
+    def abandon(self) -> None:
+        """Read no further: what is left is gone."""
+        self._position, self._rest = self._end, b""
+
+    def finish(self) -> None:
+        """Raises ScanError if something of a batch is left after the last piece."""
+        if self._rest:
+            raise ScanError(f"{self.key} ends within a batch, at position {self._end}")
+
+
+async def stored_batches(
+    tier: TierReader, key: str, start: int, end: int, piece_bytes: int = PIECE_BYTES
+) -> AsyncIterator[RecordBatch]:
+    """All batches of a log object, their CRCs checked. Raises ScanError, RemoteStorageError."""
+    stream = SegmentStream(key, start, end, piece_bytes)
+    while (piece := await stream.read(tier)) is not None:
+        for batch in stream.batches(piece):
+            check(batch, key)
+            yield batch
+    stream.finish()
+
+
+def check(batch: RecordBatch, key: str) -> None:
+    """Raise ScanError unless the CRC of a batch matches."""
+    if not batch.crc_is_valid():
+        raise ScanError(f"{key}: the CRC of the batch at offset {batch.base_offset} is wrong")

@@ -1,0 +1,84 @@
+"""The conditions of a query, as Spark pushes them down to a source, read as bounds of a scan.
+
+Where `spark.sql.python.filterPushdown.enabled` is true, Spark asks in a process of its own which
+filters a Python data source takes. A reader that takes any is an error to it where the setting is
+false, so there is one in that process only.
+"""
+
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from ..row_filter import RowFilter
+
+_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+def are_pushed_down() -> bool:
+    """Whether Spark is asking here for a reader that takes filters."""
+    return _WORKER in sys.modules
+
+
+def row_filter(filters: Iterable[Filter]) -> RowFilter:
+    """Bounds that every row keeps to which passes all of these filters."""
+    found = RowFilter()
+    for each in filters:
+        found &= _offset_bounds(each) & _time_bounds(each) & _names(each)
+    return found
+
+
+def _offset_bounds(condition: Filter) -> RowFilter:
+    match condition:
+        case EqualTo(("offset",), int(offset)) | EqualNullSafe(("offset",), int(offset)):
+            return RowFilter(first_offset=offset, end_offset=offset + 1)
+        case In(("offset",), (int(), *_) as offsets):
+            return RowFilter(first_offset=min(offsets), end_offset=max(offsets) + 1)
+        case GreaterThan(("offset",), int(offset)):
+            return RowFilter(first_offset=offset + 1)
+        case GreaterThanOrEqual(("offset",), int(offset)):
+            return RowFilter(first_offset=offset)
+        case LessThan(("offset",), int(offset)):
+            return RowFilter(end_offset=offset)
+        case LessThanOrEqual(("offset",), int(offset)):
+            return RowFilter(end_offset=offset + 1)
+        case _:
+            return RowFilter()
+
+
+def _time_bounds(condition: Filter) -> RowFilter:
+    match condition:
+        case (
+            EqualTo(("timestamp",), datetime() as time)
+            | EqualNullSafe(("timestamp",), datetime() as time)
+            | GreaterThan(("timestamp",), datetime() as time)
+            | GreaterThanOrEqual(("timestamp",), datetime() as time)
+        ) if time.tzinfo is not None:
+            # Whole seconds: enough to choose batches by, and no float is near enough to be wrong.
+            return RowFilter(first_timestamp_ms=int(time.timestamp() // 1 * 1000))
+        case _:
+            return RowFilter()
+
+
+def _names(condition: Filter) -> RowFilter:
+    match condition:
+        case EqualTo(("partition",), int(number)) | EqualNullSafe(("partition",), int(number)):
+            return RowFilter(partitions=frozenset((number,)))
+        case In(("partition",), (int(), *_) as numbers):
+            return RowFilter(partitions=frozenset(numbers))
+        case EqualTo(("topic",), str(name)) | EqualNullSafe(("topic",), str(name)):
+            return RowFilter(topics=frozenset((name,)))
+        case In(("topic",), (str(), *_) as names):
+            return RowFilter(topics=frozenset(names))
+        case _:
+            return RowFilter()

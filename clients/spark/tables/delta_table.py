@@ -1,0 +1,98 @@
+"""A Delta table as the goal of an export.
+
+The offsets stand in the user metadata of the commit. Its number is Delta's transaction version of
+the series: Delta leaves out a write whose version is not above the last one, and of two writers of
+the same version at once it lets one win. So after each commit the table is asked whose it was.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from ...environment import SystemEnvironment
+from ...kafka_uuid import uuid_to_string
+from .export_state import (
+    PARTITIONED_BY,
+    SCHEMA,
+    Compaction,
+    Exported,
+    taken,
+    what_it_holds,
+)
+from .hadoop_files import HadoopFiles
+from .statements import execute, query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TARGET_SIZE = "spark.databricks.delta.optimize.maxFileSize"
+_SMALL_SIZE = "spark.databricks.delta.optimize.minFileSize"
+
+
+class DeltaTable:
+    """`name` is where the table is: a path or URL that Spark can write."""
+
+    def __init__(self, spark: "SparkSession", name: str) -> None:
+        self.name = name
+        self._spark = spark
+        self._run = uuid_to_string(SystemEnvironment().random_uuid())
+        self._quoted = "delta.`" + name.replace("`", "``") + "`"
+
+    def state(self) -> Exported | None:
+        if not self._is_there():
+            return None
+        rows = self._spark.read.format("delta").load(self.name)
+        return what_it_holds(self._remembered(), rows, self.name)
+
+    def _is_there(self) -> bool:
+        return HadoopFiles(self._spark, self.name).exists("_delta_log")
+
+    def _remembered(self) -> str | None:
+        """What the youngest commit of an export has written about itself."""
+        newest = (
+            query(self._spark, f"DESCRIBE HISTORY {self._quoted}")
+            .where('userMetadata LIKE \'{"series":"tierlog-export%\'')
+            .orderBy("version", ascending=False)
+            .select("userMetadata")
+            .head(1)
+        )
+        return str(newest[0][0]) if newest else None
+
+    def create(self) -> None:
+        execute(
+            self._spark,
+            f"CREATE TABLE IF NOT EXISTS {self._quoted} ({SCHEMA}) USING delta "
+            f"PARTITIONED BY ({', '.join(PARTITIONED_BY)})",
+        )
+
+    def append(self, rows: "DataFrame", after: Exported) -> None:
+        text = after.to_json(self._run)
+        try:
+            (
+                rows.write.format("delta")
+                .mode("append")
+                .option("txnAppId", after.series)
+                .option("txnVersion", after.sequence)
+                .option("userMetadata", text)
+                .save(self.name)
+            )
+        except PySparkException as error:
+            if "CONCURRENT_TRANSACTION" in (error.getCondition() or ""):
+                raise taken(self.name, after.sequence) from error
+            raise
+        if self._remembered() != text:
+            raise taken(self.name, after.sequence)
+
+    def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
+        if dry_run:
+            (detail,) = execute(self._spark, f"DESCRIBE DETAIL {self._quoted}")
+            return Compaction(int(detail["numFiles"]), 0)
+        self._spark.conf.set(_SMALL_SIZE, str(small_bytes))
+        self._spark.conf.set(_TARGET_SIZE, str(small_bytes * 4))
+        try:
+            (row,) = execute(self._spark, f"OPTIMIZE {self._quoted}")
+        finally:
+            self._spark.conf.unset(_SMALL_SIZE)
+            self._spark.conf.unset(_TARGET_SIZE)
+        metrics = row["metrics"]
+        return Compaction(int(metrics["numFilesRemoved"]), int(metrics["numFilesAdded"]))

@@ -1,0 +1,158 @@
+"""A folder of Parquet files as the goal of an export.
+
+    topic=orders/date=2026-11-22/part-….parquet     what any reader sees
+    _tierlog/commits/00000000000000000005.json      what each commit brought, and the offsets
+    _tierlog/staging/…                              what is being written
+
+Rows are written where readers do not look (Spark and its kin pass over names that begin with an
+underscore). The manifest of a commit names the files that come and those that go; it is published
+under a name that only one can take: that is the commit. Then the files are moved to where readers
+look. A job that is killed in between has committed: the next one, before anything else, does what
+the last manifest says once more, which changes nothing that has been done.
+
+So no reader ever sees a record twice because of a kill. While a compaction moves its files, for
+some moments, readers may miss the records of the day that is compacted.
+
+The file system must rename atomically: HDFS, or a local one that has hard links. In object stores
+Iceberg and Delta are at home.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from ...environment import SystemEnvironment
+from ...kafka_uuid import uuid_to_string
+from .export_state import (
+    NOTHING,
+    PARTITIONED_BY,
+    SCHEMA,
+    Compaction,
+    Exported,
+    ExportError,
+    exported_from_json,
+    taken,
+)
+from .hadoop_files import HadoopFiles, StoredFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COMMITS = "_tierlog/commits"
+_STAGING = "_tierlog/staging"
+_COMMITS_KEPT = 100
+
+
+class ParquetTable:
+    """`name` is the folder: a path or URL that Spark can write."""
+
+    def __init__(self, spark: "SparkSession", name: str) -> None:
+        self.name = name
+        self._spark = spark
+        self._files = HadoopFiles(spark, name)
+        self._run = uuid_to_string(SystemEnvironment().random_uuid())
+
+    def state(self) -> Exported | None:
+        newest = self._newest()
+        if newest is None:
+            if self._files.below(""):
+                raise ExportError(
+                    f"{self.name} has files and no manifest of an export: it is another's."
+                )
+            return NOTHING if self._files.exists(_COMMITS) else None
+        manifest = self._manifest(newest)
+        self._carry_out(manifest)
+        return exported_from_json(json.dumps(manifest["exported"]), self.name)
+
+    def create(self) -> None:
+        self._files.make_folder(_COMMITS)
+
+    def append(self, rows: "DataFrame", after: Exported) -> None:
+        staged = f"{_STAGING}/{after.sequence}-{self._run}"
+        self._files.remove(staged)
+        rows.write.partitionBy(*PARTITIONED_BY).parquet(self._files.url(staged))
+        self._commit(after, staged, removed=())
+
+    def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
+        state = self.state()
+        small = _small_files(self._files.below(""), small_bytes)
+        before = [each for files in small.values() for each in files]
+        if dry_run or state is None or not before:
+            return Compaction(len(before), 0)
+        after = state.after({})
+        staged = f"{_STAGING}/{after.sequence}-{self._run}"
+        self._files.remove(staged)
+        for folder, files in small.items():
+            nbytes = sum(each.nbytes for each in files)
+            columns = SCHEMA.rpartition(", ")[0].replace("topic STRING, ", "")
+            rows = self._spark.read.schema(columns).parquet(
+                *(self._files.url(each.path) for each in files)
+            )
+            (
+                rows.coalesce(1 + nbytes // (4 * small_bytes))
+                .sortWithinPartitions("partition", "offset")
+                .write.parquet(self._files.url(f"{staged}/{folder}"))
+            )
+        self._commit(after, staged, removed=[each.path for each in before])
+        return Compaction(len(before), len(self._manifest(after.sequence)["added"]))
+
+    def _commit(self, after: Exported, staged: str, removed: Sequence[str]) -> None:
+        written = self._files.below(staged)
+        manifest = {
+            "exported": json.loads(after.to_json()),
+            "staged": staged,
+            "added": [each.path[len(staged) + 1 :] for each in written],
+            "removed": list(removed),
+        }
+        unnamed = f"{_STAGING}/{after.sequence}-{self._run}.json"
+        self._files.remove(unnamed)
+        self._files.create(unnamed, json.dumps(manifest, indent=1))
+        if not self._files.publish(unnamed, _commit_path(after.sequence)):
+            self._files.remove(staged)
+            raise taken(self.name, after.sequence)
+        self._carry_out(self._manifest(after.sequence))
+        self._forget(after.sequence)
+
+    def _carry_out(self, manifest: Mapping[str, list[str]]) -> None:
+        """Bring the files where the manifest says; what has been brought there already stays."""
+        staged = str(manifest["staged"])
+        for path in manifest["removed"]:
+            self._files.remove(path)
+        if not self._files.exists(staged):
+            return
+        waiting = {each.path[len(staged) + 1 :] for each in self._files.below(staged)}
+        for path in manifest["added"]:
+            if path in waiting:
+                self._files.make_folder(path.rpartition("/")[0])
+                self._files.rename(f"{staged}/{path}", path)
+        self._files.remove(staged)
+
+    def _forget(self, sequence: int) -> None:
+        """Remove what killed jobs left of commits up to this one, and very old manifests."""
+        for name in self._files.names(_STAGING):
+            if int(name.partition("-")[0]) <= sequence:
+                self._files.remove(f"{_STAGING}/{name}")
+        for name in self._files.names(_COMMITS)[:-_COMMITS_KEPT]:
+            self._files.remove(f"{_COMMITS}/{name}")
+
+    def _newest(self) -> int | None:
+        names = [name for name in self._files.names(_COMMITS) if name.endswith(".json")]
+        return int(names[-1].removesuffix(".json")) if names else None
+
+    def _manifest(self, sequence: int) -> Mapping[str, list[str]]:
+        text = self._files.read(_commit_path(sequence))
+        return cast("dict[str, list[str]]", json.loads(text))
+
+
+def _commit_path(sequence: int) -> str:
+    return f"{_COMMITS}/{sequence:020}.json"
+
+
+def _small_files(files: Sequence[StoredFile], small_bytes: int) -> dict[str, list[StoredFile]]:
+    """The small files of each folder that has several of them."""
+    found: defaultdict[str, list[StoredFile]] = defaultdict(list)
+    for each in files:
+        if each.nbytes < small_bytes and each.path.endswith(".parquet"):
+            found[each.path.rpartition("/")[0]].append(each)
+    return {folder: several for folder, several in found.items() if len(several) > 1}

@@ -1,0 +1,98 @@
+"""What an export decides before Spark starts: its steps, what is lost, what it remembers."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tierlog.clients.spark.__main__ import main
+from tierlog.clients.spark.jobs.export import missing_ranges
+from tierlog.clients.spark.reading.scan_bounds import OffsetRange
+from tierlog.clients.spark.streaming.offset_steps import records_in, steps
+from tierlog.clients.spark.tables.export_state import (
+    NOTHING,
+    Exported,
+    ExportError,
+    exported_from_json,
+    exported_from_rows,
+)
+from tierlog.clients.topic_partition import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+
+RANGES = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 5)),
+    st.tuples(st.integers(0, 10**9), st.integers(0, 10**6)).map(
+        lambda pair: OffsetRange(pair[0], sum(pair))
+    ),
+    max_size=8,
+)
+
+
+@given(RANGES, st.integers(1000, 10**6))
+def test_steps_follow_one_another_and_cover_everything(
+    ranges: dict[TopicPartition, OffsetRange], records: int
+) -> None:
+    reached = {partition: each.first for partition, each in ranges.items()}
+    for step in steps(ranges, records):
+        assert set(step) == set(ranges)
+        assert 0 < records_in(step) <= records + len(ranges)
+        for partition, each in step.items():
+            assert each.first == reached[partition]
+            reached[partition] = each.end
+    assert reached == {partition: each.end for partition, each in ranges.items()}
+
+
+@given(RANGES)
+def test_what_is_remembered_reads_as_it_was_written(
+    ranges: dict[TopicPartition, OffsetRange],
+) -> None:
+    offsets = {partition: each.end for partition, each in ranges.items()}
+    remembered = NOTHING.after(offsets)
+    assert exported_from_json(remembered.to_json(), "t") == remembered
+    assert exported_from_rows(offsets) == exported_from_rows(dict(reversed(offsets.items())))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"series": 1, "sequence": 2, "offsets": {}}'])
+def test_what_cannot_be_read_is_told_with_its_table(text: str) -> None:
+    with pytest.raises(ExportError, match="What /data/t remembers"):
+        exported_from_json(text, "/data/t")
+
+
+def test_offsets_that_were_deleted_too_early_are_named_unless_accepted() -> None:
+    held = {ORDERS: OffsetRange(100, 200)}
+    state = Exported("s", 3, {ORDERS: 40})
+    with pytest.raises(ExportError, match="deleted offsets 40 to 99 of orders-0"):
+        missing_ranges(held, state, "t", accept_loss=False)
+    assert missing_ranges(held, state, "t", accept_loss=True) == held
+
+
+def test_a_tier_that_ends_before_the_table_is_another_one() -> None:
+    state = Exported("s", 3, {ORDERS: 40})
+    with pytest.raises(ExportError, match="up to offset 40 and the tier ends at 30"):
+        missing_ranges({ORDERS: OffsetRange(0, 30)}, state, "t", accept_loss=True)
+
+
+def test_a_partition_that_is_new_begins_where_the_tier_does() -> None:
+    held = {ORDERS: OffsetRange(100, 200)}
+    assert missing_ranges(held, NOTHING, "t", accept_loss=False) == held
+
+
+def test_a_tier_that_is_not_there_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tier").mkdir()
+    asked = ["--tier", str(tmp_path / "tier"), "--topic", "nowhere"]
+    table = ["--format", "delta", "--table", str(tmp_path / "table")]
+    assert main(["export", *asked, *table]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "no tier at" in told
+    assert not (tmp_path / "table").exists()
+
+
+def test_an_iceberg_table_needs_a_catalog(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--tier", str(tmp_path), "--topic", "t", "--format", "iceberg", "--table", "events"]
+    assert main(["export", *asked]) == 2
+    assert "catalog.namespace.table" in capsys.readouterr().err
