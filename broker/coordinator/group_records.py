@@ -235,6 +235,10 @@ def _snapshot(group_id: str, value: bytes) -> GroupSnapshot:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE, "A group record has two members of one name."
             )
+    check_names(parsed.protocol_type, parsed.protocol, parsed.leader)
+    for each in parsed.members:
+        # A conversion writes them into the records of the consumer protocol.
+        check_names(each.member_id, each.group_instance_id, each.client_id, each.client_host)
     members = tuple(
         MemberSnapshot(
             member.member_id,

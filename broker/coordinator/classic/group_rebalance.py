@@ -45,6 +45,9 @@ REFUSALS: dict[Reaction, ErrorCode] = {
     Reaction.REFUSE_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
 }
 
+_POSTPONEMENT_MIN_MS = 1_000
+"""Members name their timeouts, and one of 0 ms would be over at once, again and again."""
+
 
 class RebalancingGroup:
     """The state of one group, its members, and the moves between generations."""
@@ -240,7 +243,8 @@ class RebalancingGroup:
             self._cancel(TimerKind.SESSION, member.member_id)
         if not self.members.elect_joined_leader() and len(self.members):
             # Only static members are left and none came: their session timeouts will decide.
-            self._set(TimerKind.REBALANCE, self.members.rebalance_timeout_ms)
+            delay_ms = max(self.members.rebalance_timeout_ms, _POSTPONEMENT_MIN_MS)
+            self._set(TimerKind.REBALANCE, delay_ms)
             return
         self._delay_left_ms = None
         self.generation += 1

@@ -7,6 +7,7 @@ from tierlog.broker.coordinator.group_actions import (
     GroupProtocol,
     JoinResult,
     MemberIdentity,
+    TimerKind,
     Waiter,
 )
 from tierlog.clients.errors import ErrorCode
@@ -149,6 +150,21 @@ def test_when_nobody_rejoins_static_members_wait_for_their_sessions() -> None:
     assert driver.is_in(GroupState.PREPARING_REBALANCE)
     driver.pass_time(60_000)
     assert driver.is_in(GroupState.EMPTY)
+
+
+def test_static_members_without_a_rebalance_timeout_are_not_waited_for_in_a_spin() -> None:
+    driver = GroupDriver()
+    driver.send_join(static_request("sam", "sam-1")._replace(session_timeout_ms=100_000))
+    driver.join("anna")
+    driver.pass_time(6_000)
+    driver.sync_static("sam", "sam-1")
+    # As a record may say that it has asked for.
+    driver.group.members.by_id["sam-1"].rebalance_timeout_ms = 0
+    driver.leave("anna")
+    assert driver.is_in(GroupState.PREPARING_REBALANCE)
+    (rebalance,) = [key for key in driver.timers if key.kind is TimerKind.REBALANCE]
+    driver.carry_out(driver.group.expired(rebalance, driver.now_ms))
+    assert driver.timers[rebalance] - driver.now_ms == 1_000
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance_alone() -> None:
