@@ -73,11 +73,11 @@ class Promises:
         most_bytes += unacknowledged * (self.segment_bytes + BATCH_OVERHEAD_BYTES)
         if 0 <= self.retention_bytes <= most_bytes:
             return
-        gone = [
-            at
-            for at in self.written_ms
-            if self.deleted_below <= at < offset and not self.may_be_superseded(at)
-        ]
+        below = [at for at in self.written_ms if self.deleted_below <= at < offset]
+        gone = [at for at in below if not self.may_be_superseded(at)]
+        if below and not gone:
+            # The cleaner took them all; a history that is rebuilt begins with what it has left.
+            return
         youngest = max((self.written_ms[at] for at in gone), default=0)
         assert 0 <= self.retention_ms < now_ms - youngest, (
             f"{self.partition} begins at {offset}: {most_bytes} bytes from there on, the youngest "
