@@ -5,6 +5,7 @@ the broker goes away, and will repeat them all. Kafka then refuses the older one
 here the batches shortly before the snapshot are looked at again, and the repeats are recognised.
 """
 
+import logging
 from collections import deque
 from collections.abc import Iterator
 
@@ -13,6 +14,8 @@ from ..producer.producer_entry import BATCHES_TO_RETAIN, BatchMetadata
 from ..producer.producer_state import ProducerStateManager
 from ..segment.log_segment import LogSegment
 from ..segment.log_segments import LogSegments
+
+_log = logging.getLogger(__name__)
 
 _Range = tuple[LogSegment, int, int]
 """A segment, and the positions between which it is read."""
@@ -60,13 +63,32 @@ def fold_batches(producers: ProducerStateManager, segments: LogSegments, end_off
             for batch in segment.batches(position):
                 if batch.base_offset >= end_offset:
                     break
-                _apply(producers, batch, start)
+                _apply(producers, batch, start, segment.path)
     producers.advance_to(end_offset)
 
 
-def _apply(producers: ProducerStateManager, batch: RecordBatch, start: int) -> None:
-    if batch.last_offset >= start and batch.base_offset >= producers.map_end_offset:
+def _apply(producers: ProducerStateManager, batch: RecordBatch, start: int, path: str) -> None:
+    if batch.last_offset < start or batch.base_offset < producers.map_end_offset:
+        return
+    if batch.producer_id < 0 or batch.crc_is_valid():
         producers.apply(batch)
+        return
+    # A recovery keeps a damaged batch that was on the disk once. Nothing in it can be believed: a
+    # flipped bit could open a transaction that nobody ends.
+    outcome = ""
+    if batch.is_control:
+        outcome = (
+            f" A transaction of producer id {batch.producer_id} that it ended stays open until "
+            "kafka-transactions aborts it."
+        )
+    _log.error(
+        "The producer state passes over the damaged record batch of offsets %d to %d in %s.%s",
+        batch.base_offset,
+        batch.last_offset,
+        path,
+        outcome,
+    )
+    producers.advance_to(batch.next_offset)
 
 
 def _fill_windows(

@@ -10,8 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from tierlog.clients.record.control import ControlRecordType
 from tierlog.storage.log.unified_log import UnifiedLog
-from tierlog.tests.storage.log_home import NOW_MS, SMALL, LogHome, append, filled, plain
+from tierlog.tests.storage.log_home import (
+    NOW_MS,
+    SMALL,
+    LogHome,
+    append,
+    end_transaction,
+    filled,
+    idempotent,
+    plain,
+)
 
 BATCHES = 10
 TWO_SEGMENTS = replace(SMALL, segment_bytes=10_000)
@@ -87,3 +97,51 @@ def test_damage_to_where_a_batch_ends_is_cut_off_as_before(tmp_path: Path) -> No
     assert path.stat().st_size == begin
     (loss,) = home.log_dir.losses
     assert loss.offset == 6
+
+
+ATTRIBUTES_AT, RECORD_AT = 21, 61
+
+
+@pytest.mark.parametrize(
+    ("byte", "bit"),
+    [(byte, bit) for byte in [ATTRIBUTES_AT, ATTRIBUTES_AT + 1] for bit in range(8)]
+    + [(RECORD_AT + bit // 8, bit % 8) for bit in range(0, 56, 3)],
+)
+def test_one_bit_of_a_marker_ends_no_start(
+    tmp_path: Path, byte: int, bit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A marker that cannot be read leaves its transaction open, and says who can end it."""
+    home = LogHome(tmp_path)
+    log = home.open()
+    append(log, idempotent(0, txn=True))
+    end_transaction(log, ControlRecordType.ABORT)
+    append(log, plain())
+    log.flush()
+    _, (at, _), _ = log.local.segments.first.positioned_batches()
+    log.release()
+    path = home.path / "00000000000000000000.log"
+    content = bytearray(path.read_bytes())
+    content[at + byte] ^= 1 << bit
+    path.write_bytes(content)
+    log = home.open(clean=False, recovery_point=3)
+    assert (log.log_end_offset, home.log_dir.losses) == (3, [])
+    log.update_high_watermark(3)
+    assert log.last_stable_offset == 0
+    assert f"passes over the damaged record batch of offsets 1 to 1 in {path}" in caplog.text
+
+
+def test_a_damaged_batch_opens_no_transaction(tmp_path: Path) -> None:
+    """One bit makes a transaction of a batch, and nobody would ever end it."""
+    home = LogHome(tmp_path)
+    log = home.open()
+    append(log, idempotent(0))
+    append(log, plain())
+    log.flush()
+    log.release()
+    path = home.path / "00000000000000000000.log"
+    content = bytearray(path.read_bytes())
+    content[ATTRIBUTES_AT + 1] ^= 1 << 4
+    path.write_bytes(content)
+    log = home.open(clean=False, recovery_point=2)
+    log.update_high_watermark(2)
+    assert (log.log_end_offset, log.last_stable_offset) == (2, 2)
