@@ -91,7 +91,7 @@ def read_quorum_state(files: Files, path: str) -> QuorumState:
             voted_id=int(cast("int", content.get("votedId", NO_VOTE))),
             voters=tuple(int(voter["voterId"]) for voter in voters),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError) as error:
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"{path} is damaged: it does not hold the state of a quorum.",

@@ -56,6 +56,7 @@ FOUND_SOMETHING = (
     ("remote-log-index-cache/48_*.index", "directory"),
     ("cleaner-offset-checkpoint", "directory"),
     ("meta.properties", "emptied"),
+    ("__cluster_metadata-0/quorum-state", "directory"),
 )
 """Damages that were not told once, or ended a start."""
 
