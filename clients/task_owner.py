@@ -35,7 +35,7 @@ class TaskOwner:
 
     def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Run `work` as a task of this owner; RuntimeError at the bound or after `stop`."""
-        if self._is_stopped or len(self._tasks) >= self._tasks_max:
+        if self._is_stopped or self._is_full():
             work.close()
             reason = "is stopped" if self._is_stopped else f"has {self._tasks_max} tasks already"
             raise RuntimeError(f"The owner {reason}: {name} was not started.")
@@ -43,6 +43,13 @@ class TaskOwner:
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
         return task
+
+    def _is_full(self) -> bool:
+        # A task that is done leaves `_tasks` only with the loop's next round.
+        return (
+            len(self._tasks) >= self._tasks_max
+            and sum(not task.done() for task in self._tasks) >= self._tasks_max
+        )
 
     def _on_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

@@ -36,6 +36,20 @@ def test_a_task_that_is_done_makes_room() -> None:
     asyncio.run(story())
 
 
+def test_a_task_makes_room_in_the_round_in_which_it_ends() -> None:
+    """Who sees that a task is done may start the next before the owner has heard of it."""
+
+    async def story() -> None:
+        owner = TaskOwner(1)
+        task = owner.start(asyncio.sleep(0), "first")
+        while not task.done():
+            await asyncio.sleep(0)
+        await owner.start(asyncio.sleep(0), "second")
+        await owner.stop()
+
+    asyncio.run(story())
+
+
 def test_the_bound_refuses_one_task_more() -> None:
     async def story() -> None:
         owner = TaskOwner(1)
