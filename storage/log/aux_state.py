@@ -17,17 +17,16 @@ without the history below it.
 """
 
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ...clients.topic_partition import TopicIdPartition
 from ..checkpoint import MalformedCheckpointError, parse_epochs
-from ..directory.log_dir import LogDir, on_disk
+from ..directory.log_dir import on_disk
 from ..producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
-from ..producer.producer_state import ProducerStateManager
 from ..remote.remote_lineage import OffsetAndEpoch
 from ..remote.remote_segment import RemoteLogSegmentMetadata
-from .leader_epoch import EpochEntry, LeaderEpochCache
-from .local_log import LocalLog
+from .leader_epoch import EpochEntry
+from .log_parts import LogParts
 
 
 class AuxRequest(NamedTuple):
@@ -51,21 +50,6 @@ class AuxState(NamedTuple):
     epochs: list[EpochEntry]
     producer_snapshot: bytes | None
     """None: of the producers before nothing is known."""
-
-
-class WholeLog(Protocol):
-    """What is asked of a `UnifiedLog` here."""
-
-    topic_partition: TopicPartition
-    log_dir: LogDir
-    local: LocalLog
-    leader_epochs: LeaderEpochCache
-    producers: ProducerStateManager
-    log_start_offset: int
-    local_log_start_offset: int
-    highest_remote_offset: int
-
-    def update_high_watermark(self, offset: int) -> int: ...
 
 
 class MalformedAuxStateError(Exception):
@@ -119,7 +103,7 @@ def _cut(history: list[EpochEntry], log_start_offset: int) -> list[EpochEntry]:
 
 
 @on_disk
-def start_log_at(log: WholeLog, state: AuxState, now_ms: int) -> None:
+def start_log_at(log: LogParts, state: AuxState, now_ms: int) -> None:
     """Drop every local record; the log is empty, goes on at the state's offset, and knows it all.
 
     Raises KafkaError(KAFKA_STORAGE_ERROR).
@@ -133,7 +117,5 @@ def start_log_at(log: WholeLog, state: AuxState, now_ms: int) -> None:
         log.producers.restore(state.producer_snapshot, offset)
     log.local.begin_at(offset, now_ms)
     log.local.sync_truncation()
-    log.log_start_offset = log_start_offset
-    log.local_log_start_offset = offset
-    log.highest_remote_offset = min(log.highest_remote_offset, offset - 1)
-    log.update_high_watermark(offset)
+    log.bounds.begin_at(offset, log_start_offset)
+    log.producers.on_high_watermark(offset)

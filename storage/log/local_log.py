@@ -20,6 +20,7 @@ from ..log_file import CLEANED_SUFFIX, SWAP_SUFFIX
 from ..segment.log_segment import LogSegment
 from ..segment.log_segments import LogSegments
 from ..segment.transaction_index import AbortedTxn
+from .bounds import LogBounds
 from .fetch_data import EMPTY_RECORDS
 
 
@@ -100,8 +101,8 @@ class LocalLog:
         self.directory = directory
         self.config = config
         self.segments = segments
-        self.log_end_offset = 0
-        """One past the last appended offset. Invariant: moves only after the bytes are written."""
+        self.bounds = LogBounds()
+        """Those of the whole log; this part moves the log end."""
         self.recovery_point = 0
         """Everything below was fsynced. Invariant: at most the log end offset."""
         self._pending_deletes: list[tuple[int, LogSegment]] = []
@@ -110,6 +111,11 @@ class LocalLog:
         self._unsynced: list[Callable[[], None]] = []
         self._is_released = False
         self._truncations = 0
+
+    @property
+    def log_end_offset(self) -> int:
+        """One past the last appended offset."""
+        return self.bounds.log_end
 
     @property
     def truncations(self) -> int:
@@ -130,7 +136,7 @@ class LocalLog:
     def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
         """Append batches that have their offsets; the end offset moves when they are written."""
         self.segments.last.append(buffer, batches)
-        self.log_end_offset = batches[-1].last_offset + 1
+        self.bounds.advance_log_end(batches[-1].last_offset + 1)
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether `size` bytes up to `last_offset` belong into a new segment."""
@@ -169,7 +175,7 @@ class LocalLog:
         self._closed_since_flush.append(active)
         segment = LogSegment(self._files, self.directory, base_offset, self.config, now_ms)
         self.segments.add(segment)
-        self.log_end_offset = base_offset
+        self.bounds.advance_log_end(base_offset)
         return segment
 
     # -- Reading ------------------------------------------------------------------------------
@@ -183,7 +189,7 @@ class LocalLog:
         offsets below the first segment or above the end.
         """
         segment = self.segments.floor(offset)
-        if segment is None or offset > self.log_end_offset:
+        if segment is None or offset > self.bounds.log_end:
             raise self.out_of_range(offset)
         if offset >= max_offset:
             return _NOTHING
@@ -209,7 +215,7 @@ class LocalLog:
 
     def _bound(self, segment: LogSegment, max_offset: int) -> int:
         """The position in `segment` that a reader of what is below `max_offset` does not pass."""
-        if max_offset >= self.log_end_offset or max_offset >= self.end_offset_of(segment):
+        if max_offset >= self.bounds.log_end or max_offset >= self.end_offset_of(segment):
             return segment.size
         return segment.position_of(max_offset)
 
@@ -345,7 +351,7 @@ class LocalLog:
             active.created_ms = now_ms
         # Kafka's rule: the log goes on at the offset asked for, even where the batch that held it
         # began earlier and is gone as a whole.
-        self.log_end_offset = offset
+        self.bounds.truncate_to(offset)
         self.recovery_point = min(self.recovery_point, offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
@@ -368,7 +374,7 @@ class LocalLog:
         """Begin anew at `offset`, where there is no segment. See `sync_truncation`."""
         assert len(self.segments) == 0
         self.segments.add(LogSegment(self._files, self.directory, offset, self.config, now_ms))
-        self.log_end_offset = offset
+        self.bounds.begin_at(offset, min(self.bounds.log_start, offset))
         self.recovery_point = offset
 
     def sync_truncation(self) -> None:

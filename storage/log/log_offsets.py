@@ -6,7 +6,7 @@ local segments is handed up as a `RemoteTimestampLookup`, with the local answer 
 """
 
 from collections.abc import Generator
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.offset_names import (
@@ -17,40 +17,18 @@ from ...clients.offset_names import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
 )
-from ...clients.topic_partition import TopicIdPartition
 from ..segment.time_index import TimestampAndOffset
 from .fetch_data import RemoteTimestampLookup
-from .leader_epoch import LeaderEpochCache
-from .local_log import LocalLog
+from .log_parts import LogParts
 
 _UNKNOWN = -1
 _OF_THE_TIER = (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP)
 
 
-class LogBounds(Protocol):
-    """What is asked of a `UnifiedLog` here."""
-
-    local: LocalLog
-    leader_epochs: LeaderEpochCache
-    log_start_offset: int
-    local_log_start_offset: int
-    highest_remote_offset: int
-    knows_remote_offset: bool
-
-    @property
-    def topic_id_partition(self) -> TopicIdPartition: ...
-
-    @property
-    def log_end_offset(self) -> int: ...
-
-    @property
-    def is_tiered(self) -> bool: ...
-
-
 Found: TypeAlias = TimestampAndOffset | RemoteTimestampLookup | None
 
 
-def find_offset(log: LogBounds, timestamp: int) -> Generator[None, None, Found]:
+def find_offset(log: LogParts, timestamp: int) -> Generator[None, None, Found]:
     """The offset for a timestamp or one of the named ones; None when no record is as young.
 
     It pauses where batches hold many records; segments may come and go meanwhile.
@@ -73,62 +51,62 @@ def find_offset(log: LogBounds, timestamp: int) -> Generator[None, None, Found]:
     return TimestampAndOffset(_UNKNOWN, offset, _UNKNOWN if epoch is None else epoch)
 
 
-def _named_offset(log: LogBounds, name: int) -> int | None:
-    if name in _OF_THE_TIER and log.is_tiered and not log.knows_remote_offset:
+def _named_offset(log: LogParts, name: int) -> int | None:
+    if name in _OF_THE_TIER and log.is_tiered and not log.bounds.knows_remote:
         raise KafkaError(
             ErrorCode.OFFSET_NOT_AVAILABLE,
             f"How far the remote tier has {log.topic_id_partition.topic_partition} is not read yet",
         )
-    is_copied = log.is_tiered and log.highest_remote_offset >= 0
+    is_copied = log.is_tiered and log.bounds.highest_remote >= 0
     if name == LATEST_TIMESTAMP:
-        return log.log_end_offset
+        return log.bounds.log_end
     if name == EARLIEST_TIMESTAMP:
-        return log.log_start_offset
+        return log.bounds.log_start
     if name == EARLIEST_LOCAL_TIMESTAMP:
-        return log.local_log_start_offset
+        return log.bounds.local_log_start
     if name == LATEST_TIERED_TIMESTAMP:
-        return log.highest_remote_offset if is_copied else None
+        return log.bounds.highest_remote if is_copied else None
     if name == EARLIEST_PENDING_UPLOAD_TIMESTAMP and log.is_tiered:
-        if not is_copied and log.log_start_offset < log.local_log_start_offset:
+        if not is_copied and log.bounds.log_start < log.bounds.local_log_start:
             # Something is in the tier, and this leader has yet to find out how much.
             return None
-        return max(log.highest_remote_offset + 1, log.log_start_offset)
+        return max(log.bounds.highest_remote + 1, log.bounds.log_start)
     return None
 
 
-def _find_timestamp(log: LogBounds, timestamp: int) -> Generator[None, None, Found]:
+def _find_timestamp(log: LogParts, timestamp: int) -> Generator[None, None, Found]:
     local: TimestampAndOffset | None = None
     for segment in list(log.local.segments):
         if segment.is_deleted or log.local.is_released:
             continue
         if segment.size and segment.largest_timestamp >= timestamp:
-            local = yield from segment.find_timestamp(timestamp, log.local_log_start_offset)
+            local = yield from segment.find_timestamp(timestamp, log.bounds.local_log_start)
             if local is not None:
                 break
     return _or_remote(log, timestamp, local)
 
 
 def _or_remote(
-    log: LogBounds, timestamp: int, local: TimestampAndOffset | None
+    log: LogParts, timestamp: int, local: TimestampAndOffset | None
 ) -> TimestampAndOffset | RemoteTimestampLookup | None:
     """The local answer, unless the tier may have a better one."""
-    if log.is_tiered and log.log_start_offset < log.local_log_start_offset:
+    if log.is_tiered and log.bounds.log_start < log.bounds.local_log_start:
         return RemoteTimestampLookup(
             log.topic_id_partition,
             timestamp,
-            log.log_start_offset,
-            log.local_log_start_offset,
+            log.bounds.log_start,
+            log.bounds.local_log_start,
             local,
         )
     return local
 
 
-def _find_max_timestamp(log: LogBounds) -> Generator[None, None, TimestampAndOffset | None]:
+def _find_max_timestamp(log: LogParts) -> Generator[None, None, TimestampAndOffset | None]:
     """The first record with the largest timestamp in the local log (KIP-734).
 
     Kafka answers with a record below the log start if that is the youngest on the disk.
     """
-    start, best = log.local_log_start_offset, None
+    start, best = log.bounds.local_log_start, None
     segments = [segment for segment in log.local.segments if segment.size]
     segments.sort(
         key=lambda segment: (-segment.max_timestamp_so_far.timestamp, segment.base_offset)

@@ -5,10 +5,8 @@
         +--------------------+------------------------+---------------+----------------+
         read: RemoteRead          read: a region of a local file
 
-The offsets only ever stand in this order. Each moves for its own reason: the log end with every
-append, the high watermark as replicas follow, the last stable offset as transactions end, the local
-start as segments that are safe in the tier leave the disk, the log start as retention or
-DeleteRecords take records away. Only the last one cuts the leader epoch history (KIP-405).
+`bounds.py` owns these offsets, moves them and asserts their order. Only the log start cuts the
+leader epoch history when it moves (KIP-405).
 
 Nothing here waits, starts a thread or looks at a clock. A disk that fails takes its directory
 offline, and every method then raises KAFKA_STORAGE_ERROR (Kafka's `UnifiedLog`).
@@ -16,20 +14,17 @@ offline, and every method then raises KAFKA_STORAGE_ERROR (Kafka's `UnifiedLog`)
 
 import logging
 from collections.abc import Generator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.kafka_uuid import Uuid
 from ...clients.record.batch import NO_TIMESTAMP, RecordBatch, batches
 from ...clients.steps import finished
-from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ...clients.topic_partition import TopicIdPartition
 from ..config import LogConfig
-from ..directory.log_dir import LogDir, on_disk
+from ..directory.log_dir import on_disk
 from ..files import ReadableBuffer
 from ..producer.producer_entry import AppendOrigin, CompletedTxn
-from ..producer.producer_state import ProducerStateManager
 from ..segment.log_segment import LogSegment
 from ..segment.transaction_index import AbortedTxn
 from .append_info import LogAppendInfo, appended_info, duplicate_info
@@ -39,9 +34,9 @@ from .fetch_data import (
     FetchIsolation,
     RemoteRead,
 )
-from .leader_epoch import LeaderEpochCache
-from .local_log import FlushTask, LocalLog
+from .local_log import FlushTask
 from .log_offsets import Found, find_offset
+from .log_parts import LogParts
 from .log_retention import RetentionBounds, breached_segments
 from .log_validator import (
     AppendContext,
@@ -70,22 +65,11 @@ class _Pause:
 _PAUSE = _Pause()
 
 
-@dataclass(frozen=True, slots=True)
-class LogParts:
-    """What a log is put together from, by the loader."""
-
-    topic_partition: TopicPartition
-    topic_id: Uuid
-    log_dir: LogDir
-    local: LocalLog
-    leader_epochs: LeaderEpochCache
-    producers: ProducerStateManager
-
-
 class UnifiedLog:
     """See the top of this file. Made by `log_loader.load_log`."""
 
     def __init__(self, parts: LogParts, log_start_offset: int, now_ms: int) -> None:
+        self._parts = parts
         self.topic_partition = parts.topic_partition
         self.topic_id = parts.topic_id
         self.log_dir = parts.log_dir
@@ -94,17 +78,9 @@ class UnifiedLog:
         self.producers = parts.producers
         self.remote: RemoteLog | None = None
         """What is in the remote tier, if the topic is tiered and that is known."""
-        first = parts.local.segments.first.base_offset
-        self.log_start_offset = log_start_offset
-        """The first offset that may be read at all."""
-        self.local_log_start_offset = max(log_start_offset, first)
-        """The first offset that is on this machine's disk."""
-        self.high_watermark = self.local_log_start_offset
-        """One past the last offset that is replicated. Invariant: at most the log end offset."""
-        self.highest_remote_offset = -1
-        """The last offset of a finished copy in this leader's lineage; -1 while unknown."""
-        self.knows_remote_offset = True
-        """Whether that is what the tier has; not while the metadata of the tier is being read."""
+        self.bounds = parts.bounds
+        """Between which offsets the log lies. Read here; only this class moves them."""
+        self.bounds.open_at(log_start_offset, parts.local.segments.first.base_offset)
         self.read_only_reason = ""
         """Why nobody may append or delete here, in a sentence; empty where they may."""
         self._now_ms = now_ms  # the last time that anyone told
@@ -137,7 +113,32 @@ class UnifiedLog:
     @property
     def log_end_offset(self) -> int:
         """The offset that the next record will get."""
-        return self.local.log_end_offset
+        return self.bounds.log_end
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read at all."""
+        return self.bounds.log_start
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first offset that is on this machine's disk."""
+        return self.bounds.local_log_start
+
+    @property
+    def high_watermark(self) -> int:
+        """One past the last offset that is replicated."""
+        return self.bounds.high_watermark
+
+    @property
+    def highest_remote_offset(self) -> int:
+        """The last offset of a finished copy in this leader's lineage; -1 while unknown."""
+        return self.bounds.highest_remote
+
+    @property
+    def knows_remote_offset(self) -> bool:
+        """Whether that is what the tier has; not while the tier's metadata is being read."""
+        return self.bounds.knows_remote
 
     @property
     def recovery_point(self) -> int:
@@ -152,10 +153,7 @@ class UnifiedLog:
     @property
     def last_stable_offset(self) -> int:
         """One past what read_committed may see: below every transaction that is not decided."""
-        first_unstable = self.producers.first_unstable_offset
-        if first_unstable is None or first_unstable >= self.high_watermark:
-            return self.high_watermark
-        return max(first_unstable, self.log_start_offset)
+        return self.bounds.last_stable_offset(self.producers.first_unstable_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch at or below `epoch` and its end offset; (-1, -1) if unknown."""
@@ -224,7 +222,7 @@ class UnifiedLog:
         expected = self.local.log_end_offset
         for batch in found:
             batch.ensure_valid()
-            if batch.base_offset < expected:
+            if batch.base_offset < expected or batch.last_offset_delta < 0:
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
                     f"The leader sent offset {batch.base_offset} to {self.topic_partition}, "
@@ -281,19 +279,19 @@ class UnifiedLog:
         Nothing is not an error: `offset` may be at or above what the reader sees. Raises
         KafkaError(OFFSET_OUT_OF_RANGE) below the log start or above the log end.
         """
-        local, log_start_offset = self.local, self.log_start_offset
-        if not log_start_offset <= offset <= local.log_end_offset:
+        local, bounds = self.local, self.bounds
+        if not bounds.log_start <= offset <= bounds.log_end:
             raise self._out_of_range(offset)
-        if offset < self.local_log_start_offset:
+        if offset < bounds.local_log_start:
             return self._remote_read(offset, max_bytes, isolation, min_one_message)
         bound = self.visible_end(isolation)
         found = local.read(offset, max_bytes, bound, min_one_message=min_one_message)
         is_committed = isolation is _TXN_COMMITTED
         return FetchDataInfo(
             found.records,
-            self.high_watermark,
+            bounds.high_watermark,
             bound if is_committed else self.last_stable_offset,
-            log_start_offset,
+            bounds.log_start,
             local.aborted_in(offset, found) if is_committed else None,
             found.first_entry_incomplete,
         )
@@ -305,9 +303,9 @@ class UnifiedLog:
     def visible_end(self, isolation: FetchIsolation) -> int:
         """The offset that a reader under `isolation` may not reach."""
         if isolation is _HIGH_WATERMARK:
-            return self.high_watermark
+            return self.bounds.high_watermark
         if isolation is _LOG_END:
-            return self.local.log_end_offset
+            return self.bounds.log_end
         return self.last_stable_offset
 
     def _remote_read(
@@ -339,7 +337,7 @@ class UnifiedLog:
 
     def search_timestamp(self, timestamp: int) -> Generator[None, None, Found]:
         """`offset_for_timestamp`, with pauses."""
-        search = find_offset(self, timestamp)
+        search = find_offset(self._parts, timestamp)
         while True:
             found = self._step(search)
             if not isinstance(found, _Pause):
@@ -358,11 +356,7 @@ class UnifiedLog:
 
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, clamped to the local log; answers what it is now."""
-        if offset > (end := self.local.log_end_offset):
-            offset = end
-        elif offset < (start := self.local_log_start_offset):
-            offset = start
-        self.high_watermark = offset
+        offset = self.bounds.move_high_watermark(offset)
         self.producers.on_high_watermark(offset)
         return offset
 
@@ -381,25 +375,22 @@ class UnifiedLog:
             )
         if offset <= self.log_start_offset:
             return False
-        self.log_start_offset = offset
-        self.local_log_start_offset = max(self.local_log_start_offset, offset)
+        self.bounds.advance_log_start(offset)
         self.leader_epochs.truncate_from_start(offset)
         self.producers.on_log_start_offset(offset)
         return True
 
     def increment_local_log_start_offset(self, offset: int) -> None:
         """Say that the local log begins at `offset`; what lies below is still in the tier."""
-        self.local_log_start_offset = max(self.local_log_start_offset, offset)
+        self.bounds.advance_local_log_start(offset)
 
     def update_highest_remote_offset(self, offset: int) -> None:
         """Say that everything up to and including `offset` is safe in the tier."""
-        self.highest_remote_offset = offset
-        self.knows_remote_offset = True
+        self.bounds.update_highest_remote(offset)
 
     def forget_highest_remote_offset(self) -> None:
         """How far the tier has the log is to be found out anew."""
-        self.highest_remote_offset = -1
-        self.knows_remote_offset = False
+        self.bounds.forget_highest_remote()
 
     # -- Segments -----------------------------------------------------------------------------
 
@@ -493,11 +484,8 @@ class UnifiedLog:
         self.log_dir.lower_recovery_point(self.topic_partition, offset)
         self.leader_epochs.truncate_from_end(offset)
         self.local.truncate_to(offset, self._now_ms)
-        self.log_start_offset = min(self.log_start_offset, offset)
-        self.local_log_start_offset = min(self.local_log_start_offset, offset)
         reload_producers(self.producers, self.local.segments, self.log_start_offset, offset)
         self.local.sync_truncation()
-        self.highest_remote_offset = min(self.highest_remote_offset, offset - 1)
         self.update_high_watermark(self.high_watermark)
 
     @on_disk
@@ -511,14 +499,12 @@ class UnifiedLog:
         self.leader_epochs.clear()
         self.producers.truncate_fully_and_start_at(offset)
         self.local.sync_truncation()
-        self.log_start_offset = offset if log_start_offset is None else log_start_offset
-        self.local_log_start_offset = offset
-        self.highest_remote_offset = min(self.highest_remote_offset, offset - 1)
+        self.bounds.begin_at(offset, offset if log_start_offset is None else log_start_offset)
         self.update_high_watermark(offset)
 
     def start_at(self, state: AuxState) -> None:
         """Go on where the state says, with nothing local but that. See `aux_state`."""
-        start_log_at(self, state, self._now_ms)
+        start_log_at(self._parts, state, self._now_ms)
 
     # -- Durability and the end ---------------------------------------------------------------
 

@@ -48,9 +48,8 @@ class FutureLogs:
 
 def adopt_state(log: UnifiedLog, other: UnifiedLog) -> None:
     """Let a log that has caught up with another know what the other knows of the same records."""
-    assert log.log_end_offset == other.log_end_offset
-    log.update_high_watermark(other.high_watermark)
-    log.highest_remote_offset = other.highest_remote_offset
+    log.bounds.adopt(other.bounds)
+    log.producers.on_high_watermark(log.high_watermark)
     log.producers.take_over(other.producers)
 
 

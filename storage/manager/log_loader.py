@@ -28,8 +28,9 @@ from ..directory.log_dir import LogDir, set_folders_aside
 from ..directory.log_loss import LogLoss, tell_gaps
 from ..log.leader_epoch import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
 from ..log.local_log import LocalLog
+from ..log.log_parts import LogParts
 from ..log.producer_recovery import fold_batches, reload_producers
-from ..log.unified_log import LogParts, UnifiedLog
+from ..log.unified_log import UnifiedLog
 from ..log.valid_batches import ValidBatches
 from ..log_file import (
     CLEANED_SUFFIX,
@@ -253,7 +254,8 @@ class _Loading:
         request = self._request
         local = LocalLog(self._files, request.directory, request.config, self._segments)
         local.active_segment.make_appendable(request.config)
-        end_offset = local.log_end_offset = self._end_offset()
+        end_offset = self._end_offset()
+        local.bounds.advance_log_end(end_offset)
         local.recovery_point = (
             end_offset if request.had_clean_shutdown else min(request.recovery_point, end_offset)
         )

@@ -98,7 +98,7 @@ def test_nothing_leaves_the_disk_before_its_copy_is_finished() -> None:
 def test_only_what_is_below_the_last_stable_offset_is_copied() -> None:
     async def story(broker: TieredBroker) -> None:
         broker.append(6)
-        broker.log.high_watermark = 3
+        broker.log.update_high_watermark(3)
         await until(lambda: broker.tier.start_offsets() == [0, 1, 2])
         for _ in range(3):
             await until(lambda: broker.metadata.is_ready(PARTITION))

@@ -1,0 +1,35 @@
+"""What a log is put together from, by the loader."""
+
+from dataclasses import dataclass
+
+from ...clients.kafka_uuid import Uuid
+from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ..directory.log_dir import LogDir
+from ..producer.producer_state import ProducerStateManager
+from .bounds import LogBounds
+from .leader_epoch import LeaderEpochCache
+from .local_log import LocalLog
+
+
+@dataclass(frozen=True, slots=True)
+class LogParts:
+    """The parts of one partition's log; `UnifiedLog` is what they do together."""
+
+    topic_partition: TopicPartition
+    topic_id: Uuid
+    log_dir: LogDir
+    local: LocalLog
+    leader_epochs: LeaderEpochCache
+    producers: ProducerStateManager
+
+    @property
+    def topic_id_partition(self) -> TopicIdPartition:
+        return TopicIdPartition(self.topic_id, *self.topic_partition)
+
+    @property
+    def bounds(self) -> LogBounds:
+        return self.local.bounds
+
+    @property
+    def is_tiered(self) -> bool:
+        return self.local.config.remote_storage_enable
