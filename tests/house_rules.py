@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 ARGUMENTS_MAX = 7
+PUBLIC_METHODS_MAX = 25
+LARGE_CLASSES = {"LogSegment": 34, "UnifiedLog": 30, "Axes": 27, "LogManager": 26}
+"""Classes of before, with the number of public methods that they may not go beyond."""
 GENERIC_NAMES = frozenset(
     {"util", "utils", "helper", "helpers", "common", "misc", "shared", "stuff"}
 )
@@ -79,6 +82,25 @@ def arguments_are_few(file: SourceFile) -> Offences:
                 function.lineno,
                 f"{function.name} takes {count} arguments; {ARGUMENTS_MAX} at most",
             )
+
+
+def classes_are_small(file: SourceFile) -> Offences:
+    """A class of the layers has at most 25 public methods; properties do not count."""
+    if not file.is_code:
+        return
+    for node in ast.walk(file.tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        count = sum(1 for each in node.body if _is_public_method(each))
+        limit = LARGE_CLASSES.get(node.name, PUBLIC_METHODS_MAX)
+        if count > limit:
+            yield node.lineno, f"{node.name} has {count} public methods; {limit} at most"
+
+
+def _is_public_method(node: ast.stmt) -> bool:
+    if not isinstance(node, Function) or node.name.startswith("_"):
+        return False
+    return not any("property" in ast.unparse(each) for each in node.decorator_list)
 
 
 def package_files_are_empty(file: SourceFile) -> Offences:
@@ -176,6 +198,7 @@ RULES: tuple[Callable[[SourceFile], Offences], ...] = (
     file_is_small,
     functions_are_small,
     arguments_are_few,
+    classes_are_small,
     package_files_are_empty,
     names_say_something,
     theory_and_docstrings,
