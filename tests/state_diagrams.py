@@ -32,6 +32,7 @@ from tierlog.replication.controller.controller import TRANSITIONS as CONTROLLER,
 from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
 from tierlog.replication.partition.partition import TRANSITIONS as PARTITION, PartitionRole
 from tierlog.storage.remote.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
+from tierlog.tiering.task.copy_state import TRANSITIONS as COPYING, CopyEvent, CopyState
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "state-machines.md"
@@ -127,6 +128,19 @@ MACHINES = [
         "storage/remote/remote_segment.py",
         "SEGMENT_TRANSITIONS",
         moves_by_state(SEGMENT_TRANSITIONS.items()),
+    ),
+    Machine(
+        "The copying of a partition to the tier, in one term of leadership",
+        "tiering/task/copy_state.py",
+        "TRANSITIONS",
+        moves_by_event(
+            CopyState.UNKNOWN,
+            [
+                pair
+                for pair in COPYING.items()
+                if pair[0][0] is not CopyState.ENDED or pair[0][1] is CopyEvent.DEPOSED
+            ],
+        ),
     ),
     Machine(
         "A deleted partition's data in the remote tier",

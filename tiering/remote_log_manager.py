@@ -140,6 +140,10 @@ class RemoteLogManager:
         )
         self._copy_tools = CopyTools(
             deletion=self._deletion,
+            storage=self._deletion.storage,
+            metadata=self._deletion.metadata,
+            environment=self._deletion.environment,
+            statistics=self.statistics,
             files=access.files,
             pool=access.pool,
             quota=_WaitingQuota(self.copy_quota, self.statistics),
@@ -360,7 +364,6 @@ class RemoteLogManager:
                 return await copying.run_once()
             except CopyCancelledError as error:
                 _log.error("%s", error)
-                term.copying_ended = True
                 return None
 
         self._start_loop(term, "Copying", self._copiers, copy)

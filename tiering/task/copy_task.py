@@ -26,10 +26,12 @@ The rules it keeps (Kafka's `RLMCopyTask`, and beyond it):
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...storage.files import Files
 from ...storage.log.unified_log import UnifiedLog
@@ -44,8 +46,11 @@ from ...storage.remote.remote_segment import (
 from ...storage.segment.log_segment import LogSegment
 from ..blocking_pool import BlockingPool
 from ..metadata.log_durability import LogDurability
+from ..metadata.metadata_manager import RemoteLogMetadataManager
 from ..reading.remote_batches import CorruptSegmentError
-from ..remote_storage import RemoteStorageError
+from ..remote_storage import RemoteStorageError, RemoteStorageManager
+from ..tier_statistics import TierStatistics
+from .copy_state import CopyEvent, CopyState
 from .expiration_task import facts_of
 from .gap_repair import GapRepair
 from .leader_term import LeaderTerm, ready_remote_log
@@ -86,6 +91,10 @@ class CopyTools:
     """What all copy tasks of a broker share."""
 
     deletion: SegmentDeletion
+    storage: RemoteStorageManager
+    metadata: RemoteLogMetadataManager
+    environment: Environment
+    statistics: TierStatistics
     files: Files
     pool: BlockingPool
     quota: CopyQuota
@@ -100,14 +109,12 @@ class CopyTask:
         self._tools = tools
         self._term = term
         self._partition = term.partition
-        self._metadata = tools.deletion.metadata
-        self._environment = tools.deletion.environment
-        self._statistics = tools.deletion.statistics
+        self._metadata = tools.metadata
+        self._environment = tools.environment
+        self._statistics = tools.statistics
         self._repair = GapRepair(tools.deletion, term)
         self._attempts: set[Uuid] = set()
         """Copies that this task began and did not finish: what they hold was read here just now."""
-        self._stored: RemoteLogSegmentMetadataUpdate | None = None
-        """The event that finishes a stored segment, until it is known to have been written."""
 
     async def run_once(self) -> int:
         """Copy what can be copied now; how many segments that was.
@@ -169,7 +176,7 @@ class CopyTask:
         broker_id = self._tools.deletion.broker_id
         attempt = Attempt(segment_id, broker_id, environment.wall_clock_ms())
         metadata = segment_metadata(facts, attempt)
-        with self._term.holding(metadata.id):
+        with self._term.holding(metadata.id), self._copying():
             await self._copy_as(metadata, facts, remote)
         log.update_highest_remote_offset(metadata.end_offset)
         self._statistics.copied(self._partition.topic, metadata.segment_size_bytes)
@@ -190,11 +197,25 @@ class CopyTask:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"{self._partition.topic_partition} is not led here any more",
             )
-        self._stored = self._tools.deletion.update(metadata, _STATE.COPY_SEGMENT_FINISHED, custom)
-        self._term.unconfirmed = metadata.id
+        finished = self._tools.deletion.update(metadata, _STATE.COPY_SEGMENT_FINISHED, custom)
+        self._term.copying.store(finished)
         # Should this fail, the next run publishes it again before anything else.
         await self._finish_stored(remote)
-        self._term.knows_copied_offset = True
+        self._term.copying.apply(CopyEvent.LOCATED)
+
+    @contextmanager
+    def _copying(self) -> Generator[None]:
+        """A copy is on its way, until it is stored or has failed."""
+        copying = self._term.copying
+        copying.apply(CopyEvent.BEGUN)
+        try:
+            yield
+        except CopyCancelledError:
+            copying.apply(CopyEvent.REFUSED_FOR_GOOD)
+            raise
+        finally:
+            if copying.state is CopyState.COPYING:
+                copying.apply(CopyEvent.FAILED)
 
     async def _check_replacement(self, facts: SegmentFacts, remote: RemoteLog) -> None:
         """Raises KafkaError if the copy would replace another one's and the segment is damaged."""
@@ -220,7 +241,7 @@ class CopyTask:
             ) from error
 
     async def _store(self, metadata: RemoteLogSegmentMetadata, facts: SegmentFacts) -> bytes | None:
-        tools, storage = self._tools, self._tools.deletion.storage
+        tools, storage = self._tools, self._tools.storage
         try:
             data = await tools.pool.run(lambda: segment_data(tools.files, facts))
             custom = await self._counted(storage.copy_log_segment_data(metadata, data))
@@ -240,12 +261,11 @@ class CopyTask:
 
     async def _finish_stored(self, remote: RemoteLog) -> None:
         """Publish COPY_SEGMENT_FINISHED of a stored segment until it is known to be written."""
-        stored = self._stored
+        stored = self._term.copying.unconfirmed
         if stored is None:
             return
         await self._counted(self._metadata.publish(stored))
-        self._stored = self._term.unconfirmed = None
-        self._term.knows_copied_offset = False
+        self._term.copying.confirm()
         metadata = remote.segment(stored.segment_id.id)
         if metadata is None or metadata.state is not _STATE.COPY_SEGMENT_FINISHED:
             # Another leader has given the segment up. Its objects are ours to remove.

@@ -36,6 +36,7 @@ from ...storage.remote.remote_retention import (
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ..metadata.metadata_events import METADATA_TOPIC
 from ..remote_storage import RemoteStorageError
+from .copy_state import CopyState
 from .gap_repair import GapRepair
 from .leader_term import LeaderTerm, ready_remote_log
 from .segment_deletion import SegmentDeletion, segment_words
@@ -75,7 +76,7 @@ class ExpirationTask:
         if log is None or not log.is_tiered:
             return 0
         remote = ready_remote_log(self._deletion.metadata, term.partition)
-        if term.unconfirmed is not None:
+        if not term.copying.may_expire:
             # The end of a copy may have been written or not: let that be settled first.
             return 0
         await self._repair.run_once(log, remote)
@@ -123,7 +124,7 @@ class ExpirationTask:
             self._deletion.environment.wall_clock_ms(),
             Exempt(
                 self._term.reserved,
-                config.copies_to_tier and not self._term.copying_ended,
+                config.copies_to_tier and self._term.copying.state is not CopyState.CANCELLED,
             ),
             self._size_of(remote),
         )

@@ -15,6 +15,7 @@ from ...storage.remote.log_gaps import begun_copies_in_gaps, log_has_gap
 from ...storage.remote.remote_lineage import LogBounds, copied_up_to, remote_log_start_offset
 from ...storage.remote.remote_log import RemoteLog
 from ..metadata.metadata_manager import RemoteLogMetadataManager
+from .copy_state import CopyEvent, CopyProgress, CopyState
 
 if TYPE_CHECKING:
     from .partition_loop import PartitionLoop
@@ -50,29 +51,22 @@ class LeaderTerm:
     ) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
-        self.is_current = True
-        self.knows_copied_offset = False
-        """Whether the log knows how far the tier has it. Before that nothing expires: what is in
-        both tiers would be taken for two (KAFKA-20732)."""
+        self.copying = CopyProgress()
         self.repairing = asyncio.Lock()
         """Held by the task that looks for copies that the metadata has lost."""
         self.is_repaired = False
         """Whether that is done (`gap_repair.py`)."""
         self.store_was_searched = False
         """Whether the store itself was asked, so that what is not known by now is not there."""
-        self.copying_ended = False
-        """Whether nothing is copied any more in this term."""
         self.in_hand: set[Uuid] = set()
         """Segments that are being copied or deleted at this moment."""
-        self.unconfirmed: Uuid | None = None
-        """A segment that is stored, while it is not known whether that has been said."""
         self.loops: list[PartitionLoop] = []
         self.tasks: list[asyncio.Task[None]] = []
         self._log_of = log_of
 
     def end(self) -> None:
         """Another leads now, or nobody. What is under way is interrupted, as in Kafka."""
-        self.is_current = False
+        self.copying.apply(CopyEvent.DEPOSED)
         for task in self.tasks:
             task.cancel()
 
@@ -80,6 +74,11 @@ class LeaderTerm:
         """The partition's configuration has changed: look again."""
         for loop in self.loops:
             loop.wake()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this broker still leads the partition in the epoch of this term."""
+        return self.copying.state is not CopyState.ENDED
 
     @property
     def is_at_work(self) -> bool:
@@ -93,7 +92,8 @@ class LeaderTerm:
     @property
     def reserved(self) -> set[Uuid]:
         """Segments that only those who have them in hand may touch."""
-        return self.in_hand if self.unconfirmed is None else {*self.in_hand, self.unconfirmed}
+        unconfirmed = self.copying.unconfirmed_id
+        return self.in_hand if unconfirmed is None else {*self.in_hand, unconfirmed}
 
     @contextmanager
     def holding(self, segment_id: Uuid) -> Generator[None]:
@@ -113,7 +113,7 @@ class LeaderTerm:
         anything is let be, unless the store was searched: rather the metadata is lost than that
         nothing was there. So is one that begins with a copy that may be the only one.
         """
-        if self.knows_copied_offset:
+        if self.copying.state is not CopyState.UNKNOWN:
             return
         self._mend_history(log, remote)
         if log.log_start_offset < log.local_log_start_offset and (
@@ -122,7 +122,7 @@ class LeaderTerm:
             self._find_log_start(log, remote)
         history, bounds = log.leader_epochs.entries, bounds_of(log)
         log.update_highest_remote_offset(copied_up_to(remote, history, bounds))
-        self.knows_copied_offset = True
+        self.copying.apply(CopyEvent.LOCATED)
         if log_has_gap(remote, history, bounds):
             _log.error(
                 "Records of %s between its log start offset %d and its local log start offset %d "
