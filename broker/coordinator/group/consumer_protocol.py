@@ -100,7 +100,7 @@ class ConsumerProtocol:
         names = {topic.name for topic in delta.changed_topics.values()}
         names.update(topic.name for topic in delta.deleted_topics.values())
         if names:
-            for shard in self._partitions.all():
+            for shard in self._partitions.shards.all():
                 shard.consumer_groups.topics_changed(names)
 
     def settings(self, group_id: str) -> ConsumerGroupConfig:
@@ -240,7 +240,7 @@ class ConsumerProtocol:
         def written(error: ErrorCode) -> None:
             group = shard.consumer_groups.get(key.group_id)
             is_there = group is not None and key.member_id in group.members
-            if error and is_there and self._partitions.is_led(shard):
+            if error and is_there and self._partitions.shards.is_led(shard):
                 self._carry_out(shard, [SetTimer(key, _RETRY_BACKOFF_MS, unless_set=True)])
 
         self.write(shard, key.group_id, change, written)
@@ -268,7 +268,7 @@ class ConsumerProtocol:
 
         if not change.entries:
             fold()
-            self._partitions.after_writes(shard, then)
+            self._partitions.writer.after_writes(shard, then)
             return
 
         def written(outcome: Appended) -> None:
@@ -283,7 +283,7 @@ class ConsumerProtocol:
             then(append_error_to_client(outcome.error))
 
         records = [entry_record(entry) for entry in change.entries]
-        pending = self._partitions.append(shard, records, self._now_ms(), written)
+        pending = self._partitions.writer.append(shard, records, self._now_ms(), written)
         if pending is not None:
             # It is in our log, and whoever comes next is judged by what it says.
             fold()
@@ -304,7 +304,7 @@ class ConsumerProtocol:
         self._lookups[group_id] = loop.call_soon(self._look_on, shard, group_id, lookup)
 
     def _look_on(self, shard: GroupShard, group_id: str, lookup: "RegexLookup") -> None:
-        if not self._partitions.is_led(shard):
+        if not self._partitions.shards.is_led(shard):
             del self._lookups[group_id]
         elif not lookup.is_done_after_next():
             self._look_up(shard, group_id, lookup)

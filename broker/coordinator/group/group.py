@@ -112,7 +112,7 @@ class GroupCoordinator:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        self._partitions.close()
+        self._partitions.shards.close()
         self._consumers.close()
         self._timers.close()
 
@@ -125,17 +125,17 @@ class GroupCoordinator:
         self._consumers.publish(image, delta)
         gone = [gone.name for gone in delta.deleted_topics.values() if gone.name != OFFSETS_TOPIC]
         if gone:
-            for shard in self._partitions.active():
+            for shard in self._partitions.shards.active():
                 for name in gone:
                     self._write_forgotten(shard, shard.offsets_of_topic(name))
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now: read its log, then serve its groups."""
-        self._partitions.on_elected(partition, leader_epoch)
+        self._partitions.shards.on_elected(partition, leader_epoch)
 
     def on_resigned(self, partition: int) -> None:
         """Another broker leads the partition now, or none."""
-        self._partitions.on_resigned(partition)
+        self._partitions.shards.on_resigned(partition)
 
     def _loaded(self, shard: GroupShard) -> None:
         self._carry_out(shard, shard.resume(self._now_ms()))
@@ -262,10 +262,10 @@ class GroupCoordinator:
         self, states: Sequence[str], types: Sequence[str]
     ) -> tuple[ErrorCode, list[GroupOverview]]:
         """All groups that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS if not all yet."""
-        for shard in self._partitions.all():
+        for shard in self._partitions.shards.all():
             if shard.state is ShardState.LOADING:
                 return SHARD_ERRORS[shard.state], []
-        shards = self._partitions.active()
+        shards = self._partitions.shards.active()
         return ErrorCode.NONE, [each for shard in shards for each in listed(shard, states, types)]
 
     def describe_group(self, group_id: str) -> tuple[ErrorCode, GroupDescription]:
@@ -326,12 +326,12 @@ class GroupCoordinator:
 
     def marker_error(self, partition: int) -> ErrorCode:
         """Why no marker may be written to the partition now: its groups are being loaded."""
-        shard = self._partitions.get(partition)
+        shard = self._partitions.shards.get(partition)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if shard_error(shard) else ErrorCode.NONE
 
     def transaction_ended(self, partition: int, producer_id: int, is_commit: bool) -> None:
         """The marker is in the log: the transaction's offsets count, or are forgotten."""
-        shard = self._partitions.get(partition)
+        shard = self._partitions.shards.get(partition)
         if shard is not None:
             shard.end_transaction(producer_id, is_commit, self._now_ms())
 
@@ -364,7 +364,7 @@ class GroupCoordinator:
                 shard.apply(prepared.entries, outcome.base_offset, producer)
             _settle(future, [refused or error for refused in prepared.errors])
 
-        pending = self._partitions.append_batch(shard, prepared.batch, written)
+        pending = self._partitions.writer.append_batch(shard, prepared.batch, written)
         if pending is None:
             return future.result()
         self._last_commits[group_id] = pending
@@ -376,7 +376,7 @@ class GroupCoordinator:
             del self._last_commits[group_id]
 
     def _forget_expired(self) -> None:
-        for shard in self._partitions.active():
+        for shard in self._partitions.shards.active():
             with self._supervisor.attempt(_EXPIRY, f"{OFFSETS_TOPIC}-{shard.partition}"):
                 self._write_forgotten(shard, shard.expired(self._now_ms()))
         self.start()
@@ -406,7 +406,9 @@ class GroupCoordinator:
         last = len(forgotten.records) - _TOMBSTONES_PER_BATCH
         for start in range(0, len(forgotten.records), _TOMBSTONES_PER_BATCH):
             records = forgotten.records[start : start + _TOMBSTONES_PER_BATCH]
-            self._partitions.append(shard, records, self._now_ms(), partial(written, start >= last))
+            self._partitions.writer.append(
+                shard, records, self._now_ms(), partial(written, start >= last)
+            )
 
     # What the groups decided.
 
@@ -431,7 +433,7 @@ class GroupCoordinator:
 
         def written(outcome: Appended) -> None:
             group = shard.groups.get(group_id)
-            if not self._partitions.is_led(shard):
+            if not self._partitions.shards.is_led(shard):
                 return
             if outcome.error:
                 _log.warning(
@@ -443,7 +445,9 @@ class GroupCoordinator:
                 error = append_error_to_client(outcome.error)
                 self._carry_out(shard, group.stored(store.sequel, error, self._now_ms()))
 
-        self._partitions.append(shard, [group_record(store.snapshot)], self._now_ms(), written)
+        self._partitions.writer.append(
+            shard, [group_record(store.snapshot)], self._now_ms(), written
+        )
 
     def _park(self, waiting: dict[Waiter, asyncio.Future[T]], future: asyncio.Future[T]) -> Waiter:
         self._next_waiter += 1

@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeVar
 
 from ....clients.environment import Environment
 from ....clients.errors import ErrorCode
-from ....clients.record.builder import RecordBatchBuilder
 from ....clients.supervisor import Supervisor
 from ....clients.topic_partition import TopicPartition
 from ....replication.metadata.cluster_image import ClusterDelta, ClusterImage
@@ -25,6 +24,7 @@ from ....replication.topic_names import TRANSACTION_STATE_TOPIC
 from ..led_shards import SHARD_ERRORS, LedShards, ShardLog, ShardState
 from ..offsets_log import Appended, OffsetsLog, append_error_to_client
 from ..offsets_topic import partition_for
+from ..shard_writer import ShardWriter
 from .transaction_config import TransactionConfig
 from .transaction_markers import Answer, Marker, MarkerErrors, TransactionMarkers
 from .transaction_metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Transaction
@@ -42,7 +42,7 @@ from .transaction_state import TransactionState
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 FEATURE = "transaction.version"
 
@@ -78,10 +78,10 @@ class TransactionCoordinator:
         self.partition_count = config.num_partitions
         self.transaction_version = 0
         self._environment = environment
-        self._log = log
         self._markers = markers
         source = ShardLog(log, TRANSACTION_STATE_TOPIC, "transactions", config.load_buffer_size)
         self._shards = LedShards(source, self._new_shard, self._go_on, _let_go)
+        self._writer = ShardWriter(log, self._shards)
         self._retries: set[asyncio.TimerHandle] = set()
         self._sweeps: dict[str, asyncio.TimerHandle] = {}
 
@@ -246,26 +246,10 @@ class TransactionCoordinator:
         records: Sequence[TransactionRecord],
         written: Callable[[ErrorCode], None],
     ) -> None:
-        builder = RecordBatchBuilder()
-        now_ms = self._now_ms()
-        for key, value in records:
-            builder.append(now_ms, key, value)
-        outcome = self._log.append(shard.partition, builder.build())
+        def appended(outcome: Appended) -> None:
+            written(append_error_to_client(outcome.error))
 
-        def settle(result: Appended) -> None:
-            # Resigned meanwhile: the log, and so the state, is another broker's to say.
-            lost = not self._shards.is_led(shard)
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if lost else result.error
-            written(append_error_to_client(error))
-
-        def done(future: asyncio.Future[Appended]) -> None:
-            gone = Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            settle(gone if future.cancelled() else future.result())
-
-        if isinstance(outcome, Appended):
-            settle(outcome)
-        else:
-            outcome.add_done_callback(done)
+        self._writer.append(shard, records, self._now_ms(), appended)
 
     def _send_markers(self, shard: TransactionShard, decided: Transaction) -> None:
         """To every partition that has none yet."""
@@ -322,7 +306,7 @@ class TransactionCoordinator:
 
     def _abort_timed_out_of(self, shard: TransactionShard) -> None:
         for target in shard.timed_out(self._now_ms()):
-            _LOG.info(
+            _log.info(
                 "The transaction of %.300r has been open for more than %d ms: it is aborted.",
                 target.transactional_id,
                 target.timeout_ms,
@@ -387,5 +371,5 @@ def _after_end(
 def _is_settled(partition: TopicPartition, error: ErrorCode) -> bool:
     """Whether a partition needs no marker any more."""
     if error in _FINAL:
-        _LOG.warning("The marker for %s was refused: %s.", partition, error.name)
+        _log.warning("The marker for %s was refused: %s.", partition, error.name)
     return not error or error is _GONE or error in _FINAL
