@@ -28,7 +28,12 @@ from ..coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..request.context import BrokerContext, Later, RequestContext
 from ..request.lazy_list import made_in_turn
-from ..request.transaction_membership import Member, Support, join_transaction, opens_transaction
+from ..request.transaction_membership import (
+    Support,
+    TransactionProducer,
+    join_transaction,
+    opens_transaction,
+)
 
 _FIRST_KNOWING_LOADING = 2
 _FIRST_KNOWING_ABORTABLE = 4
@@ -64,11 +69,13 @@ def handle(
     # Before the transaction is asked: what follows happens in one go.
     prepared = yield from coordinator.prepare_commit(commit)
     partition = TopicPartition(OFFSETS_TOPIC, coordinator.partition_of(request.group_id))
-    member = Member(request.transactional_id, request.producer_id, request.producer_epoch)
-    if not opens_transaction(broker, partition, member):
+    producer = TransactionProducer(
+        request.transactional_id, request.producer_id, request.producer_epoch
+    )
+    if not opens_transaction(broker, partition, producer):
         return _commit(broker, version, request, prepared)
     support = Support(version >= _FIRST_ADDING_PARTITIONS, version >= _FIRST_KNOWING_ABORTABLE)
-    answer = join_transaction(broker, member, [partition], support)
+    answer = join_transaction(broker, producer, [partition], support)
     if isinstance(answer, asyncio.Future):
 
         async def later() -> TxnOffsetCommitResponse:

@@ -52,7 +52,7 @@ _NOT_NOW = frozenset(
 )
 
 
-class Member(NamedTuple):
+class TransactionProducer(NamedTuple):
     """A producer in its transaction."""
 
     transactional_id: str
@@ -64,8 +64,8 @@ def refusals(
     broker: BrokerContext, transactional_id: str, entries: Sequence[AppendEntry], support: Support
 ) -> Refusals | asyncio.Future[Refusals]:
     """The partitions whose batches may not be appended. Raises KafkaError for all of them."""
-    found = [(entry.topic_partition, RecordBatch(entry.records)) for entry in entries]
-    producers = {(batch.producer_id, batch.producer_epoch) for _, batch in found}
+    batches = [(entry.topic_partition, RecordBatch(entry.records)) for entry in entries]
+    producers = {(batch.producer_id, batch.producer_epoch) for _, batch in batches}
     if len(producers) > 1:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -73,20 +73,20 @@ def refusals(
         )
     refused: dict[TopicPartition, Refusal] = {}
     opening: list[TopicPartition] = []
-    for partition, batch in found:
-        member = Member(transactional_id, batch.producer_id, batch.producer_epoch)
-        if not opens_transaction(broker, partition, member):
+    for partition, batch in batches:
+        producer = TransactionProducer(transactional_id, batch.producer_id, batch.producer_epoch)
+        if not opens_transaction(broker, partition, producer):
             continue
         opening.append(partition)
-        if support.adds_partitions and batch.base_sequence:
-            unordered = _without_beginning(broker, partition, batch)
-            if unordered is not None:
-                refused[partition] = unordered
+        if support.adds_partitions:
+            refusal = _sequence_refusal(broker, partition, batch)
+            if refusal is not None:
+                refused[partition] = refusal
     if not opening:
         return refused
     producer_id, epoch = next(iter(producers))
-    member = Member(transactional_id, producer_id, epoch)
-    answer = join_transaction(broker, member, opening, support)
+    producer = TransactionProducer(transactional_id, producer_id, epoch)
+    answer = join_transaction(broker, producer, opening, support)
     if not isinstance(answer, asyncio.Future):
         return {**refused, **answer}
     later: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
@@ -100,17 +100,20 @@ def refusals(
 
 
 def join_transaction(
-    broker: BrokerContext, member: Member, partitions: Sequence[TopicPartition], support: Support
+    broker: BrokerContext,
+    producer: TransactionProducer,
+    partitions: Sequence[TopicPartition],
+    support: Support,
 ) -> Refusals | asyncio.Future[Refusals]:
     """Add the partitions to the transaction, or look them up; those that are not in it."""
     coordinator = broker.transaction_coordinator
     if not support.adds_partitions:
         if not coordinator.config.partition_verification_enable:
             return {}
-        verified = coordinator.verify_partitions(Addition(*member, frozenset(partitions)))
+        verified = coordinator.verify_partitions(Addition(*producer, frozenset(partitions)))
         return _refused(verified, support)
     answer = coordinator.add_partitions(
-        Addition(*member, frozenset(partitions), EPOCH_BUMP_VERSION)
+        Addition(*producer, frozenset(partitions), EPOCH_BUMP_VERSION)
     )
     if not isinstance(answer, asyncio.Future):
         return _refused(dict.fromkeys(partitions, answer), support)
@@ -151,30 +154,28 @@ def refusal_for_client(error: ErrorCode, support: Support) -> Refusal:
     return Refusal(error)
 
 
-def opens_transaction(broker: BrokerContext, partition: TopicPartition, member: Member) -> bool:
+def opens_transaction(
+    broker: BrokerContext, partition: TopicPartition, producer: TransactionProducer
+) -> bool:
     """Whether the next batch of the producer would be the first of its transaction there."""
-    found = broker.replica_manager.partitions.get(partition)
-    known = None if found is None else found.log.producers.get(member.producer_id)
+    replica = broker.replica_manager.partitions.get(partition)
+    entry = None if replica is None else replica.log.producers.get(producer.producer_id)
     return (
-        known is None
-        or known.current_txn_first_offset is None
-        or known.producer_epoch != member.producer_epoch
+        entry is None
+        or entry.current_txn_first_offset is None
+        or entry.producer_epoch != producer.producer_epoch
     )
 
 
-def _without_beginning(
+def _sequence_refusal(
     broker: BrokerContext, partition: TopicPartition, batch: RecordBatch
 ) -> Refusal | None:
-    """Why the first batch that a log sees of a producer cannot be the first of a transaction."""
-    found = broker.replica_manager.partitions.get(partition)
-    if found is None:
+    """Why the batch cannot be the first of its transaction in the log: see ProducerEntry."""
+    replica = broker.replica_manager.partitions.get(partition)
+    if replica is None:
         return None
-    known = found.log.producers.get(batch.producer_id)
-    if known is not None and known.batches:
-        return None
-    return Refusal(
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"The first batch of producer {batch.producer_id} has sequence number "
-        f"{batch.base_sequence}, but a transaction begins at 0.",
-        found.log.log_start_offset,
-    )
+    try:
+        replica.log.producers.get_or_new(batch.producer_id).check_transaction_start(batch)
+    except KafkaError as error:
+        return Refusal(error.code, error.message, replica.log.log_start_offset)
+    return None

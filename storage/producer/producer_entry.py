@@ -137,6 +137,19 @@ class ProducerEntry:
                 "transactional batches until it ends.",
             )
 
+    def check_transaction_start(self, batch: RecordBatch) -> None:
+        """Raise KafkaError unless `batch` may be this producer's first in a transaction.
+
+        With transactions v2 (KIP-890) the first batch that a log has of a producer begins at
+        sequence 0; otherwise an earlier one is missing (Kafka's ProducerAppendInfo.checkSequence).
+        """
+        if batch.base_sequence and not self.batches:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"The first batch of producer {batch.producer_id} has sequence number "
+                f"{batch.base_sequence}, but a transaction begins at 0.",
+            )
+
     def check_marker(self, batch: RecordBatch, marker: EndTransactionMarker) -> None:
         """Raise KafkaError unless a coordinator may end this producer's transaction now."""
         self._check_epoch(batch.producer_epoch)
