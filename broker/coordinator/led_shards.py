@@ -68,8 +68,8 @@ class CoordinatorShard(ABC):
         self.leader_epoch = leader_epoch
         self.state = ShardState.LOADING
 
-    def happened(self, event: ShardEvent) -> None:
-        """Move on in `TRANSITIONS`."""
+    def apply(self, event: ShardEvent) -> None:
+        """Change the state as `TRANSITIONS` says; anything else is a programming error."""
         self.state = TRANSITIONS[self.state, event]
 
     def replay(self, batch: RecordBatch) -> None:
@@ -176,7 +176,7 @@ class LedShards(Generic[S]):
         try:
             next(steps)
         except StopIteration:
-            shard.happened(ShardEvent.LOADED)
+            shard.apply(ShardEvent.LOADED)
             self._on_loaded(shard)
         except KafkaError as error:
             self._load_failed(shard, error)
@@ -220,7 +220,7 @@ class LedShards(Generic[S]):
         )
 
     def _load_failed(self, shard: S, error: KafkaError) -> None:
-        shard.happened(ShardEvent.LOAD_FAILED)
+        shard.apply(ShardEvent.LOAD_FAILED)
         _log.error(
             "The %s of %s-%d could not be loaded: %s.",
             self._source.content,

@@ -29,7 +29,7 @@ from ..group_actions import (
     TimerKind,
     Waiter,
 )
-from .group_members import Member
+from .group_members import ClassicMember
 from .group_rebalance import REFUSALS, RebalancingGroup
 from .group_state import GroupEvent, GroupState, Reaction
 
@@ -258,7 +258,7 @@ class ClassicGroup(RebalancingGroup):
             case _:
                 self._refuse_join(waiter, request.member_id, REFUSALS[reaction])
 
-    def _rejoin_event(self, member: Member, request: JoinRequest) -> GroupEvent:
+    def _rejoin_event(self, member: ClassicMember, request: JoinRequest) -> GroupEvent:
         if member.protocols != request.protocols:
             return GroupEvent.REJOIN_CHANGED
         if self.members.leader_id == member.member_id:
@@ -271,7 +271,7 @@ class ClassicGroup(RebalancingGroup):
             self.protocol_type = request.protocol_type
         if self._delay_left_ms is not None:
             self._joined_during_delay = True
-        member = Member(
+        member = ClassicMember(
             member_id,
             request.instance_id,
             request.client_id,
@@ -288,7 +288,7 @@ class ClassicGroup(RebalancingGroup):
         self._set(TimerKind.SESSION, self._config.new_member_join_timeout_ms, member_id)
         self._rebalance_on_join()
 
-    def _update(self, member: Member, request: JoinRequest) -> None:
+    def _update(self, member: ClassicMember, request: JoinRequest) -> None:
         member.protocols = request.protocols
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.session_timeout_ms = request.session_timeout_ms
@@ -330,7 +330,7 @@ class ClassicGroup(RebalancingGroup):
                 }
                 self._actions.append(StoreGroup(self.snapshot(assignments), sequel))
 
-    def _swap(self, instance_id: str, new_member_id: str) -> tuple[Member, Member]:
+    def _swap(self, instance_id: str, new_member_id: str) -> tuple[ClassicMember, ClassicMember]:
         old, new = self.members.replace_static(instance_id, new_member_id)
         fenced = ErrorCode.FENCED_INSTANCE_ID
         self._answer_join(old, JoinResult(old.member_id, fenced))

@@ -12,7 +12,7 @@ from ..group_actions import GroupProtocol, JoinedMember, MemberIdentity, Waiter
 
 
 @dataclass(slots=True)
-class Member:
+class ClassicMember:
     """One member of a group."""
 
     member_id: str
@@ -46,7 +46,7 @@ class GroupMembers:
     """The members of one group, in the order they came."""
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Member] = {}
+        self.by_id: dict[str, ClassicMember] = {}
         self.static_ids: dict[str, str] = {}
         # Sent away with an id (KIP-394) and expected back within the session timeout.
         self.pending_joins: set[str] = set()
@@ -60,7 +60,7 @@ class GroupMembers:
     def __contains__(self, member_id: str) -> bool:
         return member_id in self.by_id
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicMember) -> None:
         """The first to come leads."""
         if member.instance_id is not None:
             assert member.instance_id not in self.static_ids
@@ -70,7 +70,7 @@ class GroupMembers:
         if self.leader_id is None:
             self.leader_id = member.member_id
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove(self, member_id: str) -> ClassicMember | None:
         """Forget a member or a pending one; a leader is followed by the next in order."""
         member = self.by_id.pop(member_id, None)
         if member is not None and member.instance_id is not None:
@@ -81,13 +81,15 @@ class GroupMembers:
         self.pending_syncs.discard(member_id)
         return member
 
-    def replace_static(self, instance_id: str, new_member_id: str) -> tuple[Member, Member]:
+    def replace_static(
+        self, instance_id: str, new_member_id: str
+    ) -> tuple[ClassicMember, ClassicMember]:
         """Give a static name to a new member id, which inherits everything but what is parked.
 
         Answers the old and the new member. The old id is fenced from now on.
         """
         old = self.by_id.pop(self.static_ids[instance_id])
-        new = Member(
+        new = ClassicMember(
             new_member_id,
             instance_id,
             old.client_id,
@@ -131,7 +133,7 @@ class GroupMembers:
             member.join_waiter is not None for member in self.by_id.values()
         )
 
-    def missing_dynamic(self) -> list[Member]:
+    def missing_dynamic(self) -> list[ClassicMember]:
         """Those who did not rejoin and have no static name to keep their place."""
         return [
             member

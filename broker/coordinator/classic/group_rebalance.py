@@ -27,7 +27,7 @@ from ..group_actions import (
     Waiter,
 )
 from ..group_config import GroupCoordinatorConfig
-from .group_members import GroupMembers, Member
+from .group_members import ClassicMember, GroupMembers
 from .group_state import (
     NEXT_STATES,
     REACTIONS,
@@ -79,7 +79,7 @@ class RebalancingGroup:
         for saved in snapshot.members:
             protocols = (GroupProtocol(snapshot.protocol_name or "", saved.subscription),)
             self.members.add(
-                Member(
+                ClassicMember(
                     saved.member_id,
                     saved.instance_id,
                     saved.client_id,
@@ -289,22 +289,22 @@ class RebalancingGroup:
 
     # Parking and answering.
 
-    def _park_join(self, member: Member, waiter: Waiter) -> None:
+    def _park_join(self, member: ClassicMember, waiter: Waiter) -> None:
         """Park a JoinGroup; an earlier one of the same member was given up by its client."""
         self._answer_join(member, JoinResult(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
         member.join_waiter = waiter
 
-    def _park_sync(self, member: Member, waiter: Waiter) -> None:
+    def _park_sync(self, member: ClassicMember, waiter: Waiter) -> None:
         self._answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_waiter = waiter
         self._has_synced(member)
 
-    def _has_synced(self, member: Member) -> None:
+    def _has_synced(self, member: ClassicMember) -> None:
         self.members.pending_syncs.discard(member.member_id)
         if not self.members.pending_syncs:
             self._cancel(TimerKind.SYNC)
 
-    def _answer_join(self, member: Member, result: JoinResult) -> bool:
+    def _answer_join(self, member: ClassicMember, result: JoinResult) -> bool:
         """Answer a parked join; false where none is."""
         if member.join_waiter is None:
             return False
@@ -312,7 +312,7 @@ class RebalancingGroup:
         member.join_waiter = None
         return True
 
-    def _answer_sync(self, member: Member, result: SyncResult) -> bool:
+    def _answer_sync(self, member: ClassicMember, result: SyncResult) -> bool:
         """Answer a parked sync; false where none is."""
         if member.sync_waiter is None:
             return False
@@ -332,7 +332,7 @@ class RebalancingGroup:
             members=self.members.as_joined(self.protocol_name) if leads else (),
         )
 
-    def _assignment_of(self, member: Member) -> SyncResult:
+    def _assignment_of(self, member: ClassicMember) -> SyncResult:
         return SyncResult(
             protocol_type=self.protocol_type,
             protocol_name=self.protocol_name,
@@ -347,5 +347,5 @@ class RebalancingGroup:
     def _cancel(self, kind: TimerKind, member_id: str = "") -> None:
         self._actions.append(CancelTimer(TimerKey(self.group_id, kind, member_id)))
 
-    def _restart_session(self, member: Member) -> None:
+    def _restart_session(self, member: ClassicMember) -> None:
         self._set(TimerKind.SESSION, member.session_timeout_ms, member.member_id)

@@ -46,8 +46,8 @@ REGEX_REFRESH_MIN_INTERVAL_MS = 10_000
 """How soon patterns are looked up again at the earliest."""
 
 
-class World(NamedTuple):
-    """What a group is judged by, besides itself."""
+class GroupContext(NamedTuple):
+    """What a group's decisions depend on besides its own state."""
 
     image: ClusterImage
     # The version of the metadata that brought the newest topic.
@@ -89,9 +89,9 @@ class RegexUpdate(Enum):
 class GroupUpdate:
     """The records of one request, one after the other."""
 
-    def __init__(self, group: ConsumerGroup, world: World) -> None:
+    def __init__(self, group: ConsumerGroup, context: GroupContext) -> None:
         self.group = group
-        self.world = world
+        self.context = context
         self.epoch = group.epoch
         self.entries: list[ShardEntry] = []
         self.timers: list[SetTimer | CancelTimer] = []
@@ -165,14 +165,14 @@ class GroupUpdate:
         known = next(iter(self.group.regexes.values()), None)
         if known is None:
             return True
-        age_ms = self.world.now_ms - known.timestamp_ms
+        age_ms = self.context.now_ms - known.timestamp_ms
         if age_ms <= REGEX_REFRESH_MIN_INTERVAL_MS:
             return False
         return (
             is_wanted
             or len(regexes) != len(self.group.regexes)
-            or known.version < self.world.new_topics_version
-            or age_ms > self.world.config.consumer_regex_refresh_interval_ms
+            or known.version < self.context.new_topics_version
+            or age_ms > self.context.config.consumer_regex_refresh_interval_ms
         )
 
     def refresh(
@@ -183,7 +183,7 @@ class GroupUpdate:
             return
         group = self.group
         topics = group.subscribed_topics(leaving, joining)
-        metadata_hash = self.world.hashes.of(topics, self.world.image)
+        metadata_hash = self.context.hashes.of(topics, self.context.image)
         self._is_refreshed = True
         if is_due or metadata_hash != group.metadata_hash:
             self.bump(metadata_hash)
@@ -200,7 +200,7 @@ class GroupUpdate:
         self, member: ConsumerGroupMember, updated: ConsumerGroupMember
     ) -> tuple[int, Partitions]:
         """The epoch of the target assignment, and what the member is to have by it."""
-        group, world = self.group, self.world
+        group, context = self.group, self.context
         if group.target_epoch >= self.epoch or not self._may_assign():
             return group.target_epoch, group.target_of(updated.member_id, updated.instance_id)
         members = dict(group.members)
@@ -211,17 +211,17 @@ class GroupUpdate:
         members[updated.member_id] = updated
         asked = {each.member_id: self._as_assigned(each) for each in members.values()}
         topic_ids = frozenset[Uuid]().union(*{each.topic_ids for each in asked.values()})
-        known = world.image.topics_by_id
+        known = context.image.topics_by_id
         sizes = {topic_id: len(known[topic_id].partitions) for topic_id in topic_ids}
         wanted = group.preferred_assignor(member, updated)
         if wanted is None or wanted not in ASSIGNORS:
             # Another broker may have had it when it wrote the log.
-            wanted = world.config.consumer_assignors[0]
+            wanted = context.config.consumer_assignors[0]
         targets = ASSIGNORS[wanted](asked, sizes)
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
                 self.entries.append(TargetMemberEntry(group.group_id, member_id, target))
-        value = TargetEpochValue(self.epoch, world.now_ms)
+        value = TargetEpochValue(self.epoch, context.now_ms)
         self.entries.append(TargetMetadataEntry(group.group_id, value))
         return self.epoch, targets[updated.member_id]
 
@@ -229,9 +229,9 @@ class GroupUpdate:
         """Assignments are some time apart, so that members that come together share one."""
         since_ms, interval_ms = (
             self.group.target_timestamp_ms,
-            self.world.settings.assignment_interval_ms,
+            self.context.settings.assignment_interval_ms,
         )
-        return not since_ms or not interval_ms or self.world.now_ms >= since_ms + interval_ms
+        return not since_ms or not interval_ms or self.context.now_ms >= since_ms + interval_ms
 
     def _as_assigned(self, member: ConsumerGroupMember) -> AssignorMember:
         target = self.group.target_of(member.member_id, member.instance_id)
@@ -240,7 +240,7 @@ class GroupUpdate:
     def _topic_ids_of(self, member: ConsumerGroupMember) -> frozenset[Uuid]:
         key = (member.metadata.subscribed_topic_names, member.regex)
         if key not in self._topic_ids:
-            self._topic_ids[key] = self.group.topic_ids_of(member, self.world.image)
+            self._topic_ids[key] = self.group.topic_ids_of(member, self.context.image)
         return self._topic_ids[key]
 
     def reconcile(
@@ -284,7 +284,7 @@ class GroupUpdate:
             if regex not in still_wanted:
                 self.entries.append(RegexEntry(group.group_id, regex, None))
         topics = group.subscribed_topics(gone)
-        self.bump(self.world.hashes.of(topics, self.world.image))
+        self.bump(self.context.hashes.of(topics, self.context.image))
         for member in gone:
             self.cancel_timers(member.member_id)
 

@@ -11,7 +11,7 @@ from ....clients.errors import ErrorCode, KafkaError
 from ..group_actions import CancelTimer, SetTimer, TimerKey, TimerKind
 from ..group_config import ConsumerGroupConfig
 from .consumer_group import ConsumerGroup, ConsumerGroupState
-from .consumer_group_update import GroupChange, GroupUpdate, World
+from .consumer_group_update import GroupChange, GroupContext, GroupUpdate
 from .consumer_heartbeat import JOIN_EPOCH, ConsumerHeartbeat, HeartbeatAnswer, heartbeat, leave
 from .consumer_records import (
     ConsumerGroupEntry,
@@ -42,7 +42,7 @@ class ConsumerGroups:
     # Questions.
 
     def heartbeat(
-        self, request: ConsumerHeartbeat, world: World
+        self, request: ConsumerHeartbeat, context: GroupContext
     ) -> tuple[GroupChange, HeartbeatAnswer]:
         """A member joins, lives or leaves; the first one founds the group. Raises KafkaError."""
         group = self._groups.get(request.group_id)
@@ -54,11 +54,14 @@ class ConsumerGroups:
                 )
             group = ConsumerGroup(request.group_id)
         if request.leaves:
-            return leave(group, request, world)
-        return heartbeat(group, request, world)
+            return leave(group, request, context)
+        return heartbeat(group, request, context)
 
     def founded(
-        self, founding: Sequence[ConsumerGroupEntry], request: ConsumerHeartbeat, world: World
+        self,
+        founding: Sequence[ConsumerGroupEntry],
+        request: ConsumerHeartbeat,
+        context: GroupContext,
     ) -> tuple[GroupChange, HeartbeatAnswer]:
         """A member joins a group that was a classic one: its records, then those of the member."""
         group = ConsumerGroup(request.group_id)
@@ -72,7 +75,7 @@ class ConsumerGroups:
             for member in group.members.values()
             if member.metadata.classic is not None
         ]
-        change, answer = heartbeat(group, request, world)
+        change, answer = heartbeat(group, request, context)
         return (
             change._replace(
                 entries=(*founding, *change.entries), timers=(*sessions, *change.timers)
@@ -80,7 +83,7 @@ class ConsumerGroups:
             answer,
         )
 
-    def expired(self, key: TimerKey, world: World) -> GroupChange:
+    def expired(self, key: TimerKey, context: GroupContext) -> GroupChange:
         """A member was silent, or kept what it was to give up, for too long: it is out."""
         group = self._groups.get(key.group_id)
         member = None if group is None else group.members.get(key.member_id)
@@ -91,14 +94,16 @@ class ConsumerGroups:
             is_late = member.held.state is MemberState.UNREVOKED_PARTITIONS and member.epoch >= 0
             if not is_late:
                 return GroupChange()
-        return fence(group, (member,), world)
+        return fence(group, (member,), context)
 
-    def resolved(self, group_id: str, found: Mapping[str, RegexValue], world: World) -> GroupChange:
+    def resolved(
+        self, group_id: str, found: Mapping[str, RegexValue], context: GroupContext
+    ) -> GroupChange:
         """It is known which topics patterns stand for; the group rebalances if that is new."""
         group = self._groups.get(group_id)
         if group is None:
             return GroupChange()
-        update = GroupUpdate(group, world)
+        update = GroupUpdate(group, context)
         wanted = {each: found[each] for each in found if group.regex_subscribers(each)}
         is_new = False
         for regex, value in wanted.items():
@@ -106,7 +111,7 @@ class ConsumerGroups:
             is_new |= (() if known is None else known.topics) != value.topics
             update.entries.append(RegexEntry(group_id, regex, value))
         topics = group.subscribed_topics(regexes={**group.regexes, **wanted})
-        metadata_hash = world.hashes.of(topics, world.image)
+        metadata_hash = context.hashes.of(topics, context.image)
         if is_new or metadata_hash != group.metadata_hash:
             update.bump(metadata_hash)
         return update.change()
@@ -142,7 +147,7 @@ class ConsumerGroups:
         if group is not None and change.is_refreshed:
             group.is_metadata_stale = False
 
-    # The world.
+    # The context.
 
     def topics_changed(self, topics: Collection[str]) -> None:
         """Groups that subscribe to one of the topics look at them again at the next heartbeat."""

@@ -17,7 +17,7 @@ from .consumer_group import (
     ConsumerGroupMember,
     departed,
 )
-from .consumer_group_update import GroupChange, GroupUpdate, RegexUpdate, World
+from .consumer_group_update import GroupChange, GroupContext, GroupUpdate, RegexUpdate
 from .consumer_records import CurrentAssignmentEntry, MemberValue
 from .group_conversion import fence
 from .topic_partitions import PartitionEpochs, Partitions
@@ -65,7 +65,9 @@ class HeartbeatAnswer(NamedTuple):
     assigned: PartitionEpochs | None = None
 
 
-def check_request(request: ConsumerHeartbeat, member_id_is_ours: bool, world: World) -> None:
+def check_request(
+    request: ConsumerHeartbeat, member_id_is_ours: bool, context: GroupContext
+) -> None:
     """What can be told without the group. Raises KafkaError.
 
     Version 0 lets the coordinator draw the id of a member that joins (`member_id_is_ours`).
@@ -83,7 +85,7 @@ def check_request(request: ConsumerHeartbeat, member_id_is_ours: bool, world: Wo
             raise _invalid("InstanceId can't be null.")
     elif epoch < LEAVE_GROUP_STATIC_EPOCH:
         raise _invalid("MemberEpoch is invalid.")
-    offered = world.config.consumer_assignors
+    offered = context.config.consumer_assignors
     if request.server_assignor is not None and request.server_assignor not in offered:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -114,11 +116,11 @@ def _invalid(sentence: str) -> KafkaError:
 
 
 def heartbeat(
-    group: ConsumerGroup, request: ConsumerHeartbeat, world: World
+    group: ConsumerGroup, request: ConsumerHeartbeat, context: GroupContext
 ) -> tuple[GroupChange, HeartbeatAnswer]:
     """A member joins or is alive. `request.member_id` is not empty. Raises KafkaError."""
-    refuse_if_full(group, request.member_id, world)
-    update = GroupUpdate(group, world)
+    refuse_if_full(group, request.member_id, context)
+    update = GroupUpdate(group, context)
     member = _member_of(update, group, request)
     updated, names_changed = update.subscribe(member, _metadata(member, request))
     regex = update.resolve(member, updated)
@@ -129,21 +131,21 @@ def heartbeat(
     subscription_changed = names_changed or regex is not RegexUpdate.NO_CHANGE
     updated = update.reconcile(updated, target, subscription_changed, request.owned)
     session = TimerKey(group.group_id, TimerKind.SESSION, updated.member_id)
-    update.timers.append(SetTimer(session, world.settings.session_timeout_ms))
+    update.timers.append(SetTimer(session, context.settings.session_timeout_ms))
     is_asked = request.member_epoch == JOIN_EPOCH or request.is_full
     is_changed = dict(member.held.assigned) != dict(updated.held.assigned)
     answer = HeartbeatAnswer(
         updated.member_id,
         updated.epoch,
-        world.settings.heartbeat_interval_ms,
+        context.settings.heartbeat_interval_ms,
         updated.held.assigned if is_asked or is_changed else None,
     )
     return update.change(), answer
 
 
-def refuse_if_full(group: ConsumerGroup, member_id: str, world: World) -> None:
+def refuse_if_full(group: ConsumerGroup, member_id: str, context: GroupContext) -> None:
     """Raises KafkaError(GROUP_MAX_SIZE_REACHED) for who is not a member."""
-    limit = world.config.consumer_max_size
+    limit = context.config.consumer_max_size
     if len(group.members) >= limit and member_id not in group.members:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -250,7 +252,7 @@ def _owns_only_its_own(member: ConsumerGroupMember, request: ConsumerHeartbeat) 
 
 
 def leave(
-    group: ConsumerGroup, request: ConsumerHeartbeat, world: World
+    group: ConsumerGroup, request: ConsumerHeartbeat, context: GroupContext
 ) -> tuple[GroupChange, HeartbeatAnswer]:
     """A member leaves, or a static one goes for a while. Raises KafkaError."""
     answer = HeartbeatAnswer(request.member_id, request.member_epoch)
@@ -264,4 +266,4 @@ def leave(
             held = departed(member.held)
             entry = CurrentAssignmentEntry(group.group_id, member.member_id, held)
             return GroupChange((entry,)), answer
-    return fence(group, (member,), world), answer
+    return fence(group, (member,), context), answer

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ....clients.errors import ErrorCode, KafkaError
 from ....replication.metadata.cluster_image import ClusterImage
 from ..classic.classic_group import ClassicGroup
-from ..classic.group_members import GroupMembers, Member
+from ..classic.group_members import ClassicMember, GroupMembers
 from ..group_actions import CONSUMER_PROTOCOL_TYPE, GroupSnapshot, MemberSnapshot
 from ..group_records import GroupEntry
 from .consumer_embedded import (
@@ -25,7 +25,7 @@ from .consumer_embedded import (
     version_of,
 )
 from .consumer_group import ConsumerGroup, ConsumerGroupMember
-from .consumer_group_update import Downgrade, GroupChange, GroupUpdate, World
+from .consumer_group_update import Downgrade, GroupChange, GroupContext, GroupUpdate
 from .consumer_records import (
     ClassicMemberValue,
     ConsumerGroupEntry,
@@ -56,16 +56,16 @@ class _Member(NamedTuple):
 # Up.
 
 
-def upgrade(group: ClassicGroup, world: World) -> list[ConsumerGroupEntry]:
+def upgrade(group: ClassicGroup, context: GroupContext) -> list[ConsumerGroupEntry]:
     """What founds the consumer group in the place of a classic one.
 
     Raises KafkaError(GROUP_ID_NOT_FOUND) where that may not or cannot be.
     """
-    _check_upgrade(group, world)
-    members = [_upgraded(group, each, world.image) for each in group.members.by_id.values()]
+    _check_upgrade(group, context)
+    members = [_upgraded(group, each, context.image) for each in group.members.by_id.values()]
     group_id, epoch = group.group_id, group.generation
     topics = {name for each in members for name in each.metadata.subscribed_topic_names}
-    metadata_hash = world.hashes.of(topics, world.image)
+    metadata_hash = context.hashes.of(topics, context.image)
     entries: list[ConsumerGroupEntry] = []
     entries += [MemberEntry(group_id, each.member_id, each.metadata) for each in members]
     entries.append(GroupMetadataEntry(group_id, GroupEpochValue(epoch, metadata_hash)))
@@ -77,12 +77,12 @@ def upgrade(group: ClassicGroup, world: World) -> list[ConsumerGroupEntry]:
     return entries
 
 
-def _check_upgrade(group: ClassicGroup, world: World) -> None:
-    if world.config.consumer_migration_policy not in _UPGRADES:
+def _check_upgrade(group: ClassicGroup, context: GroupContext) -> None:
+    if context.config.consumer_migration_policy not in _UPGRADES:
         raise _not_upgraded(group, "online upgrade is disabled.")
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         raise _not_upgraded(group, "the group does not use the consumer embedded protocol.")
-    if len(group.members) > world.config.consumer_max_size:
+    if len(group.members) > context.config.consumer_max_size:
         raise _not_upgraded(group, "the group size exceeds the consumer group maximum size.")
 
 
@@ -93,7 +93,7 @@ def _not_upgraded(group: ClassicGroup, why: str) -> KafkaError:
     )
 
 
-def _upgraded(group: ClassicGroup, member: Member, image: ClusterImage) -> _Member:
+def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -> _Member:
     try:
         given, user_data = read_assignment(member.assignment, image)
         subscription = read_subscription(member.metadata(group.protocol_name), image)
@@ -121,23 +121,25 @@ def _upgraded(group: ClassicGroup, member: Member, image: ClusterImage) -> _Memb
 
 
 def may_downgrade(
-    group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], world: World
+    group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], context: GroupContext
 ) -> bool:
     """Whether the group is a classic one without these members."""
     gone = {member.member_id for member in leaving}
     staying = [each for each in group.members.values() if each.member_id not in gone]
-    return bool(staying) and _fits_classic(staying, len(staying), world)
+    return bool(staying) and _fits_classic(staying, len(staying), context)
 
 
-def may_downgrade_for(group: ConsumerGroup, replaced: ConsumerGroupMember, world: World) -> bool:
+def may_downgrade_for(
+    group: ConsumerGroup, replaced: ConsumerGroupMember, context: GroupContext
+) -> bool:
     """Whether the group is a classic one once a classic member has taken this one's place."""
     others = [each for each in group.members.values() if each is not replaced]
-    return not replaced.is_classic and _fits_classic(others, len(group.members), world)
+    return not replaced.is_classic and _fits_classic(others, len(group.members), context)
 
 
-def _fits_classic(staying: Iterable[ConsumerGroupMember], size: int, world: World) -> bool:
-    allowed = world.config.consumer_migration_policy in _DOWNGRADES
-    small_enough = size <= world.config.group_max_size
+def _fits_classic(staying: Iterable[ConsumerGroupMember], size: int, context: GroupContext) -> bool:
+    allowed = context.config.consumer_migration_policy in _DOWNGRADES
+    small_enough = size <= context.config.group_max_size
     return allowed and small_enough and _has_classic_protocol(staying)
 
 
@@ -162,11 +164,11 @@ def _has_version(subscription: bytes) -> bool:
 
 
 def fence(
-    group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], world: World
+    group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], context: GroupContext
 ) -> GroupChange:
     """Take members out of the group; where the rest are classic members, so is the group then."""
-    update = GroupUpdate(group, world)
-    if may_downgrade(group, leaving, world):
+    update = GroupUpdate(group, context)
+    if may_downgrade(group, leaving, context):
         gone = {member.member_id for member in leaving}
         staying = [each for each in group.members.values() if each.member_id not in gone]
         targets = {each.member_id: _target(group, each.member_id) for each in staying}
@@ -198,7 +200,7 @@ def downgrade(
     renamed: Mapping[str, ConsumerGroupMember] | None = None,
 ) -> None:
     """End the consumer group, and found the classic one with what its members are to have."""
-    group, world = update.group, update.world
+    group, context = update.group, update.context
     members = GroupMembers()
     for each in staying:
         members.add(_downgraded(each))
@@ -206,7 +208,7 @@ def downgrade(
     names = {old: member.member_id for old, member in (renamed or {}).items()}
     update.entries += group.tombstones(names)
     saved = tuple(
-        _saved(member, protocol_name, targets[member.member_id], world.image)
+        _saved(member, protocol_name, targets[member.member_id], context.image)
         for member in members.by_id.values()
     )
     leader = saved[0].member_id
@@ -216,7 +218,7 @@ def downgrade(
         group.epoch,
         protocol_name,
         leader,
-        world.now_ms,
+        context.now_ms,
         saved,
     )
     update.entries.append(GroupEntry(group.group_id, snapshot))
@@ -230,10 +232,10 @@ def _target(group: ConsumerGroup, member_id: str) -> Partitions:
     return group.targets.get(member_id, NOTHING)
 
 
-def _downgraded(member: ConsumerGroupMember) -> Member:
+def _downgraded(member: ConsumerGroupMember) -> ClassicMember:
     said, classic = member.metadata, member.metadata.classic
     assert classic is not None, "only classic members stay in a classic group"
-    return Member(
+    return ClassicMember(
         member.member_id,
         said.instance_id,
         said.client_id,
@@ -245,7 +247,7 @@ def _downgraded(member: ConsumerGroupMember) -> Member:
 
 
 def _saved(
-    member: Member, protocol_name: str, target: Partitions, image: ClusterImage
+    member: ClassicMember, protocol_name: str, target: Partitions, image: ClusterImage
 ) -> MemberSnapshot:
     subscription = member.metadata(protocol_name)
     return MemberSnapshot(

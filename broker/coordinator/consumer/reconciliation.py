@@ -72,7 +72,7 @@ class MemberEvent(Enum):
     GAVE_UP = "it has given up what it must"
 
 
-class Step(Enum):
+class MemberReaction(Enum):
     """What is done about it."""
 
     STAY = "stay, unless it has changed its subscription"
@@ -83,17 +83,37 @@ class Step(Enum):
 _S, _E = MemberState, MemberEvent
 
 # One row a state: TARGET_SAME, TARGET_MOVED, STILL_OWNS, GAVE_UP.
-_ROWS: dict[MemberState, tuple[Step, Step, Step, Step]] = {
-    _S.STABLE: (Step.STAY, Step.ADVANCE, Step.STAY, Step.STAY),
-    _S.UNREVOKED_PARTITIONS: (Step.STAY, Step.STAY, Step.STAY, Step.ADVANCE),
-    _S.UNRELEASED_PARTITIONS: (Step.ADVANCE, Step.ADVANCE, Step.ADVANCE, Step.ADVANCE),
-    _S.UNKNOWN: (Step.START_OVER, Step.START_OVER, Step.START_OVER, Step.START_OVER),
+_ROWS: dict[MemberState, tuple[MemberReaction, MemberReaction, MemberReaction, MemberReaction]] = {
+    _S.STABLE: (
+        MemberReaction.STAY,
+        MemberReaction.ADVANCE,
+        MemberReaction.STAY,
+        MemberReaction.STAY,
+    ),
+    _S.UNREVOKED_PARTITIONS: (
+        MemberReaction.STAY,
+        MemberReaction.STAY,
+        MemberReaction.STAY,
+        MemberReaction.ADVANCE,
+    ),
+    _S.UNRELEASED_PARTITIONS: (
+        MemberReaction.ADVANCE,
+        MemberReaction.ADVANCE,
+        MemberReaction.ADVANCE,
+        MemberReaction.ADVANCE,
+    ),
+    _S.UNKNOWN: (
+        MemberReaction.START_OVER,
+        MemberReaction.START_OVER,
+        MemberReaction.START_OVER,
+        MemberReaction.START_OVER,
+    ),
 }
 
-REACTIONS: dict[tuple[MemberState, MemberEvent], Step] = {
-    (state, event): step
+REACTIONS: dict[tuple[MemberState, MemberEvent], MemberReaction] = {
+    (state, event): reaction
     for state, row in _ROWS.items()
-    for event, step in zip(MemberEvent, row, strict=True)
+    for event, reaction in zip(MemberEvent, row, strict=True)
 }
 
 
@@ -102,10 +122,10 @@ def reconciled(held: Held, aim: Aim, is_held: Callable[[Partition], bool]) -> He
 
     `is_held` says whether any member holds a partition. Raises KafkaError(FENCED_MEMBER_EPOCH).
     """
-    step = REACTIONS[held.state, _event(held, aim)]
-    if step is Step.ADVANCE:
+    reaction = REACTIONS[held.state, _event(held, aim)]
+    if reaction is MemberReaction.ADVANCE:
         return _advanced(held, aim, is_held)
-    if step is Step.START_OVER:
+    if reaction is MemberReaction.START_OVER:
         if aim.owned is None or aim.owned:
             raise KafkaError(
                 ErrorCode.FENCED_MEMBER_EPOCH,

@@ -18,7 +18,7 @@ from ..consumer.consumer_embedded import (
     version_of,
 )
 from ..consumer.consumer_group import ConsumerGroup, ConsumerGroupMember
-from ..consumer.consumer_group_update import GroupChange, GroupUpdate, RegexUpdate, World
+from ..consumer.consumer_group_update import GroupChange, GroupContext, GroupUpdate, RegexUpdate
 from ..consumer.consumer_heartbeat import checked_static_member, refuse_if_full, unknown_member
 from ..consumer.consumer_records import ClassicMemberValue, MemberValue
 from ..consumer.group_conversion import fence, may_downgrade_for, replace_and_downgrade
@@ -48,9 +48,9 @@ class Joined(NamedTuple):
 # Joining.
 
 
-def join(group: ConsumerGroup, request: JoinRequest, world: World) -> Joined:
+def join(group: ConsumerGroup, request: JoinRequest, context: GroupContext) -> Joined:
     """A JoinGroup. Raises KafkaError."""
-    if world.config.consumer_migration_policy == "disabled":
+    if context.config.consumer_migration_policy == "disabled":
         raise KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"Cannot join the consumer group {group.group_id} with the classic protocol because "
@@ -58,15 +58,15 @@ def join(group: ConsumerGroup, request: JoinRequest, world: World) -> Joined:
         )
     is_unknown = request.member_id == NO_MEMBER_ID
     member_id = request.new_member_id if is_unknown else request.member_id
-    refuse_if_full(group, member_id, world)
+    refuse_if_full(group, member_id, context)
     _refuse_other_protocols(group, request)
     if is_unknown and request.requires_known_member_id and request.instance_id is None:
         return Joined(GroupChange(), JoinResult(member_id, ErrorCode.MEMBER_ID_REQUIRED))
-    update = GroupUpdate(group, world)
+    update = GroupUpdate(group, context)
     replaced = group.static_member(request.instance_id)
     member = _member_of(update, request, member_id)
-    is_downgrade = replaced is not None and may_downgrade_for(group, replaced, world)
-    subscription = read_subscription(request.protocols[0].metadata, world.image)
+    is_downgrade = replaced is not None and may_downgrade_for(group, replaced, context)
+    subscription = read_subscription(request.protocols[0].metadata, context.image)
     metadata = _metadata(member, request, subscription)
     updated, names_changed = update.subscribe(member, metadata)
     is_changed = update.resolve(member, updated) is not RegexUpdate.NO_CHANGE or names_changed
@@ -149,7 +149,7 @@ def _result(member: ConsumerGroupMember, request: JoinRequest) -> JoinResult:
 
 
 def sync(
-    group: ConsumerGroup, request: SyncRequest, world: World
+    group: ConsumerGroup, request: SyncRequest, context: GroupContext
 ) -> tuple[GroupChange, SyncResult]:
     """A SyncGroup: what the member holds. Raises KafkaError."""
     identity = MemberIdentity(request.member_id, request.instance_id)
@@ -168,7 +168,7 @@ def sync(
             f"{member.member_id} should rejoin to catch up.",
         )
     assigned = frozenset(member.held.assigned)
-    assignment = assignment_bytes(assigned, world.image, version_of(first.metadata))
+    assignment = assignment_bytes(assigned, context.image, version_of(first.metadata))
     timers = (
         CancelTimer(TimerKey(group.group_id, TimerKind.SYNC, member.member_id)),
         _session(group, member, classic),
@@ -252,7 +252,7 @@ def _classic(member: ConsumerGroupMember) -> ClassicMemberValue:
 
 
 def leave(
-    group: ConsumerGroup, identities: Sequence[MemberIdentity], world: World
+    group: ConsumerGroup, identities: Sequence[MemberIdentity], context: GroupContext
 ) -> tuple[GroupChange, list[ErrorCode]]:
     """A LeaveGroup: one error code a member, in the order given.
 
@@ -268,7 +268,7 @@ def leave(
         else:
             errors.append(ErrorCode.NONE)
             leaving[member.member_id] = member
-    change = fence(group, list(leaving.values()), world) if leaving else GroupChange()
+    change = fence(group, list(leaving.values()), context) if leaving else GroupChange()
     return change, errors
 
 

@@ -19,7 +19,7 @@ from ....replication.metadata.cluster_image import (
     ConfigResource,
     ConfigResourceType,
 )
-from ..consumer.consumer_group_update import GroupChange, World
+from ..consumer.consumer_group_update import GroupChange, GroupContext
 from ..consumer.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer, check_request
 from ..consumer.metadata_hash import MetadataHashes
 from ..consumer.shard_entries import entry_record
@@ -108,8 +108,8 @@ class ConsumerProtocol:
         resource = ConfigResource(ConfigResourceType.GROUP, group_id)
         return consumer_group_config(self._config, self._image.configs.get(resource, {}))
 
-    def _world(self, group_id: str) -> World:
-        return World(
+    def _context(self, group_id: str) -> GroupContext:
+        return GroupContext(
             self._image,
             self._new_topics_version,
             self._config,
@@ -124,16 +124,16 @@ class ConsumerProtocol:
         self, request: ConsumerHeartbeat, member_id_is_ours: bool
     ) -> HeartbeatAnswer | KafkaError | asyncio.Future[HeartbeatAnswer | KafkaError]:
         """See `consumer_heartbeat`; what is wrong comes back as the error, now or later."""
-        world = self._world(request.group_id)
+        context = self._context(request.group_id)
         try:
-            check_request(request, member_id_is_ours, world)
+            check_request(request, member_id_is_ours, context)
             shard = self._partitions.shard_of(request.group_id)
             error = shard_error(shard)
             if error or shard is None:
                 raise KafkaError(error, "")
             if not request.member_id:
                 request = request._replace(member_id=self._drawn_member_id())
-            change, answer = shard.consumer_heartbeat(request, world)
+            change, answer = shard.consumer_heartbeat(request, context)
         except KafkaError as error:
             return error
         loop = asyncio.get_running_loop()
@@ -158,7 +158,7 @@ class ConsumerProtocol:
         group = shard.consumer_groups.get(request.group_id)
         assert group is not None
         try:
-            change, result = classic_members.join(group, request, self._world(request.group_id))
+            change, result = classic_members.join(group, request, self._context(request.group_id))
         except KafkaError as error:
             refused = JoinResult(NO_MEMBER_ID, error.code)
             self._carry_out(shard, [CompleteJoin(waiter, refused)])
@@ -191,7 +191,7 @@ class ConsumerProtocol:
         group = shard.consumer_groups.get(request.group_id)
         assert group is not None
         try:
-            change, result = classic_members.sync(group, request, self._world(request.group_id))
+            change, result = classic_members.sync(group, request, self._context(request.group_id))
         except KafkaError as error:
             self._carry_out(shard, [CompleteSync(waiter, SyncResult(error.code))])
             return
@@ -221,7 +221,7 @@ class ConsumerProtocol:
         """A LeaveGroup: one error code a member, when the log has it."""
         group = shard.consumer_groups.get(group_id)
         assert group is not None
-        change, errors = classic_members.leave(group, identities, self._world(group_id))
+        change, errors = classic_members.leave(group, identities, self._context(group_id))
         future: asyncio.Future[Left] = asyncio.get_running_loop().create_future()
 
         def written(error: ErrorCode) -> None:
@@ -235,7 +235,7 @@ class ConsumerProtocol:
 
     def expired(self, shard: GroupShard, key: TimerKey) -> None:
         """A timer of a member has run out; where that cannot be written now it is tried again."""
-        change = shard.consumer_groups.expired(key, self._world(key.group_id))
+        change = shard.consumer_groups.expired(key, self._context(key.group_id))
 
         def written(error: ErrorCode) -> None:
             group = shard.consumer_groups.get(key.group_id)
@@ -311,7 +311,7 @@ class ConsumerProtocol:
         else:
             del self._lookups[group_id]
             found = lookup.found(self._now_ms())
-            change = shard.consumer_groups.resolved(group_id, found, self._world(group_id))
+            change = shard.consumer_groups.resolved(group_id, found, self._context(group_id))
             self.write(shard, group_id, change, _unheard)
 
     def _now_ms(self) -> int:

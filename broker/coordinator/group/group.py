@@ -1,7 +1,7 @@
 """The group coordinator: consumer groups and committed offsets over `__consumer_offsets`.
 
 A thin shell. What happens is decided by the shards, one a partition of the topic (`group_shard.py`)
-and by the groups in them; here their actions meet the world: parked requests are futures, timers
+and by the groups in them; here their actions are carried out: parked requests are futures, timers
 are the loop's, records go to the log. Every answer that promises something waits for its append.
 
 Requests are answered at once where that is possible (`Answer`): on a single broker nothing waits
@@ -361,7 +361,7 @@ class GroupCoordinator:
         def written(outcome: Appended) -> None:
             error = append_error_to_client(outcome.error)
             if not outcome.error or outcome.error in MAY_SURVIVE:
-                shard.apply(prepared.entries, outcome.base_offset, producer)
+                shard.apply_offsets(prepared.entries, outcome.base_offset, producer)
             _settle(future, [refused or error for refused in prepared.errors])
 
         pending = self._partitions.writer.append_batch(shard, prepared.batch, written)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ....clients.errors import ErrorCode
 from ..classic.classic_group import ClassicGroup
-from ..classic.group_members import Member
+from ..classic.group_members import ClassicMember
 from ..classic.group_state import GroupState
 from ..consumer.consumer_records import consumer_record
 from ..group_actions import CONSUMER_PROTOCOL_TYPE
@@ -87,7 +87,7 @@ def described(group: ClassicGroup) -> GroupDescription:
     stable = group.state is GroupState.STABLE
     name = group.protocol_name if stable else None
 
-    def member_of(member: Member) -> MemberDescription:
+    def member_of(member: ClassicMember) -> MemberDescription:
         return MemberDescription(
             member.member_id,
             member.instance_id,

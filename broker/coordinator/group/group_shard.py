@@ -18,7 +18,7 @@ from ..classic.classic_group import ClassicGroup
 from ..classic.group_state import GroupState
 from ..consumer.consumer_commits import check_commit
 from ..consumer.consumer_group import ConsumerGroupState
-from ..consumer.consumer_group_update import GroupChange, World
+from ..consumer.consumer_group_update import GroupChange, GroupContext
 from ..consumer.consumer_groups import ConsumerGroups
 from ..consumer.consumer_heartbeat import JOIN_EPOCH, ConsumerHeartbeat, HeartbeatAnswer
 from ..consumer.consumer_records import consumer_record
@@ -120,19 +120,19 @@ class GroupShard(CoordinatorShard):
         return group.leave(identities, now_ms)
 
     def consumer_heartbeat(
-        self, request: ConsumerHeartbeat, world: World
+        self, request: ConsumerHeartbeat, context: GroupContext
     ) -> tuple[GroupChange, HeartbeatAnswer]:
         """A ConsumerGroupHeartbeat; who joins a classic group changes it. Raises KafkaError."""
         classic = self.groups.get(request.group_id)
         if classic is None:
-            return self.consumer_groups.heartbeat(request, world)
+            return self.consumer_groups.heartbeat(request, context)
         if request.member_epoch != JOIN_EPOCH:
             raise KafkaError(
                 ErrorCode.GROUP_ID_NOT_FOUND,
                 f"Group {request.group_id} is not a consumer group.",
             )
-        founding = [] if classic.state is GroupState.EMPTY else upgrade(classic, world)
-        change, answer = self.consumer_groups.founded(founding, request, world)
+        founding = [] if classic.state is GroupState.EMPTY else upgrade(classic, context)
+        change, answer = self.consumer_groups.founded(founding, request, context)
         entries = (GroupEntry(request.group_id, None), *change.entries)
         return change._replace(entries=entries), answer
 
@@ -237,10 +237,6 @@ class GroupShard(CoordinatorShard):
         """What goes by the rule, but nothing for which a transaction has written another."""
         return [key for key in self.offsets.expired(group_id, rule) if not self.pending.has(key)]
 
-    def _keeps_nothing_but(self, group_id: str, gone: Sequence[OffsetKey]) -> bool:
-        is_awaited = self.pending.has_group(group_id)
-        return not is_awaited and len(gone) == len(self.offsets.keys(group_id))
-
     def offsets_of_topic(self, topic: str) -> Forgotten:
         """What is to go because its topic is gone."""
         return with_tombstones(self.offsets.keys_of_topic(topic), [])
@@ -268,7 +264,7 @@ class GroupShard(CoordinatorShard):
 
     # The log.
 
-    def apply(
+    def apply_offsets(
         self,
         entries: Sequence[OffsetEntry],
         base_offset: int,

@@ -34,9 +34,9 @@ from .transaction_shard import (
     Ending,
     Initialization,
     SendMarkers,
-    Step,
     TakeProducerId,
     TransactionShard,
+    Transition,
 )
 from .transaction_state import TransactionState
 
@@ -152,18 +152,18 @@ class TransactionCoordinator:
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return ProducerIdentity(shard)
-        step = shard.initialize(request, take, self._now_ms())
-        if step is None:
+        transition = shard.initialize(request, take, self._now_ms())
+        if transition is None:
             return None
-        return self._carry_out(shard, step, _identity)
+        return self._carry_out(shard, transition, _identity)
 
     def add_partitions(self, request: Addition) -> Answer[ErrorCode]:
         """NONE when the log has it: the partitions may be written to."""
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return shard
-        step = shard.add_partitions(request, self._now_ms())
-        return self._carry_out(shard, step, lambda error, _: error)
+        transition = shard.add_partitions(request, self._now_ms())
+        return self._carry_out(shard, transition, lambda error, _: error)
 
     def verify_partitions(self, request: Addition) -> MarkerErrors:
         """NONE for each partition that is part of the transaction."""
@@ -177,11 +177,11 @@ class TransactionCoordinator:
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return ProducerIdentity(shard)
-        step = shard.end(request, take, self._now_ms())
-        if step is None:
+        transition = shard.end(request, take, self._now_ms())
+        if transition is None:
             return None
         known = shard.get(request.transactional_id)
-        return self._carry_out(shard, step, partial(_after_end, known))
+        return self._carry_out(shard, transition, partial(_after_end, known))
 
     def describe(self, transactional_id: str) -> Transaction | ErrorCode:
         """The id as the log has it; TRANSACTIONAL_ID_NOT_FOUND."""
@@ -206,18 +206,18 @@ class TransactionCoordinator:
     def _carry_out(
         self,
         shard: TransactionShard,
-        step: Step,
+        transition: Transition,
         answer: Callable[[ErrorCode, Transaction | None], T],
     ) -> Answer[T]:
         """Write the target, if there is one, and answer when the log has it."""
-        target = step.target
+        target = transition.target
         if target is None:
-            return answer(step.error, None)
+            return answer(transition.error, None)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         def written(error: ErrorCode) -> None:
             if not future.done():
-                future.set_result(answer(error or step.error, target))
+                future.set_result(answer(error or transition.error, target))
 
         self._write(shard, target, written)
         return future.result() if future.done() else future

@@ -59,7 +59,7 @@ class Ending(NamedTuple):
     client_version: int = 0
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     """What to answer, and the state that must be written before that, if any."""
 
     error: ErrorCode
@@ -85,10 +85,10 @@ _REFUSALS = {
     TransactionReaction.REFUSE_STATE: ErrorCode.INVALID_TXN_STATE,
     TransactionReaction.ANSWER_DONE: ErrorCode.NONE,
 }
-_DONE = Step(ErrorCode.NONE)
-_FENCED = Step(ErrorCode.PRODUCER_FENCED)
-_CONCURRENT = Step(ErrorCode.CONCURRENT_TRANSACTIONS)
-_UNKNOWN = Step(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+_DONE = Transition(ErrorCode.NONE)
+_FENCED = Transition(ErrorCode.PRODUCER_FENCED)
+_CONCURRENT = Transition(ErrorCode.CONCURRENT_TRANSACTIONS)
+_UNKNOWN = Transition(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 class _Entry:
@@ -101,9 +101,9 @@ class _Entry:
         # A fence whose write failed has taken its epoch: the next one need not take another.
         self.has_failed_fence = False
 
-    def move(self, target: Transaction, error: ErrorCode = ErrorCode.NONE) -> Step:
+    def move(self, target: Transaction, error: ErrorCode = ErrorCode.NONE) -> Transition:
         self.pending = target.state
-        return Step(error, target)
+        return Transition(error, target)
 
     def react(self, event: TransactionEvent) -> TransactionReaction:
         is_dying = self.pending is TransactionState.DEAD
@@ -135,7 +135,9 @@ class TransactionShard(CoordinatorShard):
 
     # Requests.
 
-    def initialize(self, request: Initialization, take: TakeProducerId, now_ms: int) -> Step | None:
+    def initialize(
+        self, request: Initialization, take: TakeProducerId, now_ms: int
+    ) -> Transition | None:
         """The target has the producer's id and epoch. None: a producer id is needed first."""
         entry = self._entries.get(request.transactional_id)
         if entry is None:
@@ -156,11 +158,11 @@ class TransactionShard(CoordinatorShard):
             case TransactionReaction.FENCE_AND_ABORT:
                 return self._fence(entry, ErrorCode.CONCURRENT_TRANSACTIONS, take, now_ms)
             case refusal:
-                return Step(_REFUSALS[refusal])
+                return Transition(_REFUSALS[refusal])
 
     def _next_epoch(
         self, entry: _Entry, request: Initialization, take: TakeProducerId, now_ms: int
-    ) -> Step | None:
+    ) -> Transition | None:
         current = entry.current
         epoch = None if request.known is None else request.known[1]
         target = current.initialized(request.timeout_ms, now_ms)
@@ -180,7 +182,7 @@ class TransactionShard(CoordinatorShard):
             target._replace(producer_id=producer_id, producer_epoch=0, last_producer_epoch=last)
         )
 
-    def add_partitions(self, request: Addition, now_ms: int) -> Step:
+    def add_partitions(self, request: Addition, now_ms: int) -> Transition:
         """Open the transaction, or widen it."""
         entry = self._entries.get(request.transactional_id)
         if entry is None or entry.current.producer_id != request.producer_id:
@@ -192,7 +194,7 @@ class TransactionShard(CoordinatorShard):
             return _CONCURRENT
         reaction = entry.react(TransactionEvent.ADD_PARTITIONS)
         if reaction in _REFUSALS:
-            return Step(_REFUSALS[reaction])
+            return Transition(_REFUSALS[reaction])
         if reaction is TransactionReaction.ADD and request.partitions <= current.partitions:
             return _DONE
         target = current.with_partitions(request.partitions, request.client_version, now_ms)
@@ -215,7 +217,7 @@ class TransactionShard(CoordinatorShard):
         absent = ErrorCode.TRANSACTION_ABORTABLE
         return {each: ErrorCode.NONE if each in added else absent for each in request.partitions}
 
-    def end(self, request: Ending, take: TakeProducerId, now_ms: int) -> Step | None:
+    def end(self, request: Ending, take: TakeProducerId, now_ms: int) -> Transition | None:
         """Decide. None: a producer id is needed first."""
         entry = self._entries.get(request.transactional_id)
         if entry is None:
@@ -233,7 +235,7 @@ class TransactionShard(CoordinatorShard):
         event = _ending_event(request.is_commit, bumps, is_again)
         reaction = entry.react(event)
         if reaction in _REFUSALS:
-            return Step(_REFUSALS[reaction])
+            return Transition(_REFUSALS[reaction])
         is_exhausted = bumps and current.is_epoch_exhausted
         next_id = take() if is_exhausted else NO_PRODUCER_ID
         if next_id is None:
@@ -245,7 +247,7 @@ class TransactionShard(CoordinatorShard):
 
     def _fence(
         self, entry: _Entry, answer: ErrorCode, take: TakeProducerId, now_ms: int
-    ) -> Step | None:
+    ) -> Transition | None:
         """Abort for a producer that is not asked: nothing it sends from now on counts."""
         current = entry.current
         state = TransactionState.PREPARE_ABORT
@@ -277,10 +279,10 @@ class TransactionShard(CoordinatorShard):
             if entry.pending is not None or not is_late or reaction is TransactionReaction.IGNORE:
                 continue
             # Without another producer id the last epoch of all is taken, which nobody else has.
-            step = self._fence(entry, ErrorCode.NONE, lambda: NO_PRODUCER_ID, now_ms)
-            assert step is not None, "It has an id."
-            assert step.target is not None, "A fence is written."
-            targets.append(step.target)
+            transition = self._fence(entry, ErrorCode.NONE, lambda: NO_PRODUCER_ID, now_ms)
+            assert transition is not None, "It has an id."
+            assert transition.target is not None, "A fence is written."
+            targets.append(transition.target)
         return targets
 
     def expired(self, unused_ms: int, now_ms: int) -> list[str]:

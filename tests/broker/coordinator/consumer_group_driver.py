@@ -13,7 +13,7 @@ heartbeat what it was told last, unless it is told to say something else.
 from collections.abc import Iterable, Mapping, Sequence
 
 from tierlog.broker.coordinator.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
-from tierlog.broker.coordinator.consumer.consumer_group_update import GroupChange, World
+from tierlog.broker.coordinator.consumer.consumer_group_update import GroupChange, GroupContext
 from tierlog.broker.coordinator.consumer.consumer_heartbeat import (
     ConsumerHeartbeat,
     HeartbeatAnswer,
@@ -110,8 +110,8 @@ class ConsumerGroupDriver:
     def is_in(self, state: ConsumerGroupState) -> bool:
         return self.group.state is state
 
-    def world(self) -> World:
-        return World(
+    def context(self) -> GroupContext:
+        return GroupContext(
             self.image,
             self.new_topics_version,
             self.config,
@@ -124,8 +124,8 @@ class ConsumerGroupDriver:
 
     def send(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
         """One request, as it is; raises what it is refused for."""
-        check_request(request, False, self.world())
-        change, answer = self.shard.consumer_heartbeat(request, self.world())
+        check_request(request, False, self.context())
+        change, answer = self.shard.consumer_heartbeat(request, self.context())
         self.carry_out(request.group_id, change)
         self.answers.append(answer)
         return answer
@@ -221,7 +221,7 @@ class ConsumerGroupDriver:
         if classic is not None:
             self.carry_out_actions(classic.expired(key, self.now_ms))
             return
-        change = self.shard.consumer_groups.expired(key, self.world())
+        change = self.shard.consumer_groups.expired(key, self.context())
         self.carry_out(key.group_id, change)
 
     def look_up(self) -> None:
@@ -232,7 +232,7 @@ class ConsumerGroupDriver:
             while not lookup.is_done_after_next():
                 pass
             found = lookup.found(self.now_ms)
-            change = self.shard.consumer_groups.resolved(group_id, found, self.world())
+            change = self.shard.consumer_groups.resolved(group_id, found, self.context())
             self.carry_out(group_id, change)
 
     def carry_out(self, group_id: str, change: GroupChange) -> None:

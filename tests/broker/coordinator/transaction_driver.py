@@ -8,8 +8,8 @@ from tierlog.broker.coordinator.transaction.transaction_shard import (
     Addition,
     Ending,
     Initialization,
-    Step,
     TransactionShard,
+    Transition,
 )
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicPartition
@@ -35,12 +35,12 @@ class TransactionDriver:
         assert found is not None
         return found
 
-    def write(self, step: Step | None) -> ErrorCode:
-        """Carry out a step."""
-        assert step is not None
-        if step.target is not None:
-            self.shard.written(step.target, ErrorCode.NONE, self.now_ms)
-        return step.error
+    def write(self, transition: Transition | None) -> ErrorCode:
+        """Carry out a transition."""
+        assert transition is not None
+        if transition.target is not None:
+            self.shard.written(transition.target, ErrorCode.NONE, self.now_ms)
+        return transition.error
 
     def initialize(self, known: tuple[int, int] | None = None) -> ErrorCode:
         self.now_ms += 1

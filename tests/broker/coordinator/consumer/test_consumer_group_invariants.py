@@ -220,11 +220,11 @@ LOST_REVOCATION = [
 @given(st.lists(deeds, max_size=40))
 @example(LOST_REVOCATION)
 def test_a_walk_keeps_the_invariants_and_its_log_tells_all_of_it(walk: list[Deed]) -> None:
-    world = Walk()
+    context = Walk()
     for deed in walk:
-        world.do(deed)
-    again = folded(world.groups.log).consumer_groups.get(GROUP)
-    assert state_of(again) == state_of(world.groups.shard.consumer_groups.get(GROUP))
-    world.end()
-    again = folded(world.groups.log).consumer_groups.get(GROUP)
-    assert state_of(again) == state_of(world.groups.shard.consumer_groups.get(GROUP))
+        context.do(deed)
+    again = folded(context.groups.log).consumer_groups.get(GROUP)
+    assert state_of(again) == state_of(context.groups.shard.consumer_groups.get(GROUP))
+    context.end()
+    again = folded(context.groups.log).consumer_groups.get(GROUP)
+    assert state_of(again) == state_of(context.groups.shard.consumer_groups.get(GROUP))

@@ -89,7 +89,7 @@ class MixedDriver(ConsumerGroupDriver):
         if GROUP in self.shard.consumer_groups and not self.group.members:
             self.carry_out(GROUP, GroupChange(tuple(self.group.tombstones())))
         if GROUP in self.shard.consumer_groups:
-            change, result = classic_members.join(self.group, request, self.world())
+            change, result = classic_members.join(self.group, request, self.context())
             self.carry_out(GROUP, change)
             return result
         self.carry_out_actions(self.shard.join(request, waiter, self.now_ms))
@@ -103,7 +103,7 @@ class MixedDriver(ConsumerGroupDriver):
             GROUP, name, None, generation, "consumer", "range", {name: gift(given)}
         )
         if GROUP in self.shard.consumer_groups:
-            change, result = classic_members.sync(self.group, request, self.world())
+            change, result = classic_members.sync(self.group, request, self.context())
             self.carry_out(GROUP, change)
         else:
             self.carry_out_actions(self.shard.sync(request, waiter, self.now_ms))
@@ -349,7 +349,7 @@ class Walk:
                 groups.heartbeat_classic(name, generation)
             case _ if GROUP in groups.shard.consumer_groups:
                 identity = [MemberIdentity(name, None)]
-                change, _ = classic_members.leave(groups.group, identity, groups.world())
+                change, _ = classic_members.leave(groups.group, identity, groups.context())
                 groups.carry_out(GROUP, change)
             case _:
                 identity = [MemberIdentity(name, None)]
@@ -377,11 +377,11 @@ class Walk:
 @settings(max_examples=250, deadline=None)
 @given(st.lists(deeds, max_size=40))
 def test_a_walk_of_both_protocols_keeps_one_group_and_its_log_tells_it(walk: list[Deed]) -> None:
-    world = Walk()
+    context = Walk()
     for deed in walk:
-        world.do(deed)
-    shard = world.groups.shard
-    again = folded(world.groups.log)
+        context.do(deed)
+    shard = context.groups.shard
+    again = folded(context.groups.log)
     found = again.consumer_groups.get(GROUP)
     assert state_of(found) == state_of(shard.consumer_groups.get(GROUP))
     if GROUP in shard.groups:

@@ -11,8 +11,8 @@ from tierlog.broker.coordinator.consumer.reconciliation import (
     Aim,
     Held,
     MemberEvent,
+    MemberReaction,
     MemberState,
-    Step,
     reconciled,
 )
 from tierlog.broker.coordinator.consumer.topic_partitions import NOTHING, Partition, Partitions
@@ -51,8 +51,10 @@ def taken(_: Partition) -> bool:
 
 def test_every_state_and_event_is_in_the_table() -> None:
     assert set(REACTIONS) == set(product(MemberState, MemberEvent))
-    assert REACTIONS[MemberState.STABLE, MemberEvent.TARGET_SAME] is Step.STAY
-    assert REACTIONS[MemberState.UNREVOKED_PARTITIONS, MemberEvent.STILL_OWNS] is Step.STAY
+    assert REACTIONS[MemberState.STABLE, MemberEvent.TARGET_SAME] is MemberReaction.STAY
+    assert (
+        REACTIONS[MemberState.UNREVOKED_PARTITIONS, MemberEvent.STILL_OWNS] is MemberReaction.STAY
+    )
 
 
 def test_a_new_member_gets_what_is_free_at_the_target_s_epoch() -> None:

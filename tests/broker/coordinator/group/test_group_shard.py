@@ -64,7 +64,7 @@ class Replica:
         return prepared.errors[0]
 
     def _write(self, prepared: PreparedCommit) -> None:
-        self.shard.apply(prepared.entries, len(self.log))
+        self.shard.apply_offsets(prepared.entries, len(self.log))
         for key, committed in prepared.entries:
             assert committed is not None
             self.log.append(offset_record(key, committed))
@@ -297,9 +297,9 @@ def test_a_shard_is_loaded_once_or_never(state: ShardState, event: ShardEvent) -
     if state is not ShardState.LOADING:
         assert (state, event) not in TRANSITIONS
         with pytest.raises(KeyError):
-            shard.happened(event)
+            shard.apply(event)
         return
-    shard.happened(event)
+    shard.apply(event)
     loaded = event is ShardEvent.LOADED
     assert shard.state is (ShardState.ACTIVE if loaded else ShardState.FAILED)
     assert SHARD_ERRORS.keys() == set(ShardState)

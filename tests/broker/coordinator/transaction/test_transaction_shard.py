@@ -1,7 +1,11 @@
 """What the table of transactions does not say: whose epoch counts, and what is under way."""
 
 from tierlog.broker.coordinator.transaction.transaction_metadata import LAST_EPOCH_OF_A_PRODUCER
-from tierlog.broker.coordinator.transaction.transaction_shard import Addition, Initialization, Step
+from tierlog.broker.coordinator.transaction.transaction_shard import (
+    Addition,
+    Initialization,
+    Transition,
+)
 from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicPartition
@@ -20,13 +24,13 @@ def begun(version: int = 2) -> TransactionDriver:
     return driver
 
 
-def fence(driver: TransactionDriver) -> Step:
+def fence(driver: TransactionDriver) -> Transition:
     """Another producer of the same id comes."""
     request = Initialization(ID, 60_000, None)
-    step = driver.shard.initialize(request, driver.take, driver.now_ms)
-    assert step is not None
-    assert step.target is not None
-    return step
+    transition = driver.shard.initialize(request, driver.take, driver.now_ms)
+    assert transition is not None
+    assert transition.target is not None
+    return transition
 
 
 def test_a_fence_that_could_not_be_written_takes_no_second_epoch() -> None:

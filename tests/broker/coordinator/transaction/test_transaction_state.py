@@ -9,7 +9,7 @@ from tierlog.broker.coordinator.transaction.transaction_shard import (
     Addition,
     Ending,
     Initialization,
-    Step,
+    Transition,
 )
 from tierlog.broker.coordinator.transaction.transaction_state import (
     NEXT_STATES,
@@ -64,8 +64,10 @@ def driver_in(state: TransactionState) -> TransactionDriver:
     return driver
 
 
-def ending(commit: bool, version: int, late: int = 0) -> Callable[[TransactionDriver], Step | None]:
-    def act(driver: TransactionDriver) -> Step | None:
+def ending(
+    commit: bool, version: int, late: int = 0
+) -> Callable[[TransactionDriver], Transition | None]:
+    def act(driver: TransactionDriver) -> Transition | None:
         now = driver.transaction
         request = Ending(ID, now.producer_id, now.producer_epoch - late, commit, version)
         return driver.shard.end(request, driver.take, driver.now_ms)
@@ -73,43 +75,43 @@ def ending(commit: bool, version: int, late: int = 0) -> Callable[[TransactionDr
     return act
 
 
-def initialize(driver: TransactionDriver) -> Step | None:
+def initialize(driver: TransactionDriver) -> Transition | None:
     return driver.shard.initialize(Initialization(ID, 60_000, None), driver.take, driver.now_ms)
 
 
-def add(driver: TransactionDriver) -> Step | None:
+def add(driver: TransactionDriver) -> Transition | None:
     now = driver.transaction
     partitions = frozenset({P0, P1})
     addition = Addition(ID, now.producer_id, now.producer_epoch, partitions, 2)
     return driver.shard.add_partitions(addition, driver.now_ms)
 
 
-def verify(driver: TransactionDriver) -> Step | None:
+def verify(driver: TransactionDriver) -> Transition | None:
     now = driver.transaction
     addition = Addition(ID, now.producer_id, now.producer_epoch, frozenset({P1}))
     (error,) = set(driver.shard.verify_partitions(addition).values())
-    return Step(error)
+    return Transition(error)
 
 
-def time_out(driver: TransactionDriver) -> Step | None:
+def time_out(driver: TransactionDriver) -> Transition | None:
     driver.now_ms += 120_000
     targets = driver.shard.timed_out(driver.now_ms)
-    return Step(E.NONE, targets[0]) if targets else Step(E.NONE)
+    return Transition(E.NONE, targets[0]) if targets else Transition(E.NONE)
 
 
-def markers_written(driver: TransactionDriver) -> Step | None:
+def markers_written(driver: TransactionDriver) -> Transition | None:
     if driver.transaction.state not in {PREPARE_COMMIT, PREPARE_ABORT}:
-        return Step(E.NONE)
-    return Step(E.NONE, driver.shard.markers_written(ID, [P0], driver.now_ms))
+        return Transition(E.NONE)
+    return Transition(E.NONE, driver.shard.markers_written(ID, [P0], driver.now_ms))
 
 
-def expire(driver: TransactionDriver) -> Step | None:
+def expire(driver: TransactionDriver) -> Transition | None:
     driver.now_ms += 1_000_000
     gone = driver.shard.expired(1_000_000, driver.now_ms)
-    return Step(E.NONE, driver.transaction if gone else None)
+    return Transition(E.NONE, driver.transaction if gone else None)
 
 
-HAPPEN: dict[TransactionEvent, Callable[[TransactionDriver], Step | None]] = {
+HAPPEN: dict[TransactionEvent, Callable[[TransactionDriver], Transition | None]] = {
     TransactionEvent.INITIALIZE: initialize,
     TransactionEvent.ADD_PARTITIONS: add,
     TransactionEvent.VERIFY_PARTITIONS: verify,
@@ -161,17 +163,17 @@ def test_the_shard_does_what_the_table_says(
 ) -> None:
     driver = driver_in(state)
     # The table speaks of states that a v2 client led to; epochs have moved on with it.
-    step = HAPPEN[event](driver)
-    assert step is not None
-    assert step.error is expected_error(state, event)
+    transition = HAPPEN[event](driver)
+    assert transition is not None
+    assert transition.error is expected_error(state, event)
     reaction = REACTIONS[state, event]
     if reaction is R.DELETE:
-        assert step.target is not None
+        assert transition.target is not None
         assert event is TransactionEvent.EXPIRE
-    elif step.target is not None:
-        assert (step.target.state,) == WRITES[reaction]
-        assert step.target.state in NEXT_STATES[state]
-    elif step.error is E.NONE:
+    elif transition.target is not None:
+        assert (transition.target.state,) == WRITES[reaction]
+        assert transition.target.state in NEXT_STATES[state]
+    elif transition.error is E.NONE:
         assert reaction in {R.ANSWER_DONE, R.IGNORE, R.LOOK_UP}
 
 

@@ -19,8 +19,8 @@ from tierlog.broker.coordinator.transaction.transaction_shard import (
     Ending,
     Initialization,
     SendMarkers,
-    Step,
     TransactionShard,
+    Transition,
 )
 from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
 from tierlog.clients.errors import ErrorCode
@@ -45,7 +45,7 @@ class Answer(Enum):
 class Write(NamedTuple):
     """A write under way."""
 
-    step: Step
+    transition: Transition
     answer: Answer
 
 
@@ -93,7 +93,7 @@ class World:
             key, value = transaction_record(transaction, self.version)
             builder.append(0, key, value)
             self.shard.replay(RecordBatch(memoryview(builder.build())))
-        self.shard.happened(ShardEvent.LOADED)
+        self.shard.apply(ShardEvent.LOADED)
         self.send(self.shard.resume(self.now_ms))
         assert self.shard.state is ShardState.ACTIVE
 
@@ -107,16 +107,16 @@ class World:
             self.owed[key] = self.owed.get(key, frozenset()) | decided.partitions
             self.sends.append(each)
 
-    def begin(self, step: Step | None, answer: Answer = Answer.PRODUCER) -> None:
-        assert step is not None
-        if step.target is not None:
-            self.writes.append(Write(step, answer))
+    def begin(self, transition: Transition | None, answer: Answer = Answer.PRODUCER) -> None:
+        assert transition is not None
+        if transition.target is not None:
+            self.writes.append(Write(transition, answer))
 
     def initialize(self, who: str, age: int | None) -> None:
         known = None if age is None else self.identity(who, age)
         request = Initialization(who, 500, known)
-        step = self.shard.initialize(request, self.take, self.now_ms)
-        self.begin(step, Answer.NEW_PRODUCER if known is None else Answer.PRODUCER)
+        transition = self.shard.initialize(request, self.take, self.now_ms)
+        self.begin(transition, Answer.NEW_PRODUCER if known is None else Answer.PRODUCER)
 
     def identity(self, who: str, age: int) -> tuple[int, int]:
         """What the producer was told last, or so many times before."""
@@ -135,14 +135,14 @@ class World:
     def pass_time(self, delay_ms: int) -> None:
         self.now_ms += delay_ms
         for target in self.shard.timed_out(self.now_ms):
-            self.begin(Step(ErrorCode.NONE, target), Answer.NOBODY)
+            self.begin(Transition(ErrorCode.NONE, target), Answer.NOBODY)
 
     def write(self, outcome: int) -> None:
         """The oldest write is done: well, badly, or badly as far as anyone knows."""
         if not self.writes:
             return
-        step, answer = self.writes.pop(0)
-        target = step.target
+        transition, answer = self.writes.pop(0)
+        target = transition.target
         assert target is not None
         if outcome != 1:
             self.log.append(target)
@@ -153,8 +153,8 @@ class World:
         )
         self.send(self.shard.written(target, error, self.now_ms))
         if error and completed:
-            self.writes.append(Write(step, answer))
-        elif not error and not step.error and answer is not Answer.NOBODY:
+            self.writes.append(Write(transition, answer))
+        elif not error and not transition.error and answer is not Answer.NOBODY:
             self.tell(target, answer)
 
     def tell(self, target: Transaction, answer: Answer) -> None:
@@ -187,7 +187,7 @@ class World:
         target = self.shard.markers_written(decided.transactional_id, chosen, self.now_ms)
         if target is not None:
             self.sends = [each for each in self.sends if each.transaction is not decided]
-            self.begin(Step(ErrorCode.NONE, target), Answer.NOBODY)
+            self.begin(Transition(ErrorCode.NONE, target), Answer.NOBODY)
 
     def mark(self, decided: Transaction, partition: TopicPartition) -> None:
         key = (decided.producer_id, decided.producer_epoch, decided.start_ms)
