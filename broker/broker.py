@@ -257,7 +257,7 @@ class Broker:
         self._register_metrics(replica_manager, log_manager, controller)
         groups, transactions = self._start_coordinators(controller, replica_manager, log_manager)
         used_ids = _forgotten_producer_ids(log_manager, controller)
-        dynamic_config.subscribe(groups.obey)
+        dynamic_config.subscribe(groups.on_config_change)
         return BrokerContext(
             config=config,
             environment=environment,

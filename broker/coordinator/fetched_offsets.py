@@ -30,22 +30,22 @@ def fetched_offsets(
 ) -> list[FetchedTopic]:
     """The offsets of some topics, or of all; UNSTABLE_OFFSET where one is `pending`."""
     if topics is None:
-        found = [
+        fetched = [
             FetchedTopic(topic, ZERO_UUID, list(by_partition.items()))
             for topic, by_partition in offsets.fetch_all(group_id)
         ]
     else:
-        found = [
+        fetched = [
             FetchedTopic(
-                wanted.topic,
-                wanted.topic_id,
-                list(zip(wanted.partitions, offsets.fetch(group_id, wanted), strict=True)),
+                topic.topic,
+                topic.topic_id,
+                list(zip(topic.partitions, offsets.fetch(group_id, topic), strict=True)),
             )
-            for wanted in topics
+            for topic in topics
         ]
     if pending is None or not pending.has_group(group_id):
-        return found
-    return [_unstable(each, pending, group_id) for each in found]
+        return fetched
+    return [_unstable(each, pending, group_id) for each in fetched]
 
 
 def _unstable(fetched: FetchedTopic, pending: PendingOffsets, group_id: str) -> FetchedTopic:

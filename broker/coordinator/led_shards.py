@@ -143,8 +143,8 @@ class LedShards(Generic[S]):
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now: read its log, then serve it."""
-        known = self._shards.get(partition)
-        if known is not None and known.leader_epoch == leader_epoch:
+        previous = self._shards.get(partition)
+        if previous is not None and previous.leader_epoch == leader_epoch:
             return
         self.on_resigned(partition)
         shard = self._new_shard(partition, leader_epoch)

@@ -103,12 +103,12 @@ class OffsetStore:
     def has_offsets(self, group_id: str) -> bool:
         return group_id in self._groups
 
-    def fetch(self, group_id: str, wanted: FetchTopic) -> list[CommittedOffset]:
+    def fetch(self, group_id: str, topic: FetchTopic) -> list[CommittedOffset]:
         """One answer a partition, in order."""
-        partitions = self._groups.get(group_id, {}).get(wanted.topic, {})
+        partitions = self._groups.get(group_id, {}).get(topic.topic, {})
         return [
-            _of_this_topic(partitions.get(partition), wanted.topic_id)
-            for partition in wanted.partitions
+            _of_this_topic(partitions.get(partition), topic.topic_id)
+            for partition in topic.partitions
         ]
 
     def fetch_all(self, group_id: str) -> Iterator[tuple[str, dict[int, CommittedOffset]]]:
@@ -153,16 +153,16 @@ def _of_this_topic(committed: CommittedOffset | None, topic_id: Uuid) -> Committ
 
 
 def committed_offset(
-    wanted: OffsetToCommit, retention_ms: int | None, now_ms: int
+    requested: OffsetToCommit, retention_ms: int | None, now_ms: int
 ) -> CommittedOffset:
     """What is written for one partition of a commit."""
     return CommittedOffset(
-        wanted.offset,
-        wanted.leader_epoch,
-        wanted.metadata or "",
+        requested.offset,
+        requested.leader_epoch,
+        requested.metadata or "",
         now_ms,
         None if retention_ms is None else min(now_ms + retention_ms, _LATEST_MS),
-        wanted.topic_id,
+        requested.topic_id,
     )
 
 

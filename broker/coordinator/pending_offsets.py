@@ -22,12 +22,12 @@ class PendingOffsets:
 
     def add(self, producer_id: int, entries: Iterable[OffsetEntry]) -> None:
         """A transaction has written these; they are in the log."""
-        known = self._by_producer.setdefault(producer_id, {})
+        pending = self._by_producer.setdefault(producer_id, {})
         for entry in entries:
-            if entry.key not in known:
+            if entry.key not in pending:
                 self._keys[entry.key] += 1
                 self._groups[entry.key.group_id] += 1
-            known[entry.key] = entry
+            pending[entry.key] = entry
 
     def end(self, producer_id: int) -> Sequence[OffsetEntry]:
         """The producer's transaction is decided: what it wrote, which is undecided no longer."""

@@ -55,10 +55,10 @@ class ReplicatedOffsetsLog:
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes | memoryview:
         """See OffsetsLog."""
-        found = self._log(partition).read(offset, max_bytes, FetchIsolation.LOG_END, True)
+        fetched = self._log(partition).read(offset, max_bytes, FetchIsolation.LOG_END, True)
         # An internal topic is never tiered.
-        assert isinstance(found, FetchDataInfo)
-        records = found.records
+        assert isinstance(fetched, FetchDataInfo)
+        records = fetched.records
         return records.read() if isinstance(records, FileRegion) else records
 
     def _log(self, partition: int) -> UnifiedLog:

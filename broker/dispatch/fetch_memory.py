@@ -156,7 +156,7 @@ class FetchMemory:
     ) -> tuple[bytes, bytes]:
         high_watermark, last_stable_offset, log_start_offset = PLACEHOLDERS
         found = PartitionData(
-            partition_index=fetch.partitions[0].wanted.partition,
+            partition_index=fetch.partitions[0].requested.partition,
             high_watermark=high_watermark,
             last_stable_offset=last_stable_offset,
             log_start_offset=log_start_offset,

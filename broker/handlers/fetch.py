@@ -59,7 +59,7 @@ def handle(
             wanted.append(found)
         else:
             unknown[index] = PartitionData(
-                partition_index=partition.wanted.partition,
+                partition_index=partition.requested.partition,
                 error_code=found,
                 high_watermark=-1,
                 records=b"",
@@ -108,7 +108,7 @@ def resolve(
         topic = image.topics_by_name.get(partition.topic)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    asked = partition.wanted
+    asked = partition.requested
     number = asked.partition
     if number not in topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

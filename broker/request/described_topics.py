@@ -31,11 +31,11 @@ class DescribedTopics:
     """The descriptions of one broker: one for each topic and listener that was asked for."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, Uuid], _Described] = {}
+        self._cache: dict[tuple[str, Uuid], _Described] = {}
         self._topics: object = None
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._cache)
 
     def describe(
         self, image: ClusterImage, listener: str, topic: TopicImage
@@ -43,14 +43,18 @@ class DescribedTopics:
         """The topic as clients of that listener see it; not to be changed."""
         if self._topics is not image.topics_by_id:
             self._topics = image.topics_by_id
-            gone = [key for key in self._known if key[1] not in image.topics_by_id]
-            for key in gone:
-                del self._known[key]
-        known = self._known.get((listener, topic.topic_id))
-        if known is None or known.topic is not topic or known.brokers is not image.brokers:
-            known = _Described(topic, image.brokers, describe_topic(image, listener, topic))
-            self._known[listener, topic.topic_id] = known
-        return known.answer
+            deleted = [key for key in self._cache if key[1] not in image.topics_by_id]
+            for key in deleted:
+                del self._cache[key]
+        described = self._cache.get((listener, topic.topic_id))
+        if (
+            described is None
+            or described.topic is not topic
+            or described.brokers is not image.brokers
+        ):
+            described = _Described(topic, image.brokers, describe_topic(image, listener, topic))
+            self._cache[listener, topic.topic_id] = described
+        return described.answer
 
 
 def describe_topic(image: ClusterImage, listener: str, topic: TopicImage) -> MetadataResponseTopic:

@@ -56,18 +56,18 @@ class PartitionKey(NamedTuple):
 class SessionPartition:
     """What a client wants of one partition, and what it was last told."""
 
-    __slots__ = ("high_watermark", "log_start_offset", "topic", "topic_id", "wanted")
+    __slots__ = ("high_watermark", "log_start_offset", "requested", "topic", "topic_id")
 
-    def __init__(self, topic_id: Uuid, topic: str, wanted: FetchPartition) -> None:
+    def __init__(self, topic_id: Uuid, topic: str, requested: FetchPartition) -> None:
         self.topic_id = topic_id
         self.topic = topic
-        self.wanted = wanted
+        self.requested = requested
         self.high_watermark = -1
         self.log_start_offset: int = -1
 
     @property
     def key(self) -> PartitionKey:
-        return PartitionKey(self.topic_id, self.topic, self.wanted.partition)
+        return PartitionKey(self.topic_id, self.topic, self.requested.partition)
 
     def note(self, answer: PartitionData) -> bool:
         """Remember what is answered. True if the client does not know it yet."""
@@ -114,8 +114,8 @@ class FetchSession:
     def update(self, request: FetchRequest) -> None:
         """Take over what an incremental request adds, changes and forgets."""
         for each in asked_partitions(request):
-            known = self.partitions.setdefault(each.key, each)
-            known.wanted = each.wanted
+            cached = self.partitions.setdefault(each.key, each)
+            cached.requested = each.requested
         for topic in request.forgotten_topics_data:
             for partition in topic.partitions:
                 self.partitions.pop(PartitionKey(topic.topic_id, topic.topic, partition), None)
@@ -137,9 +137,9 @@ class FetchSession:
 def asked_partitions(request: FetchRequest) -> list[SessionPartition]:
     """What a request asks for, in its order."""
     return [
-        SessionPartition(topic.topic_id, topic.topic, wanted)
+        SessionPartition(topic.topic_id, topic.topic, partition)
         for topic in request.topics
-        for wanted in topic.partitions
+        for partition in topic.partitions
     ]
 
 

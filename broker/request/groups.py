@@ -46,7 +46,7 @@ class Groups:
         if GROUP_METADATA_TOPIC in self._controller.image.topics_by_name:
             self._make()
 
-    def obey(self, values: ConfigValues) -> None:
+    def on_config_change(self, values: ConfigValues) -> None:
         """Take over the properties that are in force now."""
         self._values = values
         if self._coordinator is not None:

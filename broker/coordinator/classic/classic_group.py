@@ -385,9 +385,9 @@ class ClassicGroup(RebalancingGroup):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return ErrorCode.NONE
 
-    def _store_assignment(self, given: dict[str, bytes]) -> None:
+    def _store_assignment(self, assigned: dict[str, bytes]) -> None:
         """Who was forgotten gets nothing; who is no member is left out."""
-        assignments = {member_id: given.get(member_id, b"") for member_id in self.members.by_id}
+        assignments = {member_id: assigned.get(member_id, b"") for member_id in self.members.by_id}
         sequel = AssignmentSequel(self.generation, assignments)
         self._actions.append(StoreGroup(self.snapshot(assignments), sequel))
 

@@ -44,8 +44,8 @@ def _assign_evenly(
 ) -> dict[str, Partitions]:
     """Each keeps what it had up to its share; what is left goes to those below theirs, in order."""
     had = {member_id: kept(member, sizes) for member_id, member in members.items()}
-    taken = {partition for partitions in had.values() for partition in partitions}
-    free = [partition for partition in every if partition not in taken]
+    kept_by_any = {partition for partitions in had.values() for partition in partitions}
+    free = [partition for partition in every if partition not in kept_by_any]
     share, extras = divmod(len(every), len(members) or 1)
     assigned: dict[str, list[Partition]] = {}
     missing: dict[str, int] = {}

@@ -67,28 +67,28 @@ def read_assignment(data: bytes, image: ClusterImage) -> tuple[Partitions, bytes
         return NOTHING, b""
     view = memoryview(data)
     parsed, _ = decode(ConsumerProtocolAssignment, version_of(data), view, _VERSION.size)
-    given = ((each.topic, each.partitions) for each in parsed.assigned_partitions)
-    return _partitions(given, image), bytes(parsed.user_data or b"")
+    assigned = ((each.topic, each.partitions) for each in parsed.assigned_partitions)
+    return _partitions(assigned, image), bytes(parsed.user_data or b"")
 
 
 def assignment_bytes(assigned: Partitions, image: ClusterImage, version: int) -> bytes:
     """What a member is told that it has; topics that are gone are left out."""
-    known = image.topics_by_id
+    topics = image.topics_by_id
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
-            TopicPartition(topic=known[topic_id].name, partitions=numbers)
+            TopicPartition(topic=topics[topic_id].name, partitions=numbers)
             for topic_id, numbers in by_topic(assigned).items()
-            if topic_id in known
+            if topic_id in topics
         ]
     )
     return _VERSION.pack(version) + encode_bytes(message, version)
 
 
 def _partitions(topics: Iterable[tuple[str, Iterable[int]]], image: ClusterImage) -> Partitions:
-    known = image.topics_by_name
+    by_name = image.topics_by_name
     return frozenset(
-        (known[name].topic_id, number)
+        (by_name[name].topic_id, number)
         for name, numbers in topics
-        if name in known
+        if name in by_name
         for number in numbers
     )

@@ -139,7 +139,7 @@ class ConsumerGroup:
                     self.regexes[regex] = value
 
     def _apply_member(self, member_id: str, value: MemberValue | None) -> None:
-        known = self.members.get(member_id)
+        previous = self.members.get(member_id)
         if value is not None and value.instance_id is not None:
             holder = self.static_members.get(value.instance_id, member_id)
             if holder != member_id:
@@ -148,30 +148,32 @@ class ConsumerGroup:
                     f"The members {holder!r:.300} and {member_id!r:.300} of a consumer group have "
                     "one instance id.",
                 )
-        if known is not None:
-            self._count(known, -1)
-            instance_id = known.instance_id
+        if previous is not None:
+            self._count(previous, -1)
+            instance_id = previous.instance_id
             if instance_id is not None and self.static_members.get(instance_id) == member_id:
                 del self.static_members[instance_id]
         if value is None:
             self.members.pop(member_id, None)
-            self._release(member_id, known)
+            self._release(member_id, previous)
             return
-        member = ConsumerGroupMember(member_id, value, Held() if known is None else known.held)
+        member = ConsumerGroupMember(
+            member_id, value, Held() if previous is None else previous.held
+        )
         self.members[member_id] = member
         self._count(member, 1)
         if value.instance_id is not None:
             self.static_members[value.instance_id] = member_id
 
     def _apply_held(self, member_id: str, value: Held | None) -> None:
-        known = self.members.get(member_id)
-        self._release(member_id, known)
+        previous = self.members.get(member_id)
+        self._release(member_id, previous)
         if value is None:
-            if known is not None:
-                gone = Held(LEAVE_GROUP_EPOCH, LEAVE_GROUP_EPOCH, known.held.state)
-                self.members[member_id] = known._replace(held=gone)
+            if previous is not None:
+                left = Held(LEAVE_GROUP_EPOCH, LEAVE_GROUP_EPOCH, previous.held.state)
+                self.members[member_id] = previous._replace(held=left)
             return
-        member = known or ConsumerGroupMember(member_id)
+        member = previous or ConsumerGroupMember(member_id)
         self.members[member_id] = member._replace(held=value)
         for partition in (*value.assigned, *value.revoking):
             self._holders[partition] = member_id
@@ -225,9 +227,9 @@ class ConsumerGroup:
         votes: dict[str, int] = {}
         counted = [(member, 1) for member in self.members.values()]
         for member, count in (*counted, (leaving, -1), (joining, 1)):
-            wanted = None if member is None else member.metadata.server_assignor
-            if wanted is not None:
-                votes[wanted] = votes.get(wanted, 0) + count
+            assignor = None if member is None else member.metadata.server_assignor
+            if assignor is not None:
+                votes[assignor] = votes.get(assignor, 0) + count
         best = max(votes, key=votes.__getitem__, default=None)
         return best if best is not None and votes[best] > 0 else None
 
@@ -292,8 +294,8 @@ class ConsumerGroup:
         meaning = self.regexes.get(member.regex) if member.regex else None
         if meaning is not None:
             names = (*names, *meaning.topics)
-        known = image.topics_by_name
-        return frozenset(known[name].topic_id for name in names if name in known)
+        topics = image.topics_by_name
+        return frozenset(topics[name].topic_id for name in names if name in topics)
 
     # The end.
 

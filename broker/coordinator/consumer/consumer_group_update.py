@@ -162,16 +162,16 @@ class GroupUpdate:
 
     def _is_lookup_due(self, regexes: set[str], is_wanted: bool) -> bool:
         """All patterns of a group are looked up together, so that it rebalances once."""
-        known = next(iter(self.group.regexes.values()), None)
-        if known is None:
+        resolved = next(iter(self.group.regexes.values()), None)
+        if resolved is None:
             return True
-        age_ms = self.context.now_ms - known.timestamp_ms
+        age_ms = self.context.now_ms - resolved.timestamp_ms
         if age_ms <= REGEX_REFRESH_MIN_INTERVAL_MS:
             return False
         return (
             is_wanted
             or len(regexes) != len(self.group.regexes)
-            or known.version < self.context.new_topics_version
+            or resolved.version < self.context.new_topics_version
             or age_ms > self.context.config.consumer_regex_refresh_interval_ms
         )
 
@@ -209,15 +209,15 @@ class GroupUpdate:
             if replaced != updated.member_id:
                 members.pop(replaced, None)
         members[updated.member_id] = updated
-        asked = {each.member_id: self._as_assigned(each) for each in members.values()}
-        topic_ids = frozenset[Uuid]().union(*{each.topic_ids for each in asked.values()})
-        known = context.image.topics_by_id
-        sizes = {topic_id: len(known[topic_id].partitions) for topic_id in topic_ids}
-        wanted = group.preferred_assignor(member, updated)
-        if wanted is None or wanted not in ASSIGNORS:
+        assignor_members = {each.member_id: self._as_assigned(each) for each in members.values()}
+        topic_ids = frozenset[Uuid]().union(*{each.topic_ids for each in assignor_members.values()})
+        topics = context.image.topics_by_id
+        sizes = {topic_id: len(topics[topic_id].partitions) for topic_id in topic_ids}
+        assignor = group.preferred_assignor(member, updated)
+        if assignor is None or assignor not in ASSIGNORS:
             # Another broker may have had it when it wrote the log.
-            wanted = context.config.consumer_assignors[0]
-        targets = ASSIGNORS[wanted](asked, sizes)
+            assignor = context.config.consumer_assignors[0]
+        targets = ASSIGNORS[assignor](assignor_members, sizes)
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
                 self.entries.append(TargetMemberEntry(group.group_id, member_id, target))
@@ -274,18 +274,18 @@ class GroupUpdate:
 
     def fence(self, members: Iterable[ConsumerGroupMember]) -> None:
         """Take members out of the group; the others share what they had."""
-        group, gone = self.group, tuple(members)
-        if not gone:
+        group, fenced = self.group, tuple(members)
+        if not fenced:
             return
-        for member in gone:
+        for member in fenced:
             self._remove(member)
-        still_wanted = group.subscribed_regexes(gone)
-        for regex in dict.fromkeys(member.regex for member in gone if member.regex):
-            if regex not in still_wanted:
+        remaining_regexes = group.subscribed_regexes(fenced)
+        for regex in dict.fromkeys(member.regex for member in fenced if member.regex):
+            if regex not in remaining_regexes:
                 self.entries.append(RegexEntry(group.group_id, regex, None))
-        topics = group.subscribed_topics(gone)
+        topics = group.subscribed_topics(fenced)
         self.bump(self.context.hashes.of(topics, self.context.image))
-        for member in gone:
+        for member in fenced:
             self.cancel_timers(member.member_id)
 
     def cancel_timers(self, member_id: str) -> None:

@@ -97,20 +97,20 @@ class ConsumerGroups:
         return fence(group, (member,), context)
 
     def resolved(
-        self, group_id: str, found: Mapping[str, RegexValue], context: GroupContext
+        self, group_id: str, resolved: Mapping[str, RegexValue], context: GroupContext
     ) -> GroupChange:
-        """It is known which topics patterns stand for; the group rebalances if that is new."""
+        """Fold what patterns match; the group rebalances if that is new."""
         group = self._groups.get(group_id)
         if group is None:
             return GroupChange()
         update = GroupUpdate(group, context)
-        wanted = {each: found[each] for each in found if group.regex_subscribers(each)}
+        subscribed = {each: resolved[each] for each in resolved if group.regex_subscribers(each)}
         is_new = False
-        for regex, value in wanted.items():
-            known = group.regexes.get(regex)
-            is_new |= (() if known is None else known.topics) != value.topics
+        for regex, value in subscribed.items():
+            previous = group.regexes.get(regex)
+            is_new |= (() if previous is None else previous.topics) != value.topics
             update.entries.append(RegexEntry(group_id, regex, value))
-        topics = group.subscribed_topics(regexes={**group.regexes, **wanted})
+        topics = group.subscribed_topics(regexes={**group.regexes, **subscribed})
         metadata_hash = context.hashes.of(topics, context.image)
         if is_new or metadata_hash != group.metadata_hash:
             update.bump(metadata_hash)

@@ -190,20 +190,20 @@ def _member_of(
 def _static_member_of(
     update: GroupUpdate, group: ConsumerGroup, request: ConsumerHeartbeat
 ) -> ConsumerGroupMember:
-    known = group.static_member(request.instance_id)
+    owner = group.static_member(request.instance_id)
     if request.member_epoch != JOIN_EPOCH:
-        known = checked_static_member(group, request.instance_id, request.member_id)
-        _check_epoch(known, request)
-        return known
-    if known is None:
+        owner = checked_static_member(group, request.instance_id, request.member_id)
+        _check_epoch(owner, request)
+        return owner
+    if owner is None:
         return group.members.get(request.member_id) or ConsumerGroupMember(request.member_id)
-    if not known.is_classic and known.epoch != LEAVE_GROUP_STATIC_EPOCH:
+    if not owner.is_classic and owner.epoch != LEAVE_GROUP_STATIC_EPOCH:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {request.member_id} with instance id {request.instance_id} cannot "
-            f"join the group because the instance id is owned by {known.member_id} member.",
+            f"join the group because the instance id is owned by {owner.member_id} member.",
         )
-    return update.replace(known, request.member_id)
+    return update.replace(owner, request.member_id)
 
 
 def unknown_member(group: ConsumerGroup, member_id: str) -> KafkaError:
@@ -218,30 +218,30 @@ def checked_static_member(
     group: ConsumerGroup, instance_id: str | None, member_id: str
 ) -> ConsumerGroupMember:
     """The member that has the instance id. Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-    known = group.static_member(instance_id)
-    if known is None:
+    owner = group.static_member(instance_id)
+    if owner is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if known.member_id != member_id:
+    if owner.member_id != member_id:
         raise KafkaError(
             ErrorCode.FENCED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{known.member_id}.",
+            f"{owner.member_id}.",
         )
-    return known
+    return owner
 
 
 def _check_epoch(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> None:
     """Who has lost the answer that raised its epoch may still have the one before."""
-    given = request.member_epoch
-    if given in {JOIN_EPOCH, member.epoch}:
+    epoch = request.member_epoch
+    if epoch in {JOIN_EPOCH, member.epoch}:
         return
-    is_behind = given < member.epoch
-    if is_behind and given == member.held.previous_epoch and _owns_only_its_own(member, request):
+    is_behind = epoch < member.epoch
+    if is_behind and epoch == member.held.previous_epoch and _owns_only_its_own(member, request):
         return
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The consumer group member has a {'smaller' if is_behind else 'greater'} member epoch "
-        f"({given}) than the one known by the group coordinator ({member.epoch}). The member "
+        f"({epoch}) than the one known by the group coordinator ({member.epoch}). The member "
         "must abandon all its partitions and rejoin.",
     )
 

@@ -45,7 +45,7 @@ _UPGRADES = frozenset({"bidirectional", "upgrade"})
 _DOWNGRADES = frozenset({"bidirectional", "downgrade"})
 
 
-class _Member(NamedTuple):
+class _UpgradedMember(NamedTuple):
     """A classic member as it goes on in the new group."""
 
     member_id: str
@@ -93,9 +93,9 @@ def _not_upgraded(group: ClassicGroup, why: str) -> KafkaError:
     )
 
 
-def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -> _Member:
+def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -> _UpgradedMember:
     try:
-        given, user_data = read_assignment(member.assignment, image)
+        assigned, user_data = read_assignment(member.assignment, image)
         subscription = read_subscription(member.metadata(group.protocol_name), image)
     except KafkaError as error:
         raise _not_upgraded(group, "the embedded consumer protocol is malformed.") from error
@@ -114,7 +114,7 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic=ClassicMemberValue(member.session_timeout_ms, member.protocols),
     )
-    return _Member(member.member_id, metadata, given)
+    return _UpgradedMember(member.member_id, metadata, assigned)
 
 
 # Down.
@@ -124,8 +124,8 @@ def may_downgrade(
     group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], context: GroupContext
 ) -> bool:
     """Whether the group is a classic one without these members."""
-    gone = {member.member_id for member in leaving}
-    staying = [each for each in group.members.values() if each.member_id not in gone]
+    leaving_ids = {member.member_id for member in leaving}
+    staying = [each for each in group.members.values() if each.member_id not in leaving_ids]
     return bool(staying) and _fits_classic(staying, len(staying), context)
 
 
@@ -169,8 +169,8 @@ def fence(
     """Take members out of the group; where the rest are classic members, so is the group then."""
     update = GroupUpdate(group, context)
     if may_downgrade(group, leaving, context):
-        gone = {member.member_id for member in leaving}
-        staying = [each for each in group.members.values() if each.member_id not in gone]
+        leaving_ids = {member.member_id for member in leaving}
+        staying = [each for each in group.members.values() if each.member_id not in leaving_ids]
         targets = {each.member_id: _target(group, each.member_id) for each in staying}
         downgrade(update, staying, targets, rebalances=True)
     else:

@@ -44,14 +44,14 @@ class MetadataHashes:
         return signed
 
     def _of_topic(self, topic: TopicImage, image: ClusterImage) -> int:
-        known = self._topics.get(topic.name)
-        if known is not None and known[0] is topic:
-            return known[1]
+        cached = self._topics.get(topic.name)
+        if cached is not None and cached[0] is topic:
+            return cached[1]
         if len(self._topics) >= _REMEMBERED_TOPICS:
             self._topics.clear()
-        found = xxh3_64(_described(topic, image))
-        self._topics[topic.name] = (topic, found)
-        return found
+        topic_hash = xxh3_64(_described(topic, image))
+        self._topics[topic.name] = (topic, topic_hash)
+        return topic_hash
 
 
 def _described(topic: TopicImage, image: ClusterImage) -> bytes:

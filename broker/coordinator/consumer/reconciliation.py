@@ -154,10 +154,10 @@ def _advanced(held: Held, aim: Aim, is_held: Callable[[Partition], bool]) -> Hel
     if revoking and _owns_any(revoking, aim):
         state = MemberState.UNREVOKED_PARTITIONS
         return Held(held.epoch, held.epoch, state, kept, revoking)
-    wanted = target.difference(kept)
+    missing = target.difference(kept)
     # What it was itself giving up is still its own: it may have it back.
-    free = {each for each in wanted if each in held.revoking or not is_held(each)}
-    state = MemberState.STABLE if free == wanted else MemberState.UNRELEASED_PARTITIONS
+    free = {each for each in missing if each in held.revoking or not is_held(each)}
+    state = MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS
     return Held(aim.epoch, held.epoch, state, kept | dict.fromkeys(free, aim.epoch))
 
 
@@ -166,8 +166,8 @@ def _without_unsubscribed(held: Held, aim: Aim) -> Held:
     kept = {each: epoch for each, epoch in held.assigned.items() if each[0] in aim.subscribed}
     if len(kept) == len(held.assigned):
         return held
-    gone = {each: epoch for each, epoch in held.assigned.items() if each not in kept}
-    revoking = {**held.revoking, **gone}
+    unsubscribed = {each: epoch for each, epoch in held.assigned.items() if each not in kept}
+    revoking = {**held.revoking, **unsubscribed}
     if _owns_any(revoking, aim):
         state = MemberState.UNREVOKED_PARTITIONS
         return Held(held.epoch, held.epoch, state, kept, revoking)

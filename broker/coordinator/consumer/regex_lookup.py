@@ -25,9 +25,9 @@ class RegexLookup:
     def __init__(self, regexes: Iterable[str], image: ClusterImage) -> None:
         self._version = image.offset
         self._names = iter(sorted(image.topics_by_name))
-        self._found: dict[str, list[str]] = {regex: [] for regex in regexes}
+        self._topics: dict[str, list[str]] = {regex: [] for regex in regexes}
         self._patterns: list[tuple[Pattern, list[str]]] = []
-        for regex, topics in self._found.items():
+        for regex, topics in self._topics.items():
             try:
                 self._patterns.append((compile_regex(regex), topics))
             except KafkaError:
@@ -45,9 +45,9 @@ class RegexLookup:
                     topics.append(name)
         return False
 
-    def found(self, now_ms: int) -> dict[str, RegexValue]:
+    def result(self, now_ms: int) -> dict[str, RegexValue]:
         """What the patterns stand for."""
         return {
             regex: RegexValue(tuple(topics), self._version, now_ms)
-            for regex, topics in self._found.items()
+            for regex, topics in self._topics.items()
         }

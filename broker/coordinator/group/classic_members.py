@@ -87,8 +87,8 @@ def join(group: ConsumerGroup, request: JoinRequest, context: GroupContext) -> J
 
 def _refuse_other_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
     classic = [each.metadata.classic for each in group.members.values()]
-    known = [{each.name for each in said.protocols} for said in classic if said is not None]
-    agrees = any(all(name in names for names in known) for name, _ in request.protocols)
+    supported = [{each.name for each in said.protocols} for said in classic if said is not None]
+    agrees = any(all(name in names for names in supported) for name, _ in request.protocols)
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not agrees:
         raise KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -98,13 +98,13 @@ def _refuse_other_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
 
 def _member_of(update: GroupUpdate, request: JoinRequest, member_id: str) -> ConsumerGroupMember:
     group = update.group
-    known = group.members.get(member_id) or ConsumerGroupMember(member_id)
+    previous = group.members.get(member_id) or ConsumerGroupMember(member_id)
     if request.instance_id is None:
-        return known
+        return previous
     if request.member_id != NO_MEMBER_ID:
         return checked_static_member(group, request.instance_id, member_id)
     replaced = group.static_member(request.instance_id)
-    return known if replaced is None else update.replace(replaced, member_id)
+    return previous if replaced is None else update.replace(replaced, member_id)
 
 
 def _metadata(
@@ -224,10 +224,7 @@ def _checked_member(
     if identity.instance_id is not None:
         member = checked_static_member(group, identity.instance_id, identity.member_id)
     else:
-        found = group.members.get(identity.member_id)
-        if found is None:
-            raise unknown_member(group, identity.member_id)
-        member = found
+        member = _member(group, identity.member_id)
     classic = _classic(member)
     if member.epoch != generation:
         raise KafkaError(
@@ -276,10 +273,14 @@ def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMem
     """Who is named; an administrator names a static member by its instance id alone."""
     member_id, instance_id = identity
     if instance_id is None:
-        found = group.members.get(member_id)
-        if found is None:
-            raise unknown_member(group, member_id)
-        return found
+        return _member(group, member_id)
     if member_id == NO_MEMBER_ID:
         member_id = group.static_members.get(instance_id, NO_MEMBER_ID)
     return checked_static_member(group, instance_id, member_id)
+
+
+def _member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
+    member = group.members.get(member_id)
+    if member is None:
+        raise unknown_member(group, member_id)
+    return member

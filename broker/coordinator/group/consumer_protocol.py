@@ -310,8 +310,8 @@ class ConsumerProtocol:
             self._look_up(shard, group_id, lookup)
         else:
             del self._lookups[group_id]
-            found = lookup.found(self._now_ms())
-            change = shard.consumer_groups.resolved(group_id, found, self._context(group_id))
+            regexes = lookup.result(self._now_ms())
+            change = shard.consumer_groups.resolved(group_id, regexes, self._context(group_id))
             self.write(shard, group_id, change, _unheard)
 
     def _now_ms(self) -> int:

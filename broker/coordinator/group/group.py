@@ -123,10 +123,12 @@ class GroupCoordinator:
             # It may have been created with another number than is configured now.
             self._partitions.count = len(topic.partitions)
         self._consumers.publish(image, delta)
-        gone = [gone.name for gone in delta.deleted_topics.values() if gone.name != OFFSETS_TOPIC]
-        if gone:
+        deleted = [
+            topic.name for topic in delta.deleted_topics.values() if topic.name != OFFSETS_TOPIC
+        ]
+        if deleted:
             for shard in self._partitions.shards.active():
-                for name in gone:
+                for name in deleted:
                     self._write_forgotten(shard, shard.offsets_of_topic(name))
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:

@@ -155,7 +155,7 @@ def offsets_deletion(
 def _offsets_deletion(
     shard: GroupShard, offsets: Sequence[OffsetKey], in_use: frozenset[str]
 ) -> OffsetsDeletion:
-    known = [
+    deletable = [
         key for key in offsets if key.topic not in in_use and shard.offsets.get(key) is not None
     ]
-    return OffsetsDeletion(in_use, with_tombstones(known, []))
+    return OffsetsDeletion(in_use, with_tombstones(deletable, []))

@@ -204,12 +204,12 @@ class GroupShard(CoordinatorShard):
         group_ids: list[str] = []
         for group_id, group in self.groups.items():
             rule = expiry_rule(group, self._config.offsets_retention_ms, now_ms)
-            gone = [] if rule is None else self._expired(group_id, rule)
-            offsets.extend(gone)
+            expired = [] if rule is None else self._expired(group_id, rule)
+            offsets.extend(expired)
             if (
                 self._is_idle(group)
                 and not self.pending.has_group(group_id)
-                and len(gone) == len(self.offsets.keys(group_id))
+                and len(expired) == len(self.offsets.keys(group_id))
             ):
                 group_ids.append(group_id)
         forgotten = with_tombstones(offsets, group_ids)
@@ -220,13 +220,13 @@ class GroupShard(CoordinatorShard):
         for group in self.consumer_groups.all():
             group_id = group.group_id
             rule = consumer_expiry_rule(group, self._config.offsets_retention_ms, now_ms)
-            gone = self._expired(group_id, rule)
-            forgotten.offsets.extend(gone)
-            forgotten.records.extend(offset_tombstone(key) for key in gone)
+            expired = self._expired(group_id, rule)
+            forgotten.offsets.extend(expired)
+            forgotten.records.extend(offset_tombstone(key) for key in expired)
             is_idle = group.state is ConsumerGroupState.EMPTY and not self.pending.has_group(
                 group_id
             )
-            if is_idle and len(gone) == len(self.offsets.keys(group_id)):
+            if is_idle and len(expired) == len(self.offsets.keys(group_id)):
                 forgotten.records.extend(consumer_record(each) for each in group.tombstones())
                 consumer_group_ids.append(group_id)
         return forgotten._replace(consumer_group_ids=consumer_group_ids)
@@ -335,8 +335,8 @@ class GroupShard(CoordinatorShard):
         """Pending offsets count once their transaction is committed, unless a later commit won."""
         for entry in self.pending.end(producer_id):
             assert entry.committed is not None
-            known = self.offsets.get(entry.key)
-            is_newer = known is None or known.record_offset < entry.committed.record_offset
+            committed = self.offsets.get(entry.key)
+            is_newer = committed is None or committed.record_offset < entry.committed.record_offset
             if is_commit and is_newer:
                 self._replay_offset(entry, now_ms)
 

@@ -32,14 +32,14 @@ def prepare_commit(
     errors: list[ErrorCode] = []
     entries: list[OffsetEntry] = []
     builder = batch_builder(request.producer)
-    for wanted in request.offsets:
-        error = wanted.error
-        if not error and utf16_length(wanted.metadata or "") > metadata_max_bytes:
+    for offset in request.offsets:
+        error = offset.error
+        if not error and utf16_length(offset.metadata or "") > metadata_max_bytes:
             error = ErrorCode.OFFSET_METADATA_TOO_LARGE
         errors.append(error)
         if not error:
-            key = OffsetKey(request.group_id, wanted.topic, wanted.partition)
-            committed = committed_offset(wanted, request.retention_ms, now_ms)
+            key = OffsetKey(request.group_id, offset.topic, offset.partition)
+            committed = committed_offset(offset, request.retention_ms, now_ms)
             entries.append(OffsetEntry(key, committed))
             builder.append(now_ms, *offset_record(key, committed))
         yield

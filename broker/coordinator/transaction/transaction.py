@@ -180,16 +180,16 @@ class TransactionCoordinator:
         transition = shard.end(request, take, self._now_ms())
         if transition is None:
             return None
-        known = shard.get(request.transactional_id)
-        return self._carry_out(shard, transition, partial(_after_end, known))
+        current = shard.get(request.transactional_id)
+        return self._carry_out(shard, transition, partial(_after_end, current))
 
     def describe(self, transactional_id: str) -> Transaction | ErrorCode:
         """The id as the log has it; TRANSACTIONAL_ID_NOT_FOUND."""
         shard = self._shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
             return shard
-        found = shard.get(transactional_id)
-        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if found is None else found
+        transaction = shard.get(transactional_id)
+        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transaction is None else transaction
 
     def transactions(self) -> list[Transaction] | ErrorCode:
         """Every id that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS if not all yet."""
@@ -321,9 +321,9 @@ class TransactionCoordinator:
 
     def _delete_expired_of(self, shard: TransactionShard) -> None:
         unused_ms = self.config.transactional_id_expiration_ms
-        gone = shard.expired(unused_ms, self._now_ms())
-        for start in range(0, len(gone), _TOMBSTONES_PER_BATCH):
-            some = gone[start : start + _TOMBSTONES_PER_BATCH]
+        expired = shard.expired(unused_ms, self._now_ms())
+        for start in range(0, len(expired), _TOMBSTONES_PER_BATCH):
+            some = expired[start : start + _TOMBSTONES_PER_BATCH]
             tombstones = [transaction_tombstone(each) for each in some]
             self._append(shard, tombstones, partial(self._forget, shard, some))
 
@@ -358,12 +358,12 @@ def _identity(error: ErrorCode, target: Transaction | None) -> ProducerIdentity:
 
 
 def _after_end(
-    known: Transaction | None, error: ErrorCode, target: Transaction | None
+    current: Transaction | None, error: ErrorCode, target: Transaction | None
 ) -> ProducerIdentity:
     """Who the producer is in its next transaction."""
     if error:
         return ProducerIdentity(error)
-    following = known if target is None else target.completed(target.last_update_ms)
+    following = current if target is None else target.completed(target.last_update_ms)
     assert following is not None, "An id whose transaction was ended is known."
     return ProducerIdentity(error, following.producer_id, following.producer_epoch)
 

@@ -116,12 +116,12 @@ class LocalMarkers:
             error_code = self._offsets().marker_error(partition.partition)
             if error_code:
                 return error_code
-        known = log.producers.get(marker.producer_id)
+        producer = log.producers.get(marker.producer_id)
         if (
             marker.version >= EPOCH_BUMP_VERSION
-            and known is not None
-            and known.producer_epoch == marker.producer_epoch
-            and known.current_txn_first_offset is not None
+            and producer is not None
+            and producer.producer_epoch == marker.producer_epoch
+            and producer.current_txn_first_offset is not None
         ):
             # A marker of the transaction before, come late (KIP-1228).
             return ErrorCode.INVALID_PRODUCER_EPOCH

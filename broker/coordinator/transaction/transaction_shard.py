@@ -32,11 +32,14 @@ from .transaction_state import REACTIONS, TransactionEvent, TransactionReaction,
 
 
 class Initialization(NamedTuple):
-    """An InitProducerId with a transactional id; `known` is the id and epoch it has, if any."""
+    """An InitProducerId with a transactional id.
+
+    `identity` is the producer id and epoch that it claims, if any.
+    """
 
     transactional_id: str
     timeout_ms: int
-    known: tuple[int, int] | None
+    identity: tuple[int, int] | None
 
 
 class Addition(NamedTuple):
@@ -150,7 +153,7 @@ class TransactionShard(CoordinatorShard):
         if entry.pending is not None:
             return _CONCURRENT
         current = entry.current
-        if request.known is not None and not _may_go_on(current, *request.known):
+        if request.identity is not None and not _may_go_on(current, *request.identity):
             return _FENCED
         match entry.react(TransactionEvent.INITIALIZE):
             case TransactionReaction.NEXT_EPOCH:
@@ -164,7 +167,7 @@ class TransactionShard(CoordinatorShard):
         self, entry: _Entry, request: Initialization, take: TakeProducerId, now_ms: int
     ) -> Transition | None:
         current = entry.current
-        epoch = None if request.known is None else request.known[1]
+        epoch = None if request.identity is None else request.identity[1]
         target = current.initialized(request.timeout_ms, now_ms)
         is_retry = epoch == current.last_producer_epoch != NO_PRODUCER_EPOCH
         if epoch not in (None, current.producer_epoch) and current.producer_epoch >= 0:
@@ -287,14 +290,14 @@ class TransactionShard(CoordinatorShard):
 
     def expired(self, unused_ms: int, now_ms: int) -> list[str]:
         """Ids that nobody has used for so long: their tombstones are to be written."""
-        gone: list[str] = []
+        expired: list[str] = []
         for transactional_id, entry in self._entries.items():
             is_old = entry.current.last_update_ms <= now_ms - unused_ms
             reaction = entry.react(TransactionEvent.EXPIRE)
             if entry.pending is None and is_old and reaction is TransactionReaction.DELETE:
                 entry.pending = TransactionState.DEAD
-                gone.append(transactional_id)
-        return gone
+                expired.append(transactional_id)
+        return expired
 
     def forget(self, transactional_ids: Iterable[str], error: ErrorCode) -> None:
         """The tombstones are in the log, or could not be written."""
@@ -353,9 +356,9 @@ class TransactionShard(CoordinatorShard):
         if transactional_id is None:
             return
         self._entries.pop(transactional_id, None)
-        found = read_transaction(key, record.value)
-        if found is not None and found.transaction is not None:
-            self._entries[transactional_id] = _Entry(found.transaction)
+        entry = read_transaction(key, record.value)
+        if entry is not None and entry.transaction is not None:
+            self._entries[transactional_id] = _Entry(entry.transaction)
 
     def resume(self, now_ms: int) -> list[SendMarkers]:
         """The log has been read: what was decided is carried out.

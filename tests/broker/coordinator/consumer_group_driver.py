@@ -231,7 +231,7 @@ class ConsumerGroupDriver:
             lookup = RegexLookup(regexes, self.image)
             while not lookup.is_done_after_next():
                 pass
-            found = lookup.found(self.now_ms)
+            found = lookup.result(self.now_ms)
             change = self.shard.consumer_groups.resolved(group_id, found, self.context())
             self.carry_out(group_id, change)
 

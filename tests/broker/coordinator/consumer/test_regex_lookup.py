@@ -13,7 +13,7 @@ def cluster(*names: str) -> ClusterImage:
 def test_each_pattern_gets_its_topics_in_order() -> None:
     lookup = RegexLookup(["a.*", ".*b", "none"], cluster("b", "ab", "aa", "c"))
     assert lookup.is_done_after_next()
-    found = lookup.found(now_ms=5)
+    found = lookup.result(now_ms=5)
     assert {regex: value.topics for regex, value in found.items()} == {
         "a.*": ("aa", "ab"),
         ".*b": ("ab", "b"),
@@ -25,15 +25,15 @@ def test_each_pattern_gets_its_topics_in_order() -> None:
 def test_a_pattern_that_cannot_be_read_stands_for_nothing_and_harms_no_other() -> None:
     lookup = RegexLookup(["[", "a"], cluster("a"))
     assert lookup.is_done_after_next()
-    assert lookup.found(0)["["].topics == ()
-    assert lookup.found(0)["a"].topics == ("a",)
+    assert lookup.result(0)["["].topics == ()
+    assert lookup.result(0)["a"].topics == ("a",)
 
 
 def test_many_topics_take_several_stretches() -> None:
     names = [f"t-{number:04}" for number in range(2 * NAMES_PER_STRETCH + 1)]
     lookup = RegexLookup(["t.*"], cluster(*names))
     assert not lookup.is_done_after_next()
-    assert len(lookup.found(0)["t.*"].topics) == NAMES_PER_STRETCH
+    assert len(lookup.result(0)["t.*"].topics) == NAMES_PER_STRETCH
     assert not lookup.is_done_after_next()
     assert lookup.is_done_after_next()
-    assert list(lookup.found(0)["t.*"].topics) == names
+    assert list(lookup.result(0)["t.*"].topics) == names
