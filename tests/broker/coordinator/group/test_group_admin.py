@@ -166,7 +166,9 @@ def test_offsets_that_are_there_are_deleted_and_the_group_stays(shard: GroupShar
 def subscribed(shard: GroupShard, protocol_type: str = "consumer") -> None:
     commit(shard, "group", "topic")
     driver = with_members(shard)
-    driver.group.protocol_type = protocol_type
+    everyone = driver.group.members.by_id
+    snapshot = driver.group.snapshot(dict.fromkeys(everyone, b""))
+    driver.group.restore(snapshot._replace(protocol_type=protocol_type))
     for member in driver.group.members.by_id.values():
         member.protocols = (member.protocols[0]._replace(metadata=SUBSCRIBES_TO_TOPIC),)
 
