@@ -44,12 +44,12 @@ class JoinRequest(NamedTuple):
     new_member_id: str
     # KIP-394, v4: a member without an id is sent away with one before it is admitted.
     requires_known_member_id: bool
-    # KIP-814, v9: a returning static leader is told not to assign again.
+    # KIP-814, v9: a returning static leader is asked to skip the assignment.
     supports_skipping_assignment: bool
 
 
 class JoinedMember(NamedTuple):
-    """A member as the leader is told about it."""
+    """A member as a JoinGroup answer lists it to the leader."""
 
     member_id: str
     instance_id: str | None

@@ -2,11 +2,11 @@
 
 Groups live in `__consumer_offsets` and transactional ids in `__transaction_state`; how a partition
 comes and goes is the same for both. One that is led from now on is read from its log, a stretch at
-a time, before anyone in it is served; one that is led no longer is let go (Kafka's
+a time, before anyone in it is served; one that is no longer led is dropped (Kafka's
 `CoordinatorRuntime` and its loader).
 
-A record that says nothing sensible costs itself, not everybody whose group or transactional id is
-in the same partition: it is stepped over and told.
+A record that cannot be decoded is skipped and logged; the other groups or transactional ids of its
+partition are served all the same.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _RECORDS_PER_TURN = 4096
 """So many records are folded before others run: one batch may hold a hundred times as many."""
 
 Skip = Callable[[int, Exception], None]
-"""Told of an offset, and why what lies there is stepped over."""
+"""Called with the offset of a skipped record or batch, and the reason."""
 
 
 class ShardState(Enum):
@@ -93,7 +93,7 @@ class CoordinatorShard(ABC):
                 if not number % _RECORDS_PER_TURN:
                     yield
         except KafkaError as error:
-            # The rest of the batch cannot be told apart.
+            # The rest of the batch cannot be split into records.
             skip(offset, error)
 
     @abstractmethod
@@ -113,7 +113,7 @@ S = TypeVar("S", bound=CoordinatorShard)
 
 
 class ShardLog(NamedTuple):
-    """The topic that shards are read from; `content` is what it holds, as a person calls it."""
+    """The topic that shards are read from; `content` names what it holds, for messages."""
 
     log: OffsetsLog
     topic: str
@@ -122,7 +122,10 @@ class ShardLog(NamedTuple):
 
 
 class LedShards(Generic[S]):
-    """The shards by partition. `on_loaded` and `on_lost` are told of them."""
+    """The shards by partition.
+
+    `on_loaded` is called when a shard can be served, `on_lost` when it is no longer led.
+    """
 
     def __init__(
         self,
@@ -138,7 +141,7 @@ class LedShards(Generic[S]):
         self._shards: dict[int, S] = {}
         self._loading: dict[int, asyncio.Handle] = {}
         self.skipped = SkippedRecords(
-            source.topic, f"What it told of {source.content} is not known here"
+            source.topic, f"What it says about {source.content} is ignored"
         )
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
@@ -166,7 +169,7 @@ class LedShards(Generic[S]):
             self._on_lost(shard)
 
     def close(self) -> None:
-        """Let go of all of them."""
+        """Resign from all partitions."""
         for partition in list(self._shards):
             self.on_resigned(partition)
 
@@ -195,7 +198,7 @@ class LedShards(Generic[S]):
                 if batch.crc_is_valid():
                     yield from shard.replay_steps(batch, skip)
                 else:
-                    self._tell_damage(shard, batch)
+                    self._report_damage(shard, batch)
                 next_position = batch.next_offset
             # No whole batch: compaction has taken what was left.
             position = next_position if next_position > position else end
@@ -209,10 +212,10 @@ class LedShards(Generic[S]):
             reason = f"{type(error).__name__}: {error}."
             self.skipped.skip(partition, offset, reason, error)
 
-    def _tell_damage(self, shard: S, batch: RecordBatch) -> None:
+    def _report_damage(self, shard: S, batch: RecordBatch) -> None:
         _log.error(
-            "The log of the %s in %s-%d is damaged at offset %d: what the batch there said of them "
-            "is lost.",
+            "The log of the %s in %s-%d is damaged at offset %d: the records of the batch there "
+            "are ignored.",
             self._source.content,
             self._source.topic,
             shard.partition,
@@ -229,7 +232,7 @@ class LedShards(Generic[S]):
             error,
         )
 
-    # Finding one's way.
+    # Lookups.
 
     def get(self, partition: int) -> S | None:
         """The partition's shard, if this broker leads it."""

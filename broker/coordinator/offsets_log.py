@@ -45,12 +45,12 @@ _OUR_MISTAKE = frozenset(
     {ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE}
 )
 
-# The record may be in the log all the same, and then counts for whoever reads it next.
+# The record may be in the log all the same, and then counts when the log is read again.
 MAY_SURVIVE = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
 def append_error_to_client(error: ErrorCode) -> ErrorCode:
-    """What a group's member is told about a failed append, so that it does the right thing next.
+    """The error code that makes a group's member react to a failed append as it should.
 
     COORDINATOR_NOT_AVAILABLE: try again. NOT_COORDINATOR: look for the coordinator again.
     """

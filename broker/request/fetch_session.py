@@ -54,7 +54,7 @@ class PartitionKey(NamedTuple):
 
 
 class SessionPartition:
-    """What a client wants of one partition, and what it was last told."""
+    """What a client requests of one partition, and the bounds that it was last sent."""
 
     __slots__ = ("high_watermark", "log_start_offset", "requested", "topic", "topic_id")
 

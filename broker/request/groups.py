@@ -1,8 +1,8 @@
 """The group coordinator, made when the first group needs it.
 
 A broker that serves no group need not load what groups take: it is a fifth of all code. When the
-offsets topic is there from an earlier life, its groups are loaded at the start; else the first
-request about groups makes the coordinator, which is told of its leaderships as it subscribes.
+offsets topic is there from a previous run, its groups are loaded at the start; else the first
+request about groups makes the coordinator, which learns which partitions it leads as it subscribes.
 """
 
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ class Groups:
         self._coordinator: GroupCoordinator | None = None
 
     def start(self) -> None:
-        """Load the groups of an earlier life, if there was one."""
+        """Load the groups of the previous run, if there was one."""
         if GROUP_METADATA_TOPIC in self._controller.image.topics_by_name:
             self._make()
 
@@ -81,6 +81,6 @@ class Groups:
         return coordinator
 
     def stop(self) -> None:
-        """Answer whoever waits for a group."""
+        """Answer every request that waits for a group."""
         if self._coordinator is not None:
             self._coordinator.stop()

@@ -1,6 +1,6 @@
 """Whether a batch may open a transaction in a partition (KIP-890).
 
-Nothing else stops a batch that comes late from opening a transaction that nobody will ever end. So
+Nothing else stops a late batch from opening a hanging transaction, which no marker ever ends. So
 before the first batch of a transaction is appended to a partition, the coordinator is asked: since
 Produce 12 and TxnOffsetCommit 5 it adds the partition to the transaction by itself; for older
 clients, which have added it before, it is asked whether it is there. Once a log has an open
@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
 
     code: ErrorCode
     message: str | None = None
-    # Told only by who has asked the log.
+    # -1 unless the log itself refused the batch.
     log_start_offset: int = -1
 
 
@@ -136,7 +136,7 @@ def _refused(errors: Mapping[TopicPartition, ErrorCode], support: Support) -> Re
 
 
 def refusal_for_client(error: ErrorCode, support: Support) -> Refusal:
-    """What a producer is told, so that it does the right thing next.
+    """The refusal that makes a producer of this version react as it should.
 
     Older producers know what to do about too few replicas: they send the batch again.
     """

@@ -1,7 +1,7 @@
 """The transaction coordinator, made when the first transactional producer needs it.
 
 A broker that serves no transaction need not load what they take. When `__transaction_state` is
-there from an earlier life its transactions are loaded at the start, so that what was decided is
+there from a previous run its transactions are loaded at the start, so that what was decided is
 carried out and what nobody ends is aborted; else the first request makes the coordinator.
 """
 
@@ -43,7 +43,7 @@ class Transactions:
         self._markers: LocalMarkers | None = None
 
     def start(self) -> None:
-        """Load the transactions of an earlier life, if there was one."""
+        """Load the transactions of the previous run, if there was one."""
         if TRANSACTION_STATE_TOPIC in self._controller.image.topics_by_name:
             self._make()
 

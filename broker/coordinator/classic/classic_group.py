@@ -208,7 +208,7 @@ class ClassicGroup:
         if generation < 0 and self.state is GroupState.EMPTY:
             return ErrorCode.NONE, []
         if generation < 0 and identity == (NO_MEMBER_ID, None):
-            # Whoever is not of the group has no business while it has members.
+            # A client that is not a member may commit only while the group is empty.
             return ErrorCode.UNKNOWN_MEMBER_ID, []
         error = self.members.check(identity)
         if not error and generation != self.generation:
@@ -224,7 +224,7 @@ class ClassicGroup:
     def check_transactional_commit(self, identity: MemberIdentity, generation: int) -> ErrorCode:
         """Whether a transaction may commit offsets. Who it consumes for is asked only if it says.
 
-        Before TxnOffsetCommit 3 nobody could say (KIP-447).
+        TxnOffsetCommit has had the fields since version 3 (KIP-447).
         """
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -381,7 +381,7 @@ class ClassicGroup:
     # Static members.
 
     def _replace_static(self, request: JoinRequest, waiter: Waiter) -> None:
-        """A static member is back: its old id is fenced, and nobody else needs to notice."""
+        """A static member is back: its old id is fenced, and the other members need not rejoin."""
         assert request.instance_id is not None
         reaction = self._rebalance.reaction(GroupEvent.JOIN_REPLACING)
         if reaction in REFUSALS:
@@ -405,7 +405,7 @@ class ClassicGroup:
             case Reaction.REPLACE_AND_WAIT:
                 self._rebalance.rebalance_or_complete(Reaction.COMPLETE_IF_NOT_INITIAL)
             case Reaction.REPLACE_AND_REBALANCE:
-                # The old id may be on its way to the leader, who would assign to nobody.
+                # The old id may be on its way to the leader, who would assign to a fenced member.
                 self._rebalance.begin_rebalance()
             case _ if self.members.select_protocol() != self.protocol_name:
                 self._rebalance.begin_rebalance()
@@ -496,7 +496,7 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def _remove(self, member_id: str) -> None:
-        """Take a member out; where it was parked it is told that it is unknown, and may rejoin."""
+        """Remove a member; a parked request of it is answered UNKNOWN_MEMBER_ID."""
         self._actions.cancel_timer(TimerKind.SESSION, member_id)
         member = self.members.remove(member_id)
         if member is not None:

@@ -50,7 +50,7 @@ class GroupMembers:
         self.static_ids: dict[str, str] = {}
         # Sent away with an id (KIP-394) and expected back within the session timeout.
         self.pending_joins: set[str] = set()
-        # Told the generation, and expected to sync within the rebalance timeout.
+        # Have joined the generation, and must sync within the rebalance timeout.
         self.pending_syncs: set[str] = set()
         self.leader_id: str | None = None
 
@@ -142,7 +142,7 @@ class GroupMembers:
         ]
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader has rejoined; false where nobody has."""
+        """Make sure that the leader has rejoined; false if no member has."""
         if self.leader_id is None:
             return False
         if self.by_id[self.leader_id].join_waiter is not None:
@@ -171,7 +171,7 @@ class GroupMembers:
         return max(votes, key=lambda name: votes[name])
 
     def as_joined(self, protocol_name: str | None) -> tuple[JoinedMember, ...]:
-        """What the leader is told."""
+        """The members as a JoinGroup answer lists them to the leader."""
         return tuple(
             JoinedMember(member.member_id, member.instance_id, member.metadata(protocol_name))
             for member in self.by_id.values()

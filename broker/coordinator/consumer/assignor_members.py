@@ -1,4 +1,4 @@
-"""What an assignor is told about a group: its members, and how large their topics are."""
+"""The input of an assignor: its members, and how large their topics are."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias

@@ -49,7 +49,7 @@ def _anything(_topic_id: Uuid, _partition: int) -> ErrorCode:
 
 
 def stale_epoch(member: ConsumerGroupMember) -> ErrorCode:
-    """How a member is told that its epoch is not the one that it should have."""
+    """The error code for a wrong member epoch, by the protocol of the member."""
     return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 

@@ -1,4 +1,4 @@
-"""What members of the classic protocol say and are told: ConsumerProtocol, behind its version.
+"""The subscriptions and assignments of classic members: ConsumerProtocol, behind its version.
 
 Opaque to a classic group, but a group of the consumer protocol reads it from those of its members
 that speak the classic one, and writes it for them.
@@ -59,7 +59,7 @@ def read_subscription(data: bytes, image: ClusterImage) -> EmbeddedSubscription:
 
 
 def read_assignment(data: bytes, image: ClusterImage) -> tuple[Partitions, bytes]:
-    """What a member was given, and what its leader told it besides. Raises KafkaError.
+    """A member's partitions, and the user data of its assignor. Raises KafkaError.
 
     Who has just joined has been given nothing, not even an empty assignment.
     """
@@ -72,7 +72,7 @@ def read_assignment(data: bytes, image: ClusterImage) -> tuple[Partitions, bytes
 
 
 def assignment_bytes(assigned: Partitions, image: ClusterImage, version: int) -> bytes:
-    """What a member is told that it has; topics that are gone are left out."""
+    """A member's assignment, encoded; deleted topics are left out."""
     topics = image.topics_by_id
     message = ConsumerProtocolAssignment(
         assigned_partitions=[

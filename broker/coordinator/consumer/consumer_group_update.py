@@ -58,6 +58,13 @@ class GroupContext(NamedTuple):
     now_ms: int
 
 
+class MemberTarget(NamedTuple):
+    """A member's part of the group's target assignment, and that assignment's epoch."""
+
+    epoch: int
+    partitions: Partitions
+
+
 class Downgrade(NamedTuple):
     """How the classic group that takes the place of this one goes on."""
 
@@ -196,13 +203,12 @@ class GroupUpdate:
         value = GroupEpochValue(self.epoch, metadata_hash)
         self.entries.append(GroupMetadataEntry(self.group.group_id, value))
 
-    def assign(
-        self, member: ConsumerGroupMember, updated: ConsumerGroupMember
-    ) -> tuple[int, Partitions]:
-        """The epoch of the target assignment, and what the member is to have by it."""
+    def assign(self, member: ConsumerGroupMember, updated: ConsumerGroupMember) -> MemberTarget:
+        """Compute the target assignment if that is due; the member's part of it."""
         group, context = self.group, self.context
         if group.target_epoch >= self.epoch or not self._may_assign():
-            return group.target_epoch, group.target_of(updated.member_id, updated.instance_id)
+            partitions = group.target_of(updated.member_id, updated.instance_id)
+            return MemberTarget(group.target_epoch, partitions)
         members = dict(group.members)
         if updated.instance_id is not None:
             replaced = group.static_members.get(updated.instance_id, updated.member_id)
@@ -223,7 +229,7 @@ class GroupUpdate:
                 self.entries.append(TargetMemberEntry(group.group_id, member_id, target))
         value = TargetEpochValue(self.epoch, context.now_ms)
         self.entries.append(TargetMetadataEntry(group.group_id, value))
-        return self.epoch, targets[updated.member_id]
+        return MemberTarget(self.epoch, targets[updated.member_id])
 
     def _may_assign(self) -> bool:
         """Assignments are some time apart, so that members that come together share one."""
@@ -246,14 +252,14 @@ class GroupUpdate:
     def reconcile(
         self,
         member: ConsumerGroupMember,
-        target: tuple[int, Partitions],
+        target: MemberTarget,
         subscription_changed: bool,
         owned: Partitions | None,
     ) -> ConsumerGroupMember:
         """Move the member towards its target. Raises KafkaError(FENCED_MEMBER_EPOCH)."""
-        epoch, partitions = target
-        if not subscription_changed and member.held.is_reconciled_to(epoch):
+        if not subscription_changed and member.held.is_reconciled_to(target.epoch):
             return member
+        epoch, partitions = target
         aim = Aim(epoch, partitions, self._topic_ids_of(member), subscription_changed, owned)
         held = reconciled(member.held, aim, self.group.is_held)
         if held == member.held:

@@ -169,7 +169,7 @@ class ConsumerGroups:
         return timers
 
     def unload(self) -> list[CancelTimer]:
-        """The broker leads the partition no longer: nobody is timed here."""
+        """The broker no longer leads the partition: cancel every timer."""
         return [
             CancelTimer(TimerKey(group_id, kind, member_id))
             for group_id, group in self._groups.items()

@@ -68,7 +68,7 @@ class HeartbeatAnswer(NamedTuple):
 def check_request(
     request: ConsumerHeartbeat, member_id_is_ours: bool, context: GroupContext
 ) -> None:
-    """What can be told without the group. Raises KafkaError.
+    """Check what needs no group. Raises KafkaError.
 
     Version 0 lets the coordinator draw the id of a member that joins (`member_id_is_ours`).
     """

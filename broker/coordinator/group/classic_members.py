@@ -18,7 +18,13 @@ from ..consumer.consumer_embedded import (
     version_of,
 )
 from ..consumer.consumer_group import ConsumerGroup, ConsumerGroupMember
-from ..consumer.consumer_group_update import GroupChange, GroupContext, GroupUpdate, RegexUpdate
+from ..consumer.consumer_group_update import (
+    GroupChange,
+    GroupContext,
+    GroupUpdate,
+    MemberTarget,
+    RegexUpdate,
+)
 from ..consumer.consumer_heartbeat import checked_static_member, refuse_if_full, unknown_member
 from ..consumer.consumer_records import ClassicMemberValue, MemberValue
 from ..consumer.group_conversion import fence, may_downgrade_for, replace_and_downgrade
@@ -75,7 +81,8 @@ def join(group: ConsumerGroup, request: JoinRequest, context: GroupContext) -> J
     if is_downgrade and replaced is not None:
         is_stale = group.target_epoch < update.epoch
         if not is_stale:
-            target = group.target_epoch, group.target_of(member_id, request.instance_id)
+            partitions = group.target_of(member_id, request.instance_id)
+            target = MemberTarget(group.target_epoch, partitions)
             updated = update.reconcile(updated, target, is_changed, owned)
         replace_and_downgrade(update, replaced, updated, is_stale)
     else:

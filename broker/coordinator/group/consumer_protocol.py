@@ -180,11 +180,16 @@ class ConsumerProtocol:
             return ErrorCode.NONE
         if request.member_id != NO_MEMBER_ID:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        refusals: list[ErrorCode] = []
+        refusal = ErrorCode.NONE
+
+        def written(error: ErrorCode) -> None:
+            nonlocal refusal
+            refusal = error
+
         change = GroupChange(tuple(group.tombstones()))
-        self.write(shard, request.group_id, change, refusals.append)
-        # What the log has taken is folded at once, even where the outcome is still to come.
-        return refusals[0] if request.group_id in shard.consumer_groups else ErrorCode.NONE
+        self.write(shard, request.group_id, change, written)
+        # An appended change is folded at once, even while its replication is under way.
+        return refusal if request.group_id in shard.consumer_groups else ErrorCode.NONE
 
     def sync(self, shard: GroupShard, request: SyncRequest, waiter: Waiter) -> None:
         """A SyncGroup: what the member holds."""
@@ -285,7 +290,7 @@ class ConsumerProtocol:
         records = [entry_record(entry) for entry in change.entries]
         pending = self._partitions.writer.append(shard, records, self._now_ms(), written)
         if pending is not None:
-            # It is in our log, and whoever comes next is judged by what it says.
+            # It is in our log: the next request sees the group as it is after the change.
             fold()
 
     def _fold(self, shard: GroupShard, group_id: str, change: GroupChange) -> None:
@@ -323,4 +328,4 @@ def _is_session(timer: SetTimer | CancelTimer) -> bool:
 
 
 def _unheard(_: ErrorCode) -> None:
-    """Nobody waits for it; what could not be written was said where it happened."""
+    """No request waits for this write; a failure has been logged."""

@@ -471,7 +471,7 @@ class GroupCoordinator:
         if group is not None:
             self._carry_out(shard, group.expired(key, self._now_ms()))
 
-    # Finding one's way.
+    # Lookups.
 
     def internal_topic(self, name: str) -> CreatableTopic:
         """How an internal topic is to be created."""
@@ -489,6 +489,6 @@ class GroupCoordinator:
 
 
 def _settle(future: asyncio.Future[T], result: T) -> None:
-    """Answer, unless whoever waited has gone away meanwhile."""
+    """Set the result, unless the future was cancelled."""
     if not future.done():
         future.set_result(result)

@@ -54,7 +54,7 @@ class GroupDescription(NamedTuple):
 
 
 DEAD_GROUP = GroupDescription(GroupState.DEAD.value, "", "", ())
-"""What versions that know no error for it are told about a group that is not there."""
+"""The answer about a missing group for versions that have no error code for it."""
 
 
 def listed(

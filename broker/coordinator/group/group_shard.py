@@ -59,7 +59,7 @@ class Forgotten(NamedTuple):
     records: list[GroupRecord]
     offsets: list[OffsetKey]
     group_ids: list[str]
-    # Whether groups go although somebody was sent away with an id and is expected back.
+    # Whether to delete groups that still wait for a member to rejoin with its new id.
     even_if_awaited: bool = False
     consumer_group_ids: Sequence[str] = ()
 
@@ -83,7 +83,7 @@ class GroupShard(CoordinatorShard):
         group = self.groups.get(request.group_id)
         if group is not None:
             return group.join(request, waiter, now_ms)
-        assert request.group_id not in self.consumer_groups, "such a group is asked elsewhere"
+        assert request.group_id not in self.consumer_groups, "not a classic group"
         if request.member_id != NO_MEMBER_ID:
             unknown = JoinResult(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
             return [CompleteJoin(waiter, unknown)]
@@ -113,7 +113,7 @@ class GroupShard(CoordinatorShard):
     def leave(
         self, group_id: str, identities: Sequence[MemberIdentity], now_ms: int
     ) -> tuple[list[ErrorCode], list[Action]]:
-        """One error code a member; nobody is known in a group that is not there."""
+        """One error code a member; UNKNOWN_MEMBER_ID for all if there is no such group."""
         group = self.groups.get(group_id)
         if group is None:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities), []
@@ -242,7 +242,7 @@ class GroupShard(CoordinatorShard):
         return with_tombstones(self.offsets.keys_of_topic(topic), [])
 
     def forget(self, forgotten: Forgotten, now_ms: int) -> None:
-        """The tombstones are in the log. A group that somebody joined meanwhile stays."""
+        """The tombstones are in the log. A group with a new member stays."""
         for key in forgotten.offsets:
             self.offsets.apply(key, None)
         for group_id in forgotten.group_ids:
@@ -311,7 +311,7 @@ class GroupShard(CoordinatorShard):
         return [action for group in self.groups.values() for action in group.resume(now_ms)]
 
     def unload(self, error: ErrorCode) -> list[Action]:
-        """The broker leads the partition no longer: everyone who waits is told to look again."""
+        """The broker no longer leads the partition: answer every parked request with the error."""
         actions = [action for group in self.groups.values() for action in group.unload(error)]
         return [*actions, *self.consumer_groups.unload()]
 

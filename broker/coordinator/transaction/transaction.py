@@ -1,9 +1,9 @@
 """The transaction coordinator: transactional ids over `__transaction_state`.
 
 A thin shell. What happens is decided by the shards, one a partition of the topic
-(`transaction_shard.py`); here their decisions meet the world: states go to the log, markers through
-`TransactionMarkers`, and two sweeps look for transactions that have been open for too long and for
-ids that nobody uses. Every answer that promises something waits for its append.
+(`transaction_shard.py`); here their decisions are carried out: states go to the log, markers
+through `TransactionMarkers`, and two sweeps look for transactions that have been open for too long
+and for unused ids. Every answer that promises something waits for its append.
 
 Markers are sent until every partition has one: what fails for the moment is tried again after a
 while, for as long as this broker coordinates the id. A partition that is gone needs none.
@@ -51,7 +51,7 @@ _MARKER_RETRY_S = 0.1
 
 _GONE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _FINAL = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""Somebody newer has ended the producer's transaction there: our marker is not wanted."""
+"""A newer coordinator or producer has ended the transaction there: no marker is needed."""
 
 
 class ProducerIdentity(NamedTuple):
@@ -333,7 +333,7 @@ class TransactionCoordinator:
         if self._shards.is_led(shard):
             shard.forget(transactional_ids, error)
 
-    # Finding one's way.
+    # Lookups.
 
     def _shard_of(self, transactional_id: str) -> TransactionShard | ErrorCode:
         if not transactional_id:
@@ -348,7 +348,7 @@ class TransactionCoordinator:
 
 
 def _let_go(_: TransactionShard) -> None:
-    """Nobody waits for a shard: who waits for its appends hears of it from them."""
+    """No request waits for the shard itself; the outcomes of its appends answer the requests."""
 
 
 def _identity(error: ErrorCode, target: Transaction | None) -> ProducerIdentity:

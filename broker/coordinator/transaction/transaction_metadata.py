@@ -37,7 +37,7 @@ class Transaction(NamedTuple):
     # When the first partition was added; -1 outside of transactions.
     start_ms: int = -1
     previous_producer_id: int = NO_PRODUCER_ID
-    # The id that the producer has been told to go on with, when its epochs are used up.
+    # The producer id for the next transaction, when its epochs are used up.
     next_producer_id: int = NO_PRODUCER_ID
     # Not in the log: a producer that repeats its request for an id is known by it.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
@@ -52,7 +52,7 @@ class Transaction(NamedTuple):
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= LAST_EPOCH_OF_A_PRODUCER
 
-    def to(self, state: TransactionState, now_ms: int) -> "Transaction":
+    def apply(self, state: TransactionState, now_ms: int) -> "Transaction":
         """In another state, now; anything that the table does not name is our own mistake."""
         assert state in NEXT_STATES[self.state], f"{self.state} -> {state}"
         return self._replace(
@@ -61,7 +61,7 @@ class Transaction(NamedTuple):
 
     def initialized(self, timeout_ms: int, now_ms: int) -> "Transaction":
         """For a producer that has come, under the epoch it has now."""
-        return self.to(TransactionState.EMPTY, now_ms)._replace(
+        return self.apply(TransactionState.EMPTY, now_ms)._replace(
             timeout_ms=timeout_ms, partitions=frozenset(), start_ms=-1
         )
 
@@ -70,7 +70,7 @@ class Transaction(NamedTuple):
     ) -> "Transaction":
         """With more partitions; the first ones begin the transaction."""
         is_first = self.state is not TransactionState.ONGOING
-        return self.to(TransactionState.ONGOING, now_ms)._replace(
+        return self.apply(TransactionState.ONGOING, now_ms)._replace(
             partitions=self.partitions.union(partitions),
             start_ms=now_ms if is_first else self.start_ms,
             client_version=client_version,
@@ -81,7 +81,7 @@ class Transaction(NamedTuple):
     ) -> "Transaction":
         """Decided. What was sent in this epoch counts for this transaction and no other."""
         is_empty = self.state is not TransactionState.ONGOING
-        decided = self.to(state, now_ms)._replace(
+        decided = self.apply(state, now_ms)._replace(
             next_producer_id=next_producer_id,
             start_ms=now_ms if is_empty else self.start_ms,
             client_version=client_version,
@@ -100,7 +100,7 @@ class Transaction(NamedTuple):
             if self.state is TransactionState.PREPARE_COMMIT
             else TransactionState.COMPLETE_ABORT
         )
-        done = self.to(state, now_ms)._replace(
+        done = self.apply(state, now_ms)._replace(
             partitions=frozenset(), next_producer_id=NO_PRODUCER_ID
         )
         if self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID:
@@ -111,7 +111,7 @@ class Transaction(NamedTuple):
 def new_transaction(
     transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int
 ) -> Transaction:
-    """A transactional id that nobody has used yet: its producer has no epoch."""
+    """A new transactional id: its producer has no epoch yet."""
     return Transaction(
         transactional_id,
         producer_id,

@@ -1,11 +1,11 @@
 """The transactional ids of one partition of `__transaction_state`.
 
 Sans-IO: requests in; out comes what to answer and what must be written first. One transition of an
-id is under way at a time; whoever comes meanwhile is told to come again. A transition counts when
-the log has it (`written`), and a decision that counts is followed by markers until every partition
-has one, whoever leads and however often the broker restarts: `resume` goes on from what the log
-says. Property: whatever is interleaved, all partitions of a transaction get the same marker, and no
-epoch ever comes back.
+id is under way at a time; other requests meanwhile get CONCURRENT_TRANSACTIONS. A transition counts
+when the log has it (`written`), and a decision that counts is followed by markers until every
+partition has one, whoever leads and however often the broker restarts: `resume` goes on from what
+the log says. Property: whatever is interleaved, all partitions of a transaction get the same
+marker, and no epoch ever comes back.
 
 The identity that a request claims is checked here, before the tables are asked what to do about it
 (Kafka's TransactionCoordinator, TransactionStateManager).
@@ -76,7 +76,7 @@ class SendMarkers(NamedTuple):
 
 
 TakeProducerId = Callable[[], int | None]
-"""A producer id that nobody has, or None: then ask again when there is one."""
+"""Takes an unused producer id; None: retry when a new block of ids has been allocated."""
 
 _FORGETTABLE = frozenset(
     {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
@@ -289,7 +289,7 @@ class TransactionShard(CoordinatorShard):
         return targets
 
     def expired(self, unused_ms: int, now_ms: int) -> list[str]:
-        """Ids that nobody has used for so long: their tombstones are to be written."""
+        """Ids unused for so long: their tombstones are to be written."""
         expired: list[str] = []
         for transactional_id, entry in self._entries.items():
             is_old = entry.current.last_update_ms <= now_ms - unused_ms

@@ -75,7 +75,7 @@ _R = TransactionReaction
 _S = TransactionState
 
 # One row an event: the reaction when Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit,
-# CompleteAbort. What is Dead is about to be gone: whoever comes is to come again.
+# CompleteAbort. Dead is about to be deleted: the client is to retry.
 _ROWS: dict[TransactionEvent, tuple[TransactionReaction, ...]] = {
     _E.INITIALIZE: (
         _R.NEXT_EPOCH,

@@ -189,4 +189,4 @@ def test_every_pair_has_a_reaction_and_every_state_what_may_follow() -> None:
 def test_a_transition_that_the_table_does_not_name_is_our_own_mistake() -> None:
     committed: Transaction = driver_in(COMPLETE_COMMIT).transaction
     with pytest.raises(AssertionError):
-        committed.to(PREPARE_COMMIT, 0)
+        committed.apply(PREPARE_COMMIT, 0)
