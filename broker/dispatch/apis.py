@@ -1,7 +1,7 @@
 """From a frame to its answer: which handler, which version, and what happens when it fails.
 
 A handler is a function `handle(broker, context, request)` in `handlers/<api>.py`. It answers at
-once with a response, with None where nothing is sent (Produce with acks=0), with `Later` where a
+once with a response, with None where nothing is sent (Produce with acks=0), with `Deferred` where a
 future must come first, or is a coroutine; or it is a generator that pauses where a large request
 could take long, with one of these as its value. Handlers, messages and codecs are loaded when an
 API is first used, because a broker's start must not pay for what nobody asks.
@@ -39,8 +39,8 @@ from ...clients.protocol.primitives import TooManyElementsError, size_of
 from ...clients.protocol.schema import Chunk, Message
 from ...clients.steps import finished
 from ..metrics.metrics import Counter
-from ..network.connection import Answer, Client, Deferred, Refused
-from ..request.context import BrokerContext, Later, NoAnswer, RequestContext
+from ..network.connection import ConnectedClient, DeferredResponse, Refused, Response
+from ..request.context import BrokerContext, Deferred, NoAnswer, RequestContext
 from ..request.large_requests import run_slice
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
 
 _LOG = logging.getLogger(__name__)
 
-Outcome = Message | None | Later[object] | Coroutine[object, object, Message | None]
+Outcome = Message | None | Deferred[object] | Coroutine[object, object, Message | None]
 HandlerResult = Outcome | Generator[None, None, Outcome]
 Handler = Callable[[BrokerContext, RequestContext, Message], HandlerResult]
 
@@ -116,7 +116,7 @@ class _Route(NamedTuple):
 class _Finished(NamedTuple):
     """What was worked on in slices, and for how long the client is not read after it."""
 
-    answer: Answer
+    answer: Response
     wait_s: float
 
 
@@ -160,9 +160,9 @@ class Apis:
         self._elements_max = broker.config.values.integer("tierlog.request.elements.max")
         self._answer_bytes_max = broker.config.values.integer("tierlog.response.max.bytes")
 
-    def answer(self, client: Client, frame: memoryview) -> Answer:
+    def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
         """Answer one request. Raises Refused or ProtocolError to have the connection closed."""
-        asked = client.last_request
+        asked = client.last_header
         if not (
             isinstance(asked, _Asked)
             and asked.owner is self
@@ -173,7 +173,7 @@ class Apis:
                 asked = self._asked(client, frame)
             except UnsupportedApiError as error:
                 return self._unsupported(error)
-            client.last_request = asked if asked.body <= _REMEMBERED_BYTES_MAX else None
+            client.last_header = asked if asked.body <= _REMEMBERED_BYTES_MAX else None
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         asked.route.requests.value += 1
         memory = asked.memory
@@ -193,7 +193,7 @@ class Apis:
         frame: memoryview,
         correlation_id: int,
         result: Outcome = None,
-    ) -> Answer:
+    ) -> Response:
         """Decode the request and have its handler answer, unless there is a `result` already."""
         route, memory = asked.route, asked.memory
         try:
@@ -219,16 +219,16 @@ class Apis:
         self,
         route: _Route,
         correlation_id: int,
-        result: Later[object] | Coroutine[object, object, Message | None],
+        result: Deferred[object] | Coroutine[object, object, Message | None],
         nbytes: int,
-    ) -> Deferred:
-        work, then = result if isinstance(result, Later) else (result, _identity)
+    ) -> DeferredResponse:
+        work, then = result if isinstance(result, Deferred) else (result, _identity)
         # A coroutine works on the request; a future waits for what others do.
         held_bytes = nbytes if isinstance(work, Coroutine) else 0
         respond = self._responder(route, correlation_id, then)
-        return Deferred(work, respond, held_bytes=held_bytes)
+        return DeferredResponse(work, respond, held_bytes=held_bytes)
 
-    def _encoded(self, route: _Route, correlation_id: int, response: Message) -> Answer:
+    def _encoded(self, route: _Route, correlation_id: int, response: Message) -> Response:
         """The response as a frame; later, if it cannot be had within a slice."""
         if not route.in_steps:
             return _framed(encode(response, route.version), route.head, correlation_id)
@@ -245,7 +245,7 @@ class Apis:
         chunks = yield from encode_in_steps(response, route.version, self._answer_bytes_max)
         return _Finished(_framed(chunks, route.head, correlation_id), wait_s)
 
-    def _in_turn(self, asked: "_Asked", frame: memoryview, correlation_id: int) -> Answer:
+    def _in_turn(self, asked: "_Asked", frame: memoryview, correlation_id: int) -> Response:
         """Answer a large request when it is its turn."""
         work = self._answer_slowly(asked, lasting(frame), correlation_id)
         return self._finished_in_turn(asked.route, work, len(frame))
@@ -277,10 +277,10 @@ class Apis:
 
     def _finished_in_turn(
         self, route: _Route, work: Generator[None, None, _Finished], nbytes: int
-    ) -> Deferred:
+    ) -> DeferredResponse:
         """What waits for work that is done in slices; it leaves as the work's own answer."""
 
-        def respond(done: asyncio.Future[object]) -> Answer:
+        def respond(done: asyncio.Future[object]) -> Response:
             try:
                 ended = cast("_Finished", done.result())
             except Exception as error:
@@ -288,9 +288,9 @@ class Apis:
             self._wait_s = ended.wait_s
             return ended.answer
 
-        return Deferred(self._large_requests.submit(work), respond, held_bytes=nbytes)
+        return DeferredResponse(self._large_requests.submit(work), respond, held_bytes=nbytes)
 
-    def _asked(self, client: Client, frame: memoryview) -> _Asked:
+    def _asked(self, client: ConnectedClient, frame: memoryview) -> _Asked:
         """Read a header. Raises as `decode_request_header`, and Refused."""
         header, body = decode_request_header(frame)
         version = header.api_version
@@ -335,8 +335,8 @@ class Apis:
 
     def _responder(
         self, route: _Route, correlation_id: int, then: Callable[[object], object]
-    ) -> Callable[[asyncio.Future[object]], Answer]:
-        def respond(done: asyncio.Future[object]) -> Answer:
+    ) -> Callable[[asyncio.Future[object]], Response]:
+        def respond(done: asyncio.Future[object]) -> Response:
             try:
                 response = then(done.result())
                 if not isinstance(response, Message):
@@ -361,7 +361,7 @@ class Apis:
         _LOG.error("Internal error handling request %s", route.name, exc_info=error)
         return Refused(f"{route.name} failed with an internal error; see above")
 
-    def _unsupported(self, error: UnsupportedApiError) -> Answer:
+    def _unsupported(self, error: UnsupportedApiError) -> Response:
         header = error.header
         if header.api_key != ApiKey.API_VERSIONS:
             raise Refused(error.message)

@@ -19,7 +19,7 @@ from ...clients.protocol.primitives import size_of, unsigned_varint
 from ...clients.protocol.schema import Chunk, Message
 from ...replication.partition.fetch_data import FetchParams, FetchPartition, FetchResults
 from ..handlers.fetch import answered, params_of, resolve
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, asked_partitions
 from .request_memory import KNOWN_MAX, NUMBERS, PLACEHOLDERS
 
@@ -62,7 +62,7 @@ class FetchMemory:
 
     def answer(
         self, frame: memoryview, correlation_id: int
-    ) -> list[Chunk] | FetchResponse | Later[object] | None:
+    ) -> list[Chunk] | FetchResponse | Deferred[object] | None:
         """See `RequestMemory`."""
         at = self._offset_at
         known = self._known.get(bytes(frame[self._body : at]))
@@ -81,7 +81,7 @@ class FetchMemory:
             def respond(results: FetchResults) -> FetchResponse:
                 return answered(broker, self._context, known.fetch, results)
 
-            return cast("Later[object]", Later(outcome, respond))
+            return cast("Deferred[object]", Deferred(outcome, respond))
         (found,) = outcome
         records = found.records
         if not records or found.error_code or found.aborted_transactions:

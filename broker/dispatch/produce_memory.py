@@ -23,7 +23,7 @@ from ...clients.topic_partition import TopicPartition
 from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.log.log_validator import plain_work
 from ..handlers.produce import answered, objection, topic_name
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 from .request_memory import KNOWN_MAX, NUMBERS, PLACEHOLDERS
 
 FIRST_REMEMBERED_VERSION = 9
@@ -59,7 +59,7 @@ class ProduceMemory:
 
     def answer(
         self, frame: memoryview, correlation_id: int
-    ) -> list[Chunk] | ProduceResponse | Later[object] | None:
+    ) -> list[Chunk] | ProduceResponse | Deferred[object] | None:
         """See `RequestMemory`."""
         at = self._records_at
         known = self._known.get(bytes(frame[self._body : at]))
@@ -88,7 +88,7 @@ class ProduceMemory:
             def respond(_: object) -> ProduceResponse:
                 return self._answered(request, entry)
 
-            return Later(cast("asyncio.Future[object]", outcome), respond)
+            return Deferred(cast("asyncio.Future[object]", outcome), respond)
         if entry.error:
             return self._answered(request, entry)
         response = known.response

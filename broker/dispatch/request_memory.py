@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Protocol
 
 from ...clients.protocol.schema import Chunk, Message
-from ..request.context import Later
+from ..request.context import Deferred
 
 KNOWN_MAX = 64
 """So many requests a connection are remembered at once."""
@@ -24,7 +24,7 @@ class RequestMemory(Protocol):
 
     def answer(
         self, frame: memoryview, correlation_id: int, /
-    ) -> list[Chunk] | Message | Later[object] | None:
+    ) -> list[Chunk] | Message | Deferred[object] | None:
         """Do what a request asks that was seen before: the response's frame, or what the handler
         would have answered. None: the request must be decoded.
         """

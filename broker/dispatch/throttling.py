@@ -18,9 +18,9 @@ from ...clients.protocol.codec import encode
 from ...clients.protocol.messages.fetch import FetchRequest, FetchResponse
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk, Message
-from ..network.connection import Answer, Client, Deferred
+from ..network.connection import ConnectedClient, DeferredResponse, Response
 from ..quota.quotas import ClientQuotas, Kept, Quota
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 from .apis import Apis, Handler, HandlerResult, Outcome
 from .mutation_quotas import MutationCharge, TokenBucket
 
@@ -59,32 +59,32 @@ class ThrottlingApis(Apis):
         self._request_bytes = 0
         self._wait_s = 0.0
 
-    def answer(self, client: Client, frame: memoryview) -> Answer:
+    def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
         """Answer one request, and hold the client back if it asks too much."""
         self._request_bytes = len(frame) + _SIZE_BYTES
         self._wait_s = 0.0
         return self._muting(super().answer(client, frame))
 
-    def _muting(self, answer: Answer) -> Answer:
+    def _muting(self, answer: Response) -> Response:
         """The answer, whenever it comes, and after it nothing is read for as long as was found."""
-        if not isinstance(answer, Deferred):
+        if not isinstance(answer, DeferredResponse):
             return self._muted(answer)
         respond = answer.respond
 
-        def respond_and_mute(done: asyncio.Future[object]) -> Answer:
+        def respond_and_mute(done: asyncio.Future[object]) -> Response:
             self._wait_s = 0.0
             return self._muting(respond(done))
 
         return answer._replace(respond=respond_and_mute)
 
-    def _muted(self, chunks: Sequence[Chunk]) -> Answer:
+    def _muted(self, chunks: Sequence[Chunk]) -> Response:
         """The answer, and after it nothing is read for as long as was found."""
         if self._wait_s <= 0:
             return chunks
         wake: asyncio.Future[object] = self._loop.create_future()
         timer = self._loop.call_later(self._wait_s, _wake, wake)
         wake.add_done_callback(lambda _: timer.cancel())
-        return Deferred(wake, _nothing_more, chunks)
+        return DeferredResponse(wake, _nothing_more, chunks)
 
     def _handler(self, key: ApiKey, handle: Handler) -> Handler:
         def measured(
@@ -102,13 +102,13 @@ class ThrottlingApis(Apis):
                 used = _Used(request_bytes, busy_s, mutation)
                 if outcome is None or isinstance(outcome, Message):
                     return self._finish(context, outcome, used)
-                work, then = outcome if isinstance(outcome, Later) else (outcome, _identity)
+                work, then = outcome if isinstance(outcome, Deferred) else (outcome, _identity)
 
                 def finish_later(done: object) -> Message:
                     return cast("Message", self._finish(context, then(done), used))
 
                 # Measured when the answer is made, as nobody else's is then: see `answer`.
-                return Later(work, finish_later)
+                return Deferred(work, finish_later)
 
             result = handle(broker, context, request)
             if isinstance(result, Generator):

@@ -12,7 +12,7 @@ from ...clients.protocol.messages.add_offsets_to_txn import (
 from ...clients.topic_partition import TopicPartition
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.transaction.transaction_shard import Addition
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.producer_identity import fenced_as_known
 
 _FIRST_KNOWING_PRODUCER_FENCED = 2
@@ -20,7 +20,7 @@ _FIRST_KNOWING_PRODUCER_FENCED = 2
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: AddOffsetsToTxnRequest
-) -> AddOffsetsToTxnResponse | Later[ErrorCode]:
+) -> AddOffsetsToTxnResponse | Deferred[ErrorCode]:
     def respond(error: ErrorCode) -> AddOffsetsToTxnResponse:
         known = fenced_as_known(error, context.api_version, _FIRST_KNOWING_PRODUCER_FENCED)
         return AddOffsetsToTxnResponse(error_code=known)
@@ -34,4 +34,4 @@ def handle(
             frozenset({TopicPartition(OFFSETS_TOPIC, partition)}),
         )
     )
-    return respond(answer) if isinstance(answer, ErrorCode) else Later(answer, respond)
+    return respond(answer) if isinstance(answer, ErrorCode) else Deferred(answer, respond)

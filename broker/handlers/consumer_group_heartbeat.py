@@ -16,14 +16,14 @@ from ...clients.protocol.messages.consumer_group_heartbeat import (
 from ..coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from ..coordinator.consumer.consumer_records import by_topic
 from ..request.consumer_protocol import serves_consumer_groups
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 
 _FIRST_WITH_IDS_OF_MEMBERS = 1
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Later[HeartbeatAnswer | KafkaError]:
+) -> ConsumerGroupHeartbeatResponse | Deferred[HeartbeatAnswer | KafkaError]:
     if not serves_consumer_groups(broker):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     owned = request.topic_partitions
@@ -48,7 +48,7 @@ def handle(
     answer = broker.group_coordinator.consumer_group_heartbeat(heartbeat, is_ours)
     if isinstance(answer, HeartbeatAnswer | KafkaError):
         return _response(answer)
-    return Later(answer, _response)
+    return Deferred(answer, _response)
 
 
 def _response(answer: HeartbeatAnswer | KafkaError) -> ConsumerGroupHeartbeatResponse:

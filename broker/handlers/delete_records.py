@@ -15,12 +15,12 @@ from ...clients.protocol.messages.delete_records import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.leader.delete_records import DeleteRecordsResult
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Later[list[DeleteRecordsResult]]:
+) -> DeleteRecordsResponse | Deferred[list[DeleteRecordsResult]]:
     """Delete at once; the answer waits for the followers, where there are any."""
     offsets = {
         TopicPartition(topic.name, each.partition_index): each.offset
@@ -28,7 +28,7 @@ def handle(
         for each in topic.partitions
     }
     outcome = broker.replica_manager.delete_records(list(offsets.items()), request.timeout_ms)
-    return _response(outcome) if isinstance(outcome, list) else Later(outcome, _response)
+    return _response(outcome) if isinstance(outcome, list) else Deferred(outcome, _response)
 
 
 def _response(results: Sequence[DeleteRecordsResult]) -> DeleteRecordsResponse:

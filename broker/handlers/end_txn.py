@@ -11,7 +11,7 @@ from ...clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ..coordinator.transaction.transaction import ProducerIdentity
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Ending
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.producer_identity import fenced_as_known, identity_of
 
 _FIRST_KNOWING_PRODUCER_FENCED = 2
@@ -20,7 +20,7 @@ _FIRST_BUMPING_EPOCHS = 5
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: EndTxnRequest
-) -> EndTxnResponse | Later[ProducerIdentity]:
+) -> EndTxnResponse | Deferred[ProducerIdentity]:
     version = context.api_version
     ending = Ending(
         request.transactional_id,
@@ -33,7 +33,7 @@ def handle(
     answer = identity_of(broker.producer_ids, attempt)
     if isinstance(answer, ProducerIdentity):
         return _response(version, answer)
-    return Later(answer, partial(_response, version))
+    return Deferred(answer, partial(_response, version))
 
 
 def _response(version: int, identity: ProducerIdentity) -> EndTxnResponse:

@@ -28,7 +28,7 @@ from ...replication.partition.fetch_data import (
     FetchResults,
 )
 from ...storage.log.fetch_data import FetchIsolation
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.fetch_session import NO_SESSION, FetchContext, SessionPartition
 
 _FIRST_TELLING_LEADERS = 16
@@ -40,7 +40,7 @@ _HIGH_WATERMARK, _TXN_COMMITTED = FetchIsolation.HIGH_WATERMARK, FetchIsolation.
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: FetchRequest
-) -> FetchResponse | Later[FetchResults]:
+) -> FetchResponse | Deferred[FetchResults]:
     """Read what is there, or wait for it."""
     version = context.api_version
     params = params_of(broker, context, request)
@@ -73,7 +73,7 @@ def handle(
     def respond(results: FetchResults) -> FetchResponse:
         return answered(broker, context, fetch, _merge(unknown, results))
 
-    return Later(outcome, respond)
+    return Deferred(outcome, respond)
 
 
 def params_of(broker: BrokerContext, context: RequestContext, request: FetchRequest) -> FetchParams:

@@ -17,7 +17,7 @@ from ...clients.protocol.messages.init_producer_id import (
 from ..coordinator.transaction.producer_ids import ProducerIds
 from ..coordinator.transaction.transaction import ProducerIdentity
 from ..coordinator.transaction.transaction_shard import Initialization
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.producer_identity import fenced_as_known, identity_of
 
 _NONE = -1
@@ -25,7 +25,7 @@ _FIRST_KNOWING_PRODUCER_FENCED = 4
 
 _Response = (
     InitProducerIdResponse
-    | Later[ProducerIdentity]
+    | Deferred[ProducerIdentity]
     | Coroutine[object, object, InitProducerIdResponse]
 )
 
@@ -65,7 +65,7 @@ def _transactional(
     answer = identity_of(broker.producer_ids, attempt)
     if isinstance(answer, ProducerIdentity):
         return _response(version, answer)
-    return Later(answer, partial(_response, version))
+    return Deferred(answer, partial(_response, version))
 
 
 def _response(version: int, identity: ProducerIdentity) -> InitProducerIdResponse:

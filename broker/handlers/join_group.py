@@ -14,7 +14,7 @@ from ...clients.protocol.messages.join_group import (
     JoinGroupResponseMember,
 )
 from ..coordinator.group_actions import GroupProtocol, JoinRequest, JoinResult
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 
 _NO_TIMEOUT = -1
 _FIRST_WITH_KNOWN_MEMBER_ID = 4
@@ -24,7 +24,7 @@ _FIRST_SKIPPING_ASSIGNMENT = 9
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: JoinGroupRequest
-) -> JoinGroupResponse | Later[JoinResult]:
+) -> JoinGroupResponse | Deferred[JoinResult]:
     coordinator = broker.group_coordinator
     client_id = context.client_id or ""
     session_timeout_ms = request.session_timeout_ms
@@ -48,7 +48,7 @@ def handle(
     answer = coordinator.join_group(join)
     if isinstance(answer, JoinResult):
         return _response(answer, context.api_version)
-    return Later(answer, partial(_response, version=context.api_version))
+    return Deferred(answer, partial(_response, version=context.api_version))
 
 
 def _response(result: JoinResult, version: int) -> JoinGroupResponse:

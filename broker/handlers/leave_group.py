@@ -14,14 +14,14 @@ from ...clients.protocol.messages.leave_group import (
     MemberResponse,
 )
 from ..coordinator.group_actions import Left, MemberIdentity
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 
 _FIRST_WITH_SEVERAL = 3
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: LeaveGroupRequest
-) -> LeaveGroupResponse | Later[Left]:
+) -> LeaveGroupResponse | Deferred[Left]:
     several = context.api_version >= _FIRST_WITH_SEVERAL
     members = [
         MemberIdentity(member.member_id, member.group_instance_id) for member in request.members
@@ -30,7 +30,7 @@ def handle(
         members = [MemberIdentity(request.member_id, None)]
     answer = broker.group_coordinator.leave_group(request.group_id, members)
     if isinstance(answer, asyncio.Future):
-        return Later(answer, partial(_response, several, members))
+        return Deferred(answer, partial(_response, several, members))
     return _response(several, members, answer)
 
 

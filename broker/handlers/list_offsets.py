@@ -25,7 +25,7 @@ from ...clients.steps import finished
 from ...clients.topic_partition import TopicPartition
 from ...replication.leader.offset_lookup import OffsetQuery, OffsetResult
 from ...storage.log.fetch_data import FetchIsolation
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 
 _CONSUMER_REPLICA_ID = -1
 _FIRST_VERSION = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
@@ -39,7 +39,7 @@ _FIRST_WITH_TIMEOUT = 10
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListOffsetsRequest
-) -> Generator[None, None, ListOffsetsResponse | Later[list[list[OffsetResult]]]]:
+) -> Generator[None, None, ListOffsetsResponse | Deferred[list[list[OffsetResult]]]]:
     """Look each partition up; one that is named twice is refused, once."""
     isolation = _isolation(request)
     queries, refusals = yield from _sorted_out(context, request)
@@ -63,7 +63,7 @@ def handle(
             found[index] = each
         return finished(_response(context, request, refusals, found))
 
-    return Later(asyncio.gather(*(each for _, each in waiting)), respond)
+    return Deferred(asyncio.gather(*(each for _, each in waiting)), respond)
 
 
 def _sorted_out(

@@ -21,7 +21,7 @@ from ...clients.protocol.messages.offset_commit import (
 from ...replication.metadata.cluster_image import ClusterImage
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetToCommit
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.lazy_list import made_in_turn
 
 _BROKERS_RETENTION = -1
@@ -31,7 +31,7 @@ _FIRST_WITH_TOPIC_IDS = 10
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: OffsetCommitRequest
-) -> Generator[None, None, OffsetCommitResponse | Later[list[ErrorCode]]]:
+) -> Generator[None, None, OffsetCommitResponse | Deferred[list[ErrorCode]]]:
     image = broker.controller.image
     by_id = context.api_version >= _FIRST_WITH_TOPIC_IDS
     offsets: list[OffsetToCommit] = []
@@ -56,7 +56,7 @@ def handle(
     answer = coordinator.commit_offsets(prepared)
     if isinstance(answer, list):
         return _response(request, answer)
-    return Later(answer, partial(_response, request))
+    return Deferred(answer, partial(_response, request))
 
 
 def _offsets_of(

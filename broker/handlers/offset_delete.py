@@ -15,12 +15,12 @@ from ...clients.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: OffsetDeleteRequest
-) -> OffsetDeleteResponse | Later[ErrorCode]:
+) -> OffsetDeleteResponse | Deferred[ErrorCode]:
     """Delete."""
     image = broker.controller.image
     missing = {
@@ -37,7 +37,7 @@ def handle(
     ]
     answer, in_use = broker.group_coordinator.delete_offsets(request.group_id, offsets)
     respond = partial(_response, request, missing, in_use)
-    return Later(answer, respond) if isinstance(answer, asyncio.Future) else respond(answer)
+    return Deferred(answer, respond) if isinstance(answer, asyncio.Future) else respond(answer)
 
 
 def _response(

@@ -37,7 +37,7 @@ from ...clients.topic_partition import TopicPartition
 from ...clients.turns import in_turns
 from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.log.log_validator import plain_work, work_of
-from ..request.context import BrokerContext, Later, NoAnswer, RequestContext
+from ..request.context import BrokerContext, Deferred, NoAnswer, RequestContext
 from ..request.lazy_list import made_in_turn
 
 if TYPE_CHECKING:
@@ -92,7 +92,9 @@ class _Sorted(NamedTuple):
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Later[_Entries] | Coroutine[object, object, ProduceResponse | None] | None:
+) -> (
+    ProduceResponse | Deferred[_Entries] | Coroutine[object, object, ProduceResponse | None] | None
+):
     """Append what can be appended; each partition is answered by itself."""
     if sum(len(topic.partition_data) for topic in request.topic_data) > _PARTITIONS_A_STEP:
         _keep_records(request)
@@ -113,7 +115,7 @@ def handle(
     def respond(_: _Entries) -> ProduceResponse | None:
         return _answer(broker, context, request, entries)
 
-    return Later(outcome, respond)
+    return Deferred(outcome, respond)
 
 
 def _keep_records(request: ProduceRequest) -> None:

@@ -7,14 +7,14 @@ Versions 0-5. Parked until the leader's assignment is in the log. v3 carries the
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..coordinator.group_actions import SyncRequest, SyncResult
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 
 _FIRST_WITH_PROTOCOL = 5
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: SyncGroupRequest
-) -> SyncGroupResponse | Later[SyncResult]:
+) -> SyncGroupResponse | Deferred[SyncResult]:
     says_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= _FIRST_WITH_PROTOCOL and not says_protocol:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -28,7 +28,7 @@ def handle(
         assignments={entry.member_id: entry.assignment for entry in request.assignments},
     )
     answer = broker.group_coordinator.sync_group(sync)
-    return _response(answer) if isinstance(answer, SyncResult) else Later(answer, _response)
+    return _response(answer) if isinstance(answer, SyncResult) else Deferred(answer, _response)
 
 
 def _response(result: SyncResult) -> SyncGroupResponse:

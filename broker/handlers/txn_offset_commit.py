@@ -26,7 +26,7 @@ from ..coordinator.group.prepared_commit import PreparedCommit
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
-from ..request.context import BrokerContext, Later, RequestContext
+from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.lazy_list import made_in_turn
 from ..request.transaction_membership import (
     Support,
@@ -39,7 +39,7 @@ _FIRST_KNOWING_LOADING = 2
 _FIRST_KNOWING_ABORTABLE = 4
 _FIRST_ADDING_PARTITIONS = 5
 
-_Response = TxnOffsetCommitResponse | Later[list[ErrorCode]]
+_Response = TxnOffsetCommitResponse | Deferred[list[ErrorCode]]
 _Outcome = _Response | Coroutine[object, object, TxnOffsetCommitResponse]
 
 
@@ -99,7 +99,7 @@ def _commit(
     answer = broker.group_coordinator.commit_offsets(prepared)
     if isinstance(answer, list):
         return _response(version, request, answer)
-    return Later(answer, partial(_response, version, request))
+    return Deferred(answer, partial(_response, version, request))
 
 
 def _refused(

@@ -93,42 +93,42 @@ class Refused(Exception):
 
 
 Work = asyncio.Future[object] | Coroutine[object, object, object]
-"""What an answer may wait for."""
+"""What a response may wait for."""
 
 
-class Deferred(NamedTuple):
-    """An answer that is not there yet: what to wait for, and what makes an answer of its result.
+class DeferredResponse(NamedTuple):
+    """A response that `respond` makes when `work` is done.
 
-    What is to leave at once does so; a client that is held back is answered and then not read.
-    `held_bytes` of its request stay in memory until the work has ended.
+    The chunks of `at_once` are sent before: a client above its quota gets its response, and is not
+    read before `work` is done. `held_bytes` of its request stay in memory until then.
     """
 
     work: Work
-    respond: "Callable[[asyncio.Future[object]], Answer]"
+    respond: "Callable[[asyncio.Future[object]], Response]"
     at_once: Sequence[Chunk] = ()
     held_bytes: int = 0
 
 
-Answer = Sequence[Chunk] | Deferred
-"""A framed response (empty where none is sent), or the promise of one."""
+Response = Sequence[Chunk] | DeferredResponse
+"""The chunks of a framed response (none where none is sent), or one that comes later."""
 
 
-class Client:
-    """Who is at the other end."""
+class ConnectedClient:
+    """The client of one connection."""
 
-    __slots__ = ("host", "last_request", "listener")
+    __slots__ = ("host", "last_header", "listener")
 
     def __init__(self, host: str, listener: str) -> None:
         self.host = host
         self.listener = listener
-        self.last_request: object = None
-        """What the one who answers wants to know of it when the next one comes."""
+        self.last_header: object = None
+        """The dispatch's own: the header of the last request, decoded."""
 
 
 class ConnectionOwner(Protocol):
     """What a connection needs of its server."""
 
-    def answer(self, client: Client, frame: memoryview, /) -> Answer:
+    def answer(self, client: ConnectedClient, frame: memoryview, /) -> Response:
         """Answer one request. Raises Refused or ProtocolError to have the connection closed."""
         ...
 
@@ -160,7 +160,7 @@ class ConnectionOwner(Protocol):
         """Where its connections stand in line that have many requests."""
         ...
 
-    def complain(self, client: Client, reason: str) -> None:
+    def complain(self, client: ConnectedClient, reason: str) -> None:
         """Say why a connection is closed; one line, and not too many of them."""
         ...
 
@@ -188,7 +188,7 @@ class Connection:
     )
 
     def __init__(
-        self, transport: Transport, client: Client, owner: ConnectionOwner, max_bytes: int
+        self, transport: Transport, client: ConnectedClient, owner: ConnectionOwner, max_bytes: int
     ) -> None:
         self.client = client
         self.state = ConnectionState.READY
@@ -236,7 +236,7 @@ class Connection:
                 self._keep(view)
             elif (frame := self._frames.only_frame(view)) is not None:
                 answer = self._owner.answer(self.client, frame)
-                if not isinstance(answer, Deferred):
+                if not isinstance(answer, DeferredResponse):
                     # Nearly every request ends here: nothing is begun, kept or queued behind it.
                     if answer:
                         self._transport.send(answer)
@@ -304,7 +304,7 @@ class Connection:
 
     def _handle(self, frame: memoryview) -> None:
         answer = self._owner.answer(self.client, frame)
-        if isinstance(answer, Deferred):
+        if isinstance(answer, DeferredResponse):
             self._defer(answer)
         elif answer:
             self._send(answer)
@@ -318,7 +318,7 @@ class Connection:
         if len(answer) > 1 or self._corked > _CORK_BYTES:
             self._flush()
 
-    def _defer(self, answer: Deferred) -> None:
+    def _defer(self, answer: DeferredResponse) -> None:
         if answer.at_once and not self._has_given_up:
             self._transport.send(answer.at_once)
         # What was answered before must not wait for what is deferred now.
@@ -341,7 +341,7 @@ class Connection:
     def _answered(
         self,
         done: asyncio.Future[object],
-        respond: Callable[[asyncio.Future[object]], Answer],
+        respond: Callable[[asyncio.Future[object]], Response],
     ) -> None:
         self._pending = None
         self._budget.unwatch(self)
@@ -363,11 +363,11 @@ class Connection:
             self._refuse(error)
             return
         if self.state is not ConnectionState.WAITING:
-            if isinstance(chunks, Deferred):
+            if isinstance(chunks, DeferredResponse):
                 _discard(chunks.work)
             return
         self._move(ConnectionEvent.ANSWER)
-        if isinstance(chunks, Deferred):
+        if isinstance(chunks, DeferredResponse):
             self._defer(chunks)
             self._settle()
             return

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ...clients.protocol.connection import FrameBuffers
 from ...clients.task_owner import TaskOwner
 from ..metrics.metrics import Metrics
-from .connection import Answer, Client, Connection, Work
+from .connection import ConnectedClient, Connection, Response, Work
 from .connection_rates import UNLIMITED, ConnectionRates
 from .receive_budget import ReceiveBudget, UnsentAnswers
 from .socket_listener import Endpoint
@@ -64,7 +64,7 @@ class SocketServer:
         limits: ConnectionLimits,
         metrics: Metrics,
     ) -> None:
-        self.answer: Callable[[Client, memoryview], Answer] = _not_open
+        self.answer: Callable[[ConnectedClient, memoryview], Response] = _not_open
         self._network = network
         self._limits = limits
         self._listeners: list[Listener] = []
@@ -112,7 +112,7 @@ class SocketServer:
             ports[endpoint.name] = listener.port
         return ports
 
-    def open(self, answer: Callable[[Client, memoryview], Answer]) -> None:
+    def open(self, answer: Callable[[ConnectedClient, memoryview], Response]) -> None:
         """Accept clients from now on, and have `answer` answer their requests."""
         self.answer = answer
         self._is_open = True
@@ -153,7 +153,7 @@ class SocketServer:
         host = transport.peer_host
         limits = self._limits
         limit = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)
-        client = Client(host, listener)
+        client = ConnectedClient(host, listener)
         now = asyncio.get_running_loop().time()
         delay_s = self.rates.delay_s(host, now)
         if delay_s > 0:
@@ -208,7 +208,7 @@ class SocketServer:
             return work
         return self._tasks.start(work, "request")
 
-    def complain(self, client: Client, reason: str) -> None:
+    def complain(self, client: ConnectedClient, reason: str) -> None:
         """One line in the log about a connection that was closed for a reason."""
         now = asyncio.get_running_loop().time()
         if now < self._next_complaint:
@@ -255,5 +255,5 @@ class SocketServer:
         await self._tasks.stop()
 
 
-def _not_open(client: Client, frame: memoryview) -> Answer:
+def _not_open(client: ConnectedClient, frame: memoryview) -> Response:
     raise AssertionError("Nobody is connected before the server is open.")

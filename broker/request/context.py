@@ -31,14 +31,14 @@ T = TypeVar("T")
 
 
 class NoAnswer(Exception):
-    """Raised by a handler whose request gets no response, and cannot be told otherwise.
+    """Raised by a handler whose request failed and gets no response, as Produce with acks=0.
 
-    The connection is closed, so that the client notices (Produce with acks=0 that failed).
+    The connection is closed, so that the client notices.
     """
 
 
-class Later(NamedTuple, Generic[T]):
-    """An answer made of what is waited for; a future needs no task of its own."""
+class Deferred(NamedTuple, Generic[T]):
+    """A response that `then` makes of the result of `work`; a future needs no task of its own."""
 
     work: asyncio.Future[T] | Coroutine[object, object, T]
     then: Callable[[T], Message | None]

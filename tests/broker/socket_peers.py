@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from tierlog.broker.metrics.metrics import Metrics
-from tierlog.broker.network.connection import Answer, Client
+from tierlog.broker.network.connection import ConnectedClient, Response
 from tierlog.broker.network.socket_listener import Endpoint, SocketNetwork, SocketOptions
 from tierlog.broker.network.socket_server import ConnectionLimits, SocketServer
 from tierlog.broker.network.transport import Network
@@ -19,7 +19,7 @@ def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def echo(client: Client, request: memoryview) -> Answer:
+def echo(client: ConnectedClient, request: memoryview) -> Response:
     return framed([bytes(request)])
 
 
@@ -83,7 +83,7 @@ NO_LIMITS = ConnectionLimits()
 
 @asynccontextmanager
 async def running(
-    answer: Callable[[Client, memoryview], Answer] = echo,
+    answer: Callable[[ConnectedClient, memoryview], Response] = echo,
     limits: ConnectionLimits = NO_LIMITS,
     network: Network | None = None,
 ) -> AsyncGenerator[Running]:

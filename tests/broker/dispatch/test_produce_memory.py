@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from tierlog.broker.dispatch.produce_memory import ProduceMemory
 from tierlog.broker.handlers.produce import handle
 from tierlog.broker.metrics.metrics import Counter
-from tierlog.broker.request.context import BrokerContext, Later, RequestContext
+from tierlog.broker.request.context import BrokerContext, Deferred, RequestContext
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.api import ApiKey
@@ -201,7 +201,7 @@ def test_an_answer_that_must_wait_for_followers_comes_when_they_have_the_records
         for follower in (SECOND, THIRD):
             leader.follow(follower, 3)
         later = memory.answer(frame(), 1)
-        assert isinstance(later, Later)
+        assert isinstance(later, Deferred)
         assert isinstance(later.work, asyncio.Future)
         assert not later.work.done()
         for follower in (SECOND, THIRD):

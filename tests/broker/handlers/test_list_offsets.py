@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from tierlog.broker.handlers.list_offsets import handle
-from tierlog.broker.request.context import BrokerContext, Later, RequestContext
+from tierlog.broker.request.context import BrokerContext, Deferred, RequestContext
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.messages.list_offsets import (
@@ -42,10 +42,10 @@ async def ask(
         try:
             next(steps)
         except StopIteration as end:
-            outcome = cast("ListOffsetsResponse | Later[object]", end.value)
+            outcome = cast("ListOffsetsResponse | Deferred[object]", end.value)
             break
         pauses += 1
-    if isinstance(outcome, Later):
+    if isinstance(outcome, Deferred):
         answer = outcome.then(await outcome.work)
         assert isinstance(answer, ListOffsetsResponse)
     else:

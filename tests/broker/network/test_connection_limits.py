@@ -4,9 +4,9 @@ import asyncio
 import struct
 
 from tierlog.broker.network.connection import (
-    Answer,
-    Client,
-    Deferred,
+    ConnectedClient,
+    DeferredResponse,
+    Response,
 )
 from tierlog.broker.network.socket_server import ConnectionLimits
 from tierlog.clients.protocol.connection import frame as framed
@@ -127,8 +127,8 @@ def test_a_connection_that_waits_for_its_answer_is_silent_as_well() -> None:
     async def story() -> None:
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
-        def answer(client: Client, request: memoryview) -> Answer:
-            return Deferred(gate, saying(b"late"))
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
+            return DeferredResponse(gate, saying(b"late"))
 
         async with running(answer, ConnectionLimits(max_idle_ms=100)) as broker:
             waiting = await broker.connect()
@@ -140,7 +140,7 @@ def test_a_connection_that_waits_for_its_answer_is_silent_as_well() -> None:
 
 
 def test_a_client_that_never_reads_its_answer_is_silent() -> None:
-    def answer(client: Client, request: memoryview) -> Answer:
+    def answer(client: ConnectedClient, request: memoryview) -> Response:
         return framed([bytes(64 << 20)])
 
     async def story() -> None:
@@ -156,7 +156,7 @@ def test_a_client_that_reads_slowly_is_not_silent() -> None:
     """Its answer takes longer than a connection may be silent."""
     size = 40 << 20
 
-    def answer(client: Client, request: memoryview) -> Answer:
+    def answer(client: ConnectedClient, request: memoryview) -> Response:
         return framed([bytes(size)])
 
     async def story() -> None:

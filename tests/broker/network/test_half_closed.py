@@ -7,14 +7,14 @@ What such a client waits for is given up: whether it still listens nobody can kn
 import asyncio
 import socket
 
-from tierlog.broker.network.connection import Answer, Client, Deferred
+from tierlog.broker.network.connection import ConnectedClient, DeferredResponse, Response
 from tierlog.tests.broker.socket_peers import Running, echo, frame, running, saying
 
 _LARGE = 32 << 20
 """More than the systems of both ends keep of what is not taken."""
 
 
-def large(client: Client, request: memoryview) -> Answer:
+def large(client: ConnectedClient, request: memoryview) -> Response:
     """Far more than was asked for."""
     return [frame(bytes(_LARGE))]
 
@@ -58,11 +58,11 @@ def test_behind_an_answer_that_is_given_up_no_other_is_taken_for_it() -> None:
     async def story() -> None:
         done: list[bytes] = []
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             done.append(bytes(request))
             if bytes(request) != b"wait":
                 return [frame(bytes(request))]
-            return Deferred(asyncio.get_running_loop().create_future(), saying(b"never"))
+            return DeferredResponse(asyncio.get_running_loop().create_future(), saying(b"never"))
 
         async with running(answer) as broker:
             requests = [b"first", b"wait", b"second", b"third"]

@@ -3,11 +3,11 @@
 import asyncio
 import struct
 
-from tierlog.broker.network.connection import Answer, Client
+from tierlog.broker.network.connection import ConnectedClient, Response
 from tierlog.tests.broker.socket_peers import running
 
 
-def sized(client: Client, request: memoryview) -> Answer:
+def sized(client: ConnectedClient, request: memoryview) -> Response:
     """As many bytes as the request asks for, size and all in one piece."""
     (size,) = struct.unpack(">i", request)
     body = bytes(range(256)) * (size // 256)

@@ -9,7 +9,7 @@ import pytest
 from tierlog.broker.config.config import read_config
 from tierlog.broker.config.settings import connection_limits
 from tierlog.broker.network import receive_budget
-from tierlog.broker.network.connection import Answer, Client, Deferred
+from tierlog.broker.network.connection import ConnectedClient, DeferredResponse, Response
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
 from tierlog.broker.network.socket_server import ConnectionLimits
 from tierlog.broker.network.transport import Network, StreamNetwork
@@ -22,7 +22,7 @@ MIB = 1 << 20
 LIMITS = ConnectionLimits(max_request_bytes=4 * MIB, max_unfinished_bytes=4 * MIB)
 
 
-def length(client: Client, request: memoryview) -> Answer:
+def length(client: ConnectedClient, request: memoryview) -> Response:
     return framed([str(len(request)).encode()])
 
 
@@ -168,9 +168,13 @@ def test_what_lies_behind_waiting_requests_is_bounded_too() -> None:
     async def story() -> None:
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             parked = bytes(request) == b"wait"
-            return Deferred(asyncio.shield(gate), saying(b"")) if parked else framed([b"served"])
+            return (
+                DeferredResponse(asyncio.shield(gate), saying(b""))
+                if parked
+                else framed([b"served"])
+            )
 
         async with running(answer, LIMITS) as broker:
             behind = frame(b"wait") + frame(bytes(100)) * 5_000
@@ -190,10 +194,10 @@ def test_what_lies_behind_waiting_requests_takes_no_room_for_long(
 ) -> None:
     monkeypatch.setattr(receive_budget, "_LOOK_AHEAD_S", 0.05)
 
-    def answer(client: Client, request: memoryview) -> Answer:
+    def answer(client: ConnectedClient, request: memoryview) -> Response:
         if bytes(request) != b"wait":
             return framed([str(len(request)).encode()])
-        return Deferred(asyncio.get_running_loop().create_future(), saying(b"never"))
+        return DeferredResponse(asyncio.get_running_loop().create_future(), saying(b"never"))
 
     async def story() -> None:
         async with running(answer, LIMITS) as broker:
@@ -211,7 +215,7 @@ def test_answers_that_nobody_takes_are_bounded_and_the_largest_debt_goes_first(
 ) -> None:
     answered: list[int] = []
 
-    def answer(client: Client, request: memoryview) -> Answer:
+    def answer(client: ConnectedClient, request: memoryview) -> Response:
         (size,) = struct.unpack(">i", request)
         answered.append(size)
         return framed([bytes(size)])
@@ -235,7 +239,7 @@ def test_answers_that_nobody_takes_are_bounded_and_the_largest_debt_goes_first(
 
 
 def test_one_answer_may_be_larger_than_the_bound() -> None:
-    def answer(client: Client, request: memoryview) -> Answer:
+    def answer(client: ConnectedClient, request: memoryview) -> Response:
         return framed([bytes(32 * MIB)])
 
     async def story() -> None:
@@ -263,9 +267,9 @@ def test_requests_whose_answers_are_not_there_yet_count_until_they_are() -> None
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         arrived: list[int] = []
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             arrived.append(len(request))
-            return Deferred(asyncio.shield(gate), saying(b"done"), held_bytes=len(request))
+            return DeferredResponse(asyncio.shield(gate), saying(b"done"), held_bytes=len(request))
 
         async with running(answer, LIMITS) as broker:
             budget = broker.server.receive_budget
@@ -291,8 +295,8 @@ def test_who_waits_for_an_answer_is_not_taken_for_one_who_stalls(
     async def story() -> None:
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
-        def answer(client: Client, request: memoryview) -> Answer:
-            return Deferred(asyncio.shield(gate), saying(b"done"), held_bytes=len(request))
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
+            return DeferredResponse(asyncio.shield(gate), saying(b"done"), held_bytes=len(request))
 
         async with running(answer, LIMITS) as broker:
             peers = [await broker.connect() for _ in range(2)]
@@ -308,9 +312,9 @@ def test_who_waits_for_an_answer_is_not_taken_for_one_who_stalls(
 
 def test_room_held_by_who_has_gone_is_given_back() -> None:
     async def story() -> None:
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             never: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-            return Deferred(never, saying(b"never"), held_bytes=len(request))
+            return DeferredResponse(never, saying(b"never"), held_bytes=len(request))
 
         async with running(answer, LIMITS) as broker:
             peer = await broker.connect()

@@ -11,12 +11,12 @@ from hypothesis import given, settings, strategies as st
 from tierlog.broker.network import receive_budget
 from tierlog.broker.network.connection import (
     TRANSITIONS,
-    Answer,
-    Client,
+    ConnectedClient,
     ConnectionEvent,
     ConnectionState,
-    Deferred,
+    DeferredResponse,
     Refused,
+    Response,
 )
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
 from tierlog.broker.network.socket_server import ConnectionLimits
@@ -83,11 +83,11 @@ def test_a_waiting_request_holds_back_those_behind_it_and_no_other_connection() 
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         seen: list[bytes] = []
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             body = bytes(request)
             seen.append(body)
             if body == b"wait":
-                return Deferred(gate, saying(b"waited"))
+                return DeferredResponse(gate, saying(b"waited"))
             return framed([body])
 
         async with running(answer) as broker:
@@ -113,10 +113,10 @@ def test_what_is_read_ahead_of_a_waiting_client_is_not_overwritten_by_another(
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         seen: list[bytes] = []
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             body = bytes(request)
             seen.append(body)
-            return Deferred(gate, saying(b"waited")) if body == b"wait" else framed([body])
+            return DeferredResponse(gate, saying(b"waited")) if body == b"wait" else framed([body])
 
         async with running(answer) as broker:
             first, second = await broker.connect(), await broker.connect()
@@ -139,9 +139,9 @@ def test_a_large_request_that_must_wait_keeps_its_bytes_while_others_are_answere
     async def story() -> None:
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             body = bytes(request)
-            return Deferred(gate, saying(b"waited")) if body == b"wait" else framed([body])
+            return DeferredResponse(gate, saying(b"waited")) if body == b"wait" else framed([body])
 
         async with running(answer) as broker:
             first, second = await broker.connect(), await broker.connect()
@@ -173,10 +173,10 @@ def test_a_coroutine_is_awaited_and_what_it_waits_for_is_cancelled_on_stop() -> 
             await asyncio.sleep(0)
             return b"quick"
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             if bytes(request) == b"slow":
-                return Deferred(slow(), saying(b"slow"))
-            return Deferred(quick(), saying(b"quick"))
+                return DeferredResponse(slow(), saying(b"slow"))
+            return DeferredResponse(quick(), saying(b"quick"))
 
         async with running(answer) as broker:
             peer = await broker.connect()
@@ -193,7 +193,7 @@ def test_a_client_that_does_not_read_is_not_read_from() -> None:
     async def story() -> None:
         answered = 0
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             nonlocal answered
             answered += 1
             return framed([bytes(1_000_000)])
@@ -217,12 +217,12 @@ def test_answers_that_come_later_do_not_pile_up_before_a_client_that_does_not_re
         async def later() -> None:
             await asyncio.sleep(0)
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             nonlocal answered
             if bytes(request) == b"other":
                 return framed([b"other"])
             answered += 1
-            return Deferred(later(), saying(bytes(1_000_000)))
+            return DeferredResponse(later(), saying(bytes(1_000_000)))
 
         async with running(answer) as broker:
             deaf, other = await broker.connect(), await broker.connect()
@@ -245,7 +245,7 @@ def test_regions_of_files_are_sent_as_they_lie(tmp_path: Path) -> None:
         handle = files.open(str(tmp_path / "segment"), create=True)
         handle.write_at(0, content)
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             position, size = struct.unpack(">ii", request)
             return framed([b"head", handle.region(position, size), b"tail"])
 
@@ -281,7 +281,7 @@ def test_an_impossible_size_closes_that_connection_only(
 def test_refused_requests_make_few_lines_however_many_they_are(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def answer(client: Client, request: memoryview) -> Answer:
+    def answer(client: ConnectedClient, request: memoryview) -> Response:
         raise Refused("no such thing")
 
     async def story() -> None:
@@ -299,8 +299,8 @@ def test_a_client_that_goes_away_gives_up_what_it_waited_for() -> None:
     async def story() -> None:
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
-        def answer(client: Client, request: memoryview) -> Answer:
-            return Deferred(gate, saying(b"never"))
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
+            return DeferredResponse(gate, saying(b"never"))
 
         async with running(answer) as broker:
             peer = await broker.connect()

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from tierlog.broker.network import receive_budget
-from tierlog.broker.network.connection import Answer, Client, Deferred
+from tierlog.broker.network.connection import ConnectedClient, DeferredResponse, Response
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
 from tierlog.broker.network.transport import Network, StreamNetwork
 from tierlog.broker.network.turns import REQUESTS_A_TURN, Turns
@@ -24,11 +24,11 @@ class Counting:
     """Answers with the request, and knows how many each client has had answered."""
 
     def __init__(self) -> None:
-        self.answered: dict[Client, int] = {}
+        self.answered: dict[ConnectedClient, int] = {}
         self.most_before_the_last = 0
         """How many somebody had had when the last client that came got its first."""
 
-    def __call__(self, client: Client, request: memoryview) -> Answer:
+    def __call__(self, client: ConnectedClient, request: memoryview) -> Response:
         if client not in self.answered:
             self.most_before_the_last = self.most
         self.answered[client] = self.answered.get(client, 0) + 1
@@ -195,9 +195,11 @@ def test_what_was_answered_in_a_turn_leaves_with_it() -> None:
     async def story() -> None:
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             return (
-                Deferred(gate, saying(b"late")) if bytes(request) == b"wait" else framed([b"now"])
+                DeferredResponse(gate, saying(b"late"))
+                if bytes(request) == b"wait"
+                else framed([b"now"])
             )
 
         async with running(answer) as broker:
@@ -218,7 +220,7 @@ def test_requests_of_a_client_that_needs_no_answers_are_done_although_it_has_gon
     async def story() -> None:
         done = 0
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             nonlocal done
             done += 1
             return ()
@@ -239,9 +241,9 @@ def test_a_client_that_goes_while_more_lies_behind_its_waiting_request_is_notice
         gate: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         done: list[bytes] = []
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             done.append(bytes(request))
-            return Deferred(gate, saying(b"never")) if bytes(request) == b"wait" else ()
+            return DeferredResponse(gate, saying(b"never")) if bytes(request) == b"wait" else ()
 
         async with running(answer) as broker:
             peer = await broker.connect()
@@ -263,9 +265,9 @@ def test_a_second_request_that_would_wait_does_not_once_the_client_has_gone() ->
     async def story() -> None:
         gates: list[asyncio.Future[object]] = []
 
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             gates.append(asyncio.get_running_loop().create_future())
-            return Deferred(gates[-1], saying(b"never"))
+            return DeferredResponse(gates[-1], saying(b"never"))
 
         async with running(answer) as broker:
             peer = await broker.connect()
@@ -285,10 +287,10 @@ def test_the_end_of_a_stream_is_seen_also_behind_more_than_the_system_keeps(
     monkeypatch.setattr(receive_budget, "_LOOK_AHEAD_S", 0.05)
 
     async def story() -> None:
-        def answer(client: Client, request: memoryview) -> Answer:
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
             if bytes(request) != b"wait":
                 return ()
-            return Deferred(asyncio.get_running_loop().create_future(), saying(b"never"))
+            return DeferredResponse(asyncio.get_running_loop().create_future(), saying(b"never"))
 
         async with running(answer) as broker:
             for _ in range(3):
