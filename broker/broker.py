@@ -11,8 +11,8 @@
 Stopping is the same in reverse, within bounds: no new clients, what waits is answered, logs are
 flushed and closed, and the marker that says so is written last.
 
-Everything that the broker asks of the outside is in `World`, so that a simulation can hand in a
-network, a disk and a clock of its own.
+What the broker needs of its environment is in `Dependencies`: a simulation passes a network, a disk
+and a clock of its own.
 """
 
 import logging
@@ -61,7 +61,7 @@ from .config.settings import (
 from .config.topic_defaults import TopicDefaults
 from .coordinator.transaction.producer_ids import ProducerIds
 from .dispatch.apis import Apis
-from .dispatch.quota_switch import obey_quotas
+from .dispatch.quota_switch import serve_within_quotas
 from .metrics.metrics import Metrics, failures_of_loops
 from .metrics.tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
 from .network.socket_listener import SocketNetwork
@@ -93,8 +93,8 @@ def _threads(threads: int) -> BlockingPool:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """What a broker asks of the outside. None for the network: sockets."""
+class Dependencies:
+    """The clock, disk, network and threads of a broker. Without a network: sockets."""
 
     environment: Environment = field(default_factory=SystemEnvironment)
     files: Files = field(default_factory=OsFiles)
@@ -105,14 +105,14 @@ class World:
 class Broker:
     """A broker and the controller of its cluster of one."""
 
-    def __init__(self, config: BrokerConfig, world: World | None = None) -> None:
+    def __init__(self, config: BrokerConfig, dependencies: Dependencies | None = None) -> None:
         self.config = config
         self.listeners = config.listeners
         self.metrics = Metrics()
         self.metrics_port = -1
         """Where they are served; -1: nowhere."""
-        self._world = world or World()
-        self._supervisor = Supervisor(self._world.environment.random)
+        self._dependencies = dependencies or Dependencies()
+        self._supervisor = Supervisor(self._dependencies.environment.random)
         self.metrics.family(lambda: failures_of_loops(self._supervisor))
         # What was started, to be stopped in reverse.
         self._started = AsyncExitStack()
@@ -143,7 +143,7 @@ class Broker:
 
     async def _start(self) -> None:
         self._check_tier_packages()
-        network = self._world.network or SocketNetwork(socket_options(self.config.values))
+        network = self._dependencies.network or SocketNetwork(socket_options(self.config.values))
         server = SocketServer(
             network,
             connection_limits(self.config.values),
@@ -156,7 +156,7 @@ class Broker:
         # Pushed again: clients go before anything that serves them does.
         self._started.push_async_callback(server.stop)
         server.open(Apis(context).answer)
-        obey_quotas(server, context)
+        serve_within_quotas(server, context)
         if self._remote is not None:
             await mend_metadata_topic(context.controller)
             # It is a client of this broker: it comes up after the listeners, and goes before them.
@@ -214,7 +214,7 @@ class Broker:
             controller.subscribe(partial(forget_deleted_topics, self._remote.statistics))
 
     def _build(self, server: SocketServer) -> BrokerContext:
-        config, environment = self.config, self._world.environment
+        config, environment = self.config, self._dependencies.environment
         topic_defaults = TopicDefaults(config.values)
         log_config = topic_defaults.log_config()
         log_manager, controller, compaction = self._open_storage(log_config)
@@ -236,7 +236,7 @@ class Broker:
         dynamic_config = DynamicConfig(config.values, config.node_id, topic_defaults)
         controller.subscribe(dynamic_config.publish)
 
-        def obey(values: ConfigValues) -> None:
+        def on_config_change(values: ConfigValues) -> None:
             log_manager.default_config = topic_defaults.log_config()
             controller.use_topic_defaults(log_manager.default_config)
             log_manager.producer_expiration_ms = values.integer("producer.id.expiration.ms")
@@ -250,7 +250,7 @@ class Broker:
             if self._remote is not None:
                 self._remote.limit(remote_log_manager_config(config, values))
 
-        dynamic_config.subscribe(obey)
+        dynamic_config.subscribe(on_config_change)
         # After the defaults that its logs are to have.
         controller.subscribe(replica_manager.publish)
         controller.subscribe(Announcements(config.node_id, log_manager.get_log).publish)
@@ -282,7 +282,7 @@ class Broker:
     def _start_coordinators(
         self, controller: Controller, replica_manager: ReplicaManager, log_manager: LogManager
     ) -> tuple[Groups, Transactions]:
-        config, environment = self.config, self._world.environment
+        config, environment = self.config, self._dependencies.environment
         supervisor = self._supervisor
         groups = Groups(config, environment, controller, replica_manager, log_manager, supervisor)
         self._started.callback(groups.stop)
@@ -301,7 +301,7 @@ class Broker:
 
     def _metadata_writer(self) -> str:
         """The client id of the one producer of the tier's metadata; nobody else can guess it."""
-        return f"__remote_log_metadata_client-{self._world.environment.random_uuid().hex()}"
+        return f"__remote_log_metadata_client-{self._dependencies.environment.random_uuid().hex()}"
 
     def _make_remote_tier(
         self, log_manager: LogManager, image: Callable[[], ClusterImage], writer: str
@@ -310,11 +310,11 @@ class Broker:
             return None
         from .tier.remote_tier import make_remote_log_manager
 
-        world = self._world
-        pool = world.blocking_pool(self.config.remote_log_manager.threads)
+        dependencies = self._dependencies
+        pool = dependencies.blocking_pool(self.config.remote_log_manager.threads)
         return make_remote_log_manager(
             self.config,
-            (world.environment, world.files, pool),
+            (dependencies.environment, dependencies.files, pool),
             log_manager,
             lambda: self.listeners,
             image,
@@ -324,7 +324,7 @@ class Broker:
 
     def _mounted_topics(self) -> Container[Uuid]:
         """The ids of topics that an earlier life of this broker had from a mount."""
-        files, directory = self._world.files, self.config.log_dirs[0]
+        files, directory = self._dependencies.files, self.config.log_dirs[0]
         if not files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}"):
             return ()
         from .tier.mounted_topics_file import MountedTopicsFile
@@ -333,9 +333,9 @@ class Broker:
 
     def _make_mounts(self, log_manager: LogManager, controller: Controller) -> "Mounts | None":
         """Tiers of other clusters, also those of an earlier life, whose topics are to go."""
-        config, world = self.config, self._world
+        config, dependencies = self.config, self._dependencies
         path = f"{config.log_dirs[0]}/{MOUNTED_TOPICS_FILE}"
-        if not config.mounts and not world.files.exists(path):
+        if not config.mounts and not dependencies.files.exists(path):
             return None
         from .tier.mounts import Mounts, MountTools
 
@@ -343,9 +343,9 @@ class Broker:
             config.node_id,
             controller,
             log_manager,
-            world.environment,
-            world.files,
-            world.blocking_pool(config.remote_log_manager.reader_threads),
+            dependencies.environment,
+            dependencies.files,
+            dependencies.blocking_pool(config.remote_log_manager.reader_threads),
             config.remote_log_manager,
             self._supervisor,
         )
@@ -354,21 +354,21 @@ class Broker:
 
     def _start_scrub(self, image: Callable[[], ClusterImage]) -> None:
         """Look after the tier now and then, where the configuration says how often."""
-        config, world = self.config, self._world
+        config, dependencies = self.config, self._dependencies
         if config.remote_storage is None or config.values.integer("tierlog.scrub.interval.ms") < 0:
             return
         from .tier.remote_tier import own_address, owner_tools
         from .tier.tier_scrub import make_tier_scrub
 
-        pool = world.blocking_pool(_SCRUB_THREADS)
+        pool = dependencies.blocking_pool(_SCRUB_THREADS)
         self._started.callback(pool.stop)
         scrub = make_tier_scrub(
             config.values,
             config.remote_storage,
-            (world.environment, world.files, pool),
+            (dependencies.environment, dependencies.files, pool),
             lambda: own_address(self.listeners.bound[0]),
             self._supervisor,
-            owner_tools(config, (world.environment, world.files, pool), image),
+            owner_tools(config, (dependencies.environment, dependencies.files, pool), image),
         )
         self._started.push_async_callback(scrub.stop)
         scrub.start()
@@ -384,10 +384,10 @@ class Broker:
 
     def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller, LogCompaction]:
         """Lock the directories, replay the metadata log, load the logs."""
-        config, world = self.config, self._world
-        environment = world.environment
+        config, dependencies = self.config, self._dependencies
+        environment = dependencies.environment
         log_manager = LogManager(
-            world.files,
+            dependencies.files,
             config.log_dirs,
             log_config,
             config.values.integer("producer.id.expiration.ms"),
@@ -415,7 +415,7 @@ class Broker:
         flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._started.callback(flusher.shutdown)
         controller = Controller(
-            controller_config(config, log_config, world.files.max_open),
+            controller_config(config, log_config, dependencies.files.max_open),
             meta[0].cluster_id,
             environment,
             metadata_log,
@@ -453,14 +453,14 @@ class Broker:
     async def _close_logs(self, log_manager: LogManager, controller: Controller) -> None:
         """Write down with the clean stop in which of its registrations this broker stopped."""
         registration = controller.image.brokers[self.config.node_id]
-        now_ms = self._world.environment.wall_clock_ms()
+        now_ms = self._dependencies.environment.wall_clock_ms()
         with ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="flush-at-stop") as threads:
             await close_logs(log_manager, threads, now_ms, registration.epoch)
 
     def _registration(self, meta: Sequence[MetaProperties]) -> BrokerRegistration:
         return BrokerRegistration(
             self.config.node_id,
-            self._world.environment.random_uuid(),
+            self._dependencies.environment.random_uuid(),
             [
                 RegisteredEndpoint(each.name, each.host, each.port, _PLAINTEXT)
                 for each in self.listeners.advertised

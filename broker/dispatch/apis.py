@@ -44,12 +44,12 @@ from ..request.context import BrokerContext, Deferred, NoAnswer, RequestContext
 from ..request.large_requests import run_slice
 
 if TYPE_CHECKING:
-    from .request_memory import RequestMemory
+    from .request_cache import RequestCache
 
 _API = slice(0, 4)
 _CORRELATION_ID = Format(">4xi")
 _BEHIND_CORRELATION_ID = 8
-_REMEMBERED_BYTES_MAX = 1024
+_CACHED_HEADER_BYTES_MAX = 1024
 """A longer header, whatever it is good for, is read each time: a connection keeps its last one."""
 _SIZE_BYTES = 4
 _HEAD = Format(">ii")
@@ -120,10 +120,10 @@ class _Finished(NamedTuple):
     wait_s: float
 
 
-class _Asked:
+class _ParsedHeader:
     """A header as a client has sent it, and what follows from it for every request that has it."""
 
-    __slots__ = ("api", "body", "context", "memory", "owner", "rest", "route")
+    __slots__ = ("api", "body", "cache", "context", "owner", "rest", "route")
 
     def __init__(
         self,
@@ -140,13 +140,13 @@ class _Asked:
         self.body = body
         self.route = route
         self.context = context
-        self.memory: RequestMemory | None = None
+        self.cache: RequestCache | None = None
 
 
 class Apis:
     """The dispatch table of one broker, filled as it is used."""
 
-    _remembers = True
+    _caches_requests = True
     """Whether requests that repeat need not be decoded: nobody has to look at each of them."""
     _wait_s = 0.0
     """For how long the client of the request at hand is not read after its answer."""
@@ -162,53 +162,53 @@ class Apis:
 
     def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
         """Answer one request. Raises Refused or ProtocolError to have the connection closed."""
-        asked = client.last_header
+        header = client.last_header
         if not (
-            isinstance(asked, _Asked)
-            and asked.owner is self
-            and frame[_BEHIND_CORRELATION_ID : asked.body] == asked.rest
-            and frame[_API] == asked.api
+            isinstance(header, _ParsedHeader)
+            and header.owner is self
+            and frame[_BEHIND_CORRELATION_ID : header.body] == header.rest
+            and frame[_API] == header.api
         ):
             try:
-                asked = self._asked(client, frame)
+                header = self._parse_header(client, frame)
             except UnsupportedApiError as error:
                 return self._unsupported(error)
-            client.last_header = asked if asked.body <= _REMEMBERED_BYTES_MAX else None
+            client.last_header = header if header.body <= _CACHED_HEADER_BYTES_MAX else None
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
-        asked.route.requests.value += 1
-        memory = asked.memory
-        if memory is None:
-            return self._handle(asked, frame, correlation_id)
+        header.route.requests.value += 1
+        cache = header.cache
+        if cache is None:
+            return self._handle(header, frame, correlation_id)
         try:
-            known = memory.answer(frame, correlation_id)
+            cached = cache.answer(frame, correlation_id)
         except Exception as error:
-            raise self._failure(asked.route, error) from error
-        if isinstance(known, list):
-            return known
-        return self._handle(asked, frame, correlation_id, known)
+            raise self._failure(header.route, error) from error
+        if isinstance(cached, list):
+            return cached
+        return self._handle(header, frame, correlation_id, cached)
 
     def _handle(
         self,
-        asked: _Asked,
+        header: _ParsedHeader,
         frame: memoryview,
         correlation_id: int,
         result: Outcome = None,
     ) -> Response:
         """Decode the request and have its handler answer, unless there is a `result` already."""
-        route, memory = asked.route, asked.memory
+        route, cache = header.route, header.cache
         try:
             if result is None:
-                if len(frame) > _LARGE_REQUEST_BYTES and asked.context.api_key != ApiKey.PRODUCE:
-                    return self._in_turn(asked, frame, correlation_id)
-                request = self._decoded(asked, frame)
+                if len(frame) > _LARGE_REQUEST_BYTES and header.context.api_key != ApiKey.PRODUCE:
+                    return self._in_turn(header, frame, correlation_id)
+                request = self._decoded(header, frame)
                 if request is None:
-                    return self._in_turn(asked, frame, correlation_id)
-                handled = route.handle(self._broker, asked.context, request)
+                    return self._in_turn(header, frame, correlation_id)
+                handled = route.handle(self._broker, header.context, request)
                 result = finished(handled) if isinstance(handled, Generator) else handled
                 if result is None:
                     return ()
-                if memory is not None and isinstance(result, Message):
-                    memory.learn(frame, request, result)
+                if cache is not None and isinstance(result, Message):
+                    cache.put(frame, request, result)
             if isinstance(result, Message):
                 return self._encoded(route, correlation_id, result)
         except Exception as error:
@@ -245,26 +245,26 @@ class Apis:
         chunks = yield from encode_in_steps(response, route.version, self._answer_bytes_max)
         return _Finished(_framed(chunks, route.head, correlation_id), wait_s)
 
-    def _in_turn(self, asked: "_Asked", frame: memoryview, correlation_id: int) -> Response:
+    def _in_turn(self, header: "_ParsedHeader", frame: memoryview, correlation_id: int) -> Response:
         """Answer a large request when it is its turn."""
-        work = self._answer_slowly(asked, lasting(frame), correlation_id)
-        return self._finished_in_turn(asked.route, work, len(frame))
+        work = self._answer_slowly(header, lasting(frame), correlation_id)
+        return self._finished_in_turn(header.route, work, len(frame))
 
     def _answer_slowly(
-        self, asked: "_Asked", frame: memoryview, correlation_id: int
+        self, header: "_ParsedHeader", frame: memoryview, correlation_id: int
     ) -> Generator[None, None, _Finished]:
-        route = asked.route
-        cls = request_class(asked.context.api_key)
+        route = header.route
+        cls = request_class(header.context.api_key)
         try:
             request, _ = yield from decode_in_steps(
-                cls, route.version, frame, asked.body, route.elements_max
+                cls, route.version, frame, header.body, route.elements_max
             )
         except ProtocolError as error:
             raise _unreadable(route, error) from error
         yield
         self._wait_s = 0.0
         self._request_bytes = len(frame) + _SIZE_BYTES
-        result = route.handle(self._broker, asked.context, request)
+        result = route.handle(self._broker, header.context, request)
         if isinstance(result, Generator):
             result = yield from result
         if result is None:
@@ -290,7 +290,7 @@ class Apis:
 
         return DeferredResponse(self._large_requests.submit(work), respond, held_bytes=nbytes)
 
-    def _asked(self, client: ConnectedClient, frame: memoryview) -> _Asked:
+    def _parse_header(self, client: ConnectedClient, frame: memoryview) -> _ParsedHeader:
         """Read a header. Raises as `decode_request_header`, and Refused."""
         header, body = decode_request_header(frame)
         version = header.api_version
@@ -303,30 +303,30 @@ class Apis:
         context = RequestContext(
             header.api_key, version, header.client_id, client.host, client.listener
         )
-        asked = _Asked(self, frame, body, route, context)
-        if self._remembers:
-            asked.memory = self._memory(context, body)
-        return asked
+        parsed = _ParsedHeader(self, frame, body, route, context)
+        if self._caches_requests:
+            parsed.cache = self._cache_for(context, body)
+        return parsed
 
-    def _memory(self, context: RequestContext, body: int) -> "RequestMemory | None":
+    def _cache_for(self, context: RequestContext, body: int) -> "RequestCache | None":
         """What remembers requests of this kind; for most there is nothing."""
         if context.api_key == ApiKey.PRODUCE:
-            from .produce_memory import FIRST_REMEMBERED_VERSION, ProduceMemory
+            from .produce_request_cache import FIRST_CACHED_VERSION, ProduceRequestCache
 
-            if context.api_version >= FIRST_REMEMBERED_VERSION:
-                return ProduceMemory(self._broker, context, body)
+            if context.api_version >= FIRST_CACHED_VERSION:
+                return ProduceRequestCache(self._broker, context, body)
         elif context.api_key == ApiKey.FETCH:
-            from .fetch_memory import FIRST_REMEMBERED_VERSION, FetchMemory
+            from .fetch_request_cache import FIRST_CACHED_VERSION, FetchRequestCache
 
-            if context.api_version >= FIRST_REMEMBERED_VERSION:
-                return FetchMemory(self._broker, context, body)
+            if context.api_version >= FIRST_CACHED_VERSION:
+                return FetchRequestCache(self._broker, context, body)
         return None
 
-    def _decoded(self, asked: "_Asked", frame: memoryview) -> Message | None:
+    def _decoded(self, header: "_ParsedHeader", frame: memoryview) -> Message | None:
         """The request; None: it has too many elements to be decoded at once."""
-        route = asked.route
+        route = header.route
         try:
-            return route.decode(frame, asked.body, route.elements_at_once)[0]
+            return route.decode(frame, header.body, route.elements_at_once)[0]
         except ProtocolError as error:
             is_large = isinstance(error, TooManyElementsError)
             if is_large and route.elements_at_once < route.elements_max:

@@ -1,4 +1,4 @@
-"""Which way requests go: past the meters of `throttling.py` only while there are quotas to obey."""
+"""Requests pass the meters of `throttling.py` only while there are quotas."""
 
 from typing import TYPE_CHECKING
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
     from .throttling import ThrottlingApis
 
 
-def obey_quotas(server: SocketServer, context: BrokerContext) -> None:
-    """Serve through what measures as long as there are quotas, and only then."""
+def serve_within_quotas(server: SocketServer, context: BrokerContext) -> None:
+    """Have `ThrottlingApis` serve the clients while there are quotas, else `Apis`."""
     unlimited = server.answer
-    held_back: ThrottlingApis | None = None
+    throttling: ThrottlingApis | None = None
 
     def publish(image: ClusterImage, delta: ClusterDelta) -> None:
-        nonlocal held_back
+        nonlocal throttling
         if not delta.changed_quotas:
             return
         from ..quota.quotas import ClientQuotas
         from .throttling import ThrottlingApis
 
-        held_back = held_back or ThrottlingApis(context, ClientQuotas())
-        held_back.quotas.update(image.client_quotas)
+        throttling = throttling or ThrottlingApis(context, ClientQuotas())
+        throttling.quotas.update(image.client_quotas)
         has_addresses = any(entity[0][0] == "ip" for entity in image.client_quotas)
-        server.rates.address_limit = held_back.quotas.address_limit if has_addresses else None
-        is_held_back = held_back.quotas.holds_clients_back
-        server.answer = held_back.answer if is_held_back else unlimited
+        server.rates.address_limit = throttling.quotas.address_limit if has_addresses else None
+        is_limited = throttling.quotas.holds_clients_back
+        server.answer = throttling.answer if is_limited else unlimited
 
     context.controller.subscribe(publish)

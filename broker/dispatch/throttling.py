@@ -48,7 +48,7 @@ class _Used(NamedTuple):
 class ThrottlingApis(Apis):
     """`Apis` that holds clients back."""
 
-    _remembers = False
+    _caches_requests = False
 
     def __init__(self, broker: BrokerContext, quotas: ClientQuotas) -> None:
         super().__init__(broker)

@@ -160,7 +160,7 @@ class ConnectionOwner(Protocol):
         """Where its connections stand in line that have many requests."""
         ...
 
-    def complain(self, client: ConnectedClient, reason: str) -> None:
+    def report(self, client: ConnectedClient, reason: str) -> None:
         """Say why a connection is closed; one line, and not too many of them."""
         ...
 
@@ -519,7 +519,7 @@ class Connection:
     def shed(self, reason: str) -> None:
         """End the connection, for others' sake."""
         if self.state is not ConnectionState.CLOSED:
-            self._owner.complain(self.client, reason)
+            self._owner.report(self.client, reason)
             self.close()
 
     def _flush(self) -> None:
@@ -534,7 +534,7 @@ class Connection:
         # Whatever was answered before the bad frame is still the client's.
         self._transport.flush()
         if self.state is not ConnectionState.CLOSED:
-            self._owner.complain(self.client, str(error))
+            self._owner.report(self.client, str(error))
             self.close()
 
     def close(self) -> None:

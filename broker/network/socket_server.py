@@ -29,7 +29,7 @@ from .turns import Turns
 
 _LOG = logging.getLogger(__name__)
 
-_COMPLAINT_INTERVAL_S = 1.0
+_REPORT_INTERVAL_S = 1.0
 _MAX_DEFERRED = 100_000
 _KEPT_WAITING_MAX = 1_000
 _SERVER = "kafka.server:type=socket-server-metrics"
@@ -83,8 +83,8 @@ class SocketServer:
         self._rest: asyncio.TimerHandle | None = None
         # Connections that came too fast for their address, until they are closed.
         self._kept_waiting: dict[AttachableTransport, asyncio.TimerHandle] = {}
-        self._next_complaint = 0.0
-        self._unspoken = 0
+        self._next_report = 0.0
+        self._unreported = 0
         self._created = metrics.counter(f"{_SERVER},name=connection-creation-total")
         self._closed = metrics.counter(f"{_SERVER},name=connection-close-total")
         self._refused = metrics.counter(f"{_SERVER},name=connection-refused-total")
@@ -158,12 +158,12 @@ class SocketServer:
         delay_s = self.rates.delay_s(host, now)
         if delay_s > 0:
             self._refused.add()
-            self.complain(client, "its address opens connections faster than its quota")
+            self.report(client, "its address opens connections faster than its quota")
             self._close_later(transport, delay_s)
             return
         if self._per_ip[host] >= limit or len(self._connections) >= limits.max_connections:
             self._refused.add()
-            self.complain(client, f"it has {self._per_ip[host]} open already")
+            self.report(client, f"it has {self._per_ip[host]} open already")
             transport.close()
             return
         rest_s = self.rates.rest_s(limits.max_creation_rate, now)
@@ -208,15 +208,15 @@ class SocketServer:
             return work
         return self._tasks.start(work, "request")
 
-    def complain(self, client: ConnectedClient, reason: str) -> None:
+    def report(self, client: ConnectedClient, reason: str) -> None:
         """One line in the log about a connection that was closed for a reason."""
         now = asyncio.get_running_loop().time()
-        if now < self._next_complaint:
-            self._unspoken += 1
+        if now < self._next_report:
+            self._unreported += 1
             return
-        more = f" ({self._unspoken} more like it before)" if self._unspoken else ""
-        self._unspoken = 0
-        self._next_complaint = now + _COMPLAINT_INTERVAL_S
+        more = f" ({self._unreported} more like it before)" if self._unreported else ""
+        self._unreported = 0
+        self._next_report = now + _REPORT_INTERVAL_S
         _LOG.warning("Closed the connection from %s: %s%s", client.host, reason, more)
 
     def _schedule_sweep(self) -> None:

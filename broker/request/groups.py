@@ -47,7 +47,7 @@ class Groups:
             self._make()
 
     def on_config_change(self, values: ConfigValues) -> None:
-        """Take over the properties that are in force now."""
+        """Use the properties that are in force now."""
         self._values = values
         if self._coordinator is not None:
             from ..coordinator.group_config import consumer_defaults

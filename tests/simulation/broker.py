@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tierlog.broker.broker import Broker, World
+from tierlog.broker.broker import Broker, Dependencies
 from tierlog.broker.config.config import read_config
 from tierlog.broker.network.transport import StreamNetwork
 from tierlog.replication.controller.controller import Controller
@@ -95,10 +95,10 @@ class SimulatedBroker:
         with on_host(self.host) as self._process:
             self._files = SimulatedFiles(self.disk)
             environment = SimulatedEnvironment(self._loop, f"{self.host}/{self.starts}")
-            world = World(environment, self._files, StreamNetwork())
+            dependencies = Dependencies(environment, self._files, StreamNetwork())
             if self.pools is not None:
-                world = replace(world, blocking_pool=self.pools)
-            self._broker = _WatchedBroker(read_config(self.properties, self.host), world)
+                dependencies = replace(dependencies, blocking_pool=self.pools)
+            self._broker = _WatchedBroker(read_config(self.properties, self.host), dependencies)
             self._broker.on_recovery = self.on_recovery
             await self._broker.start()
 

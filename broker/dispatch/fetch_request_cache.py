@@ -4,9 +4,9 @@ A consumer without a fetch session names its partitions anew in every request. O
 single partition asks alike all day, but for the fetch offset; and what stands around the records in
 its answers differs in three offsets and a length (docs/decisions/013).
 
-Only what is as plain as it is frequent is remembered: one partition, no session, a consumer,
-flexible versions, as long as the cluster's metadata are the same. Whatever else is asked, and
-whatever is to be answered but records, takes the usual way.
+Only the plain and frequent request is cached: one partition, no session, a consumer, a flexible
+version, as long as the cluster's metadata stay the same. Any other is decoded, and every response
+without records is encoded.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from ...replication.partition.fetch_data import FetchParams, FetchPartition, Fet
 from ..handlers.fetch import answered, params_of, resolve
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, asked_partitions
-from .request_memory import KNOWN_MAX, NUMBERS, PLACEHOLDERS
+from .request_cache import CACHED_MAX, NUMBERS, PLACEHOLDERS
 
-FIRST_REMEMBERED_VERSION = 12
+FIRST_CACHED_VERSION = 12
 """The first flexible one; librdkafka asks with 16."""
 
 _OFFSET = Struct(">q")
 
 
-class _Known(NamedTuple):
+class _CachedRequest(NamedTuple):
     """A request that was decoded, and its answer around the offsets and the records."""
 
     after: memoryview
@@ -38,7 +38,7 @@ class _Known(NamedTuple):
     """Of the cluster image in which the topic was found: any other may not have it."""
     fetch: FetchContext
     params: FetchParams
-    asked: FetchPartition
+    partition: FetchPartition
     response: Struct
     before: bytes
     between: bytes
@@ -46,10 +46,10 @@ class _Known(NamedTuple):
     end: bytes
 
 
-class FetchMemory:
+class FetchRequestCache:
     """What the requests of one connection have in common, as long as their headers are the same."""
 
-    __slots__ = ("_body", "_broker", "_context", "_known", "_offset_at")
+    __slots__ = ("_body", "_broker", "_context", "_entries", "_offset_at")
 
     def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
         """`body` is where the header ends, in all of them."""
@@ -58,52 +58,52 @@ class FetchMemory:
         self._body = body
         self._offset_at = 0
         # By what stands between the header and the fetch offset.
-        self._known: dict[bytes, _Known] = {}
+        self._entries: dict[bytes, _CachedRequest] = {}
 
     def answer(
         self, frame: memoryview, correlation_id: int
     ) -> list[Chunk] | FetchResponse | Deferred[object] | None:
-        """See `RequestMemory`."""
+        """See `RequestCache`."""
         at = self._offset_at
-        known = self._known.get(bytes(frame[self._body : at]))
-        if known is None or frame[at + _OFFSET.size :] != known.after:
+        cached = self._entries.get(bytes(frame[self._body : at]))
+        if cached is None or frame[at + _OFFSET.size :] != cached.after:
             return None
-        broker, usual = self._broker, known.asked
-        if broker.controller.image.offset != known.metadata_offset:
+        broker, usual = self._broker, cached.partition
+        if broker.controller.image.offset != cached.metadata_offset:
             return None
         (offset,) = _OFFSET.unpack_from(frame, at)
-        asked = FetchPartition(
+        partition = FetchPartition(
             usual.topic_id_partition, offset, usual.max_bytes, usual.current_leader_epoch
         )
-        outcome = broker.replica_manager.fetch(known.params, [asked])
+        outcome = broker.replica_manager.fetch(cached.params, [partition])
         if isinstance(outcome, asyncio.Future):
 
             def respond(results: FetchResults) -> FetchResponse:
-                return answered(broker, self._context, known.fetch, results)
+                return answered(broker, self._context, cached.fetch, results)
 
             return cast("Deferred[object]", Deferred(outcome, respond))
-        (found,) = outcome
-        records = found.records
-        if not records or found.error_code or found.aborted_transactions:
-            return answered(broker, self._context, known.fetch, outcome)
+        (result,) = outcome
+        records = result.records
+        if not records or result.error_code or result.aborted_transactions:
+            return answered(broker, self._context, cached.fetch, outcome)
         nbytes = size_of(records)
         broker.bytes_out.value += nbytes
         length = unsigned_varint(nbytes + 1)
-        response, end = known.response, known.end
+        response, end = cached.response, cached.end
         before = response.pack(
             response.size - 4 + len(length) + nbytes + len(end),
             correlation_id,
-            known.before,
-            found.high_watermark,
-            found.last_stable_offset,
-            found.log_start_offset,
-            known.between,
+            cached.before,
+            result.high_watermark,
+            result.last_stable_offset,
+            result.log_start_offset,
+            cached.between,
         )
         return [before + length, records, end]
 
-    def learn(self, frame: memoryview, request: Message, response: Message) -> None:
-        """See `RequestMemory`."""
-        assert isinstance(request, FetchRequest), "Nothing else is asked here."
+    def put(self, frame: memoryview, request: Message, response: Message) -> None:
+        """See `RequestCache`."""
+        assert isinstance(request, FetchRequest), "This cache holds Fetch requests only."
         if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:
             return
         if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
@@ -113,29 +113,29 @@ class FetchMemory:
             return
         fetch = FetchContext(asked_partitions(request), None, False)
         image = self._broker.controller.image
-        asked = resolve(image, fetch.partitions[0], self._context.api_version)
-        if not isinstance(asked, FetchPartition) or asked.last_fetched_epoch >= 0:
+        partition = resolve(image, fetch.partitions[0], self._context.api_version)
+        if not isinstance(partition, FetchPartition) or partition.last_fetched_epoch >= 0:
             return
         before, after = self._around_offset(request)
         at = self._body + len(before)
-        if frame[self._body :] != memoryview(before + _OFFSET.pack(asked.fetch_offset) + after):
+        if frame[self._body :] != memoryview(before + _OFFSET.pack(partition.fetch_offset) + after):
             # It holds tagged fields that are not known here.
             return
-        if at != self._offset_at or len(self._known) >= KNOWN_MAX:
+        if at != self._offset_at or len(self._entries) >= CACHED_MAX:
             # With the next one of this kind it begins to be worth it.
-            self._known.clear()
+            self._entries.clear()
             self._offset_at = at
             return
         around = self._around_records(fetch, params)
-        common = (memoryview(after), image.offset, fetch, params, asked)
-        self._known[before] = _Known(*common, *around)
+        common = (memoryview(after), image.offset, fetch, params, partition)
+        self._entries[before] = _CachedRequest(*common, *around)
 
     def _around_offset(self, request: FetchRequest) -> tuple[bytes, bytes]:
         """A request as we would write it, before and behind its only fetch offset."""
-        wanted = request.topics[0].partitions[0]
-        offset, wanted.fetch_offset = wanted.fetch_offset, PLACEHOLDERS[0]
+        requested = request.topics[0].partitions[0]
+        offset, requested.fetch_offset = requested.fetch_offset, PLACEHOLDERS[0]
         encoded = encode_bytes(request, self._context.api_version)
-        wanted.fetch_offset = offset
+        requested.fetch_offset = offset
         before, _, after = encoded.partition(_OFFSET.pack(PLACEHOLDERS[0]))
         return before, after
 
@@ -155,7 +155,7 @@ class FetchMemory:
         self, fetch: FetchContext, params: FetchParams, records: bytes | None
     ) -> tuple[bytes, bytes]:
         high_watermark, last_stable_offset, log_start_offset = PLACEHOLDERS
-        found = PartitionData(
+        partition_data = PartitionData(
             partition_index=fetch.partitions[0].requested.partition,
             high_watermark=high_watermark,
             last_stable_offset=last_stable_offset,
@@ -163,7 +163,7 @@ class FetchMemory:
             aborted_transactions=[] if params.is_committed else None,
             records=records,
         )
-        response = answered(self._broker, self._context, fetch, [found])
+        response = answered(self._broker, self._context, fetch, [partition_data])
         encoded = encode_bytes(response, self._context.api_version)
         before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
         return before, after

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tierlog.broker.dispatch.produce_memory import ProduceMemory
+from tierlog.broker.dispatch.produce_request_cache import ProduceRequestCache
 from tierlog.broker.handlers.produce import handle
 from tierlog.broker.metrics.metrics import Counter
 from tierlog.broker.request.context import BrokerContext, Deferred, RequestContext
@@ -188,19 +188,19 @@ def test_an_answer_that_must_wait_for_followers_comes_when_they_have_the_records
         leader.publish(min_isr)
         leader.change(isr=[1])
         context = cast("BrokerContext", Parts(leader.replicas, Counter()))
-        memory = ProduceMemory(context, asker, 0)
+        cache = ProduceRequestCache(context, asker, 0)
         for offset in range(2):
             request = asking("t", data_of(10))
             response = handle(context, asker, request)
             assert isinstance(response, ProduceResponse)
             assert response.responses[0].partition_responses[0].base_offset == offset
-            assert memory.answer(frame()[:-1], 1) is None
-            memory.learn(frame(), request, response)
-        assert isinstance(memory.answer(frame(), 1), list)
+            assert cache.answer(frame()[:-1], 1) is None
+            cache.put(frame(), request, response)
+        assert isinstance(cache.answer(frame(), 1), list)
         leader.change(isr=[1, 2, 3])
         for follower in (SECOND, THIRD):
             leader.follow(follower, 3)
-        later = memory.answer(frame(), 1)
+        later = cache.answer(frame(), 1)
         assert isinstance(later, Deferred)
         assert isinstance(later.work, asyncio.Future)
         assert not later.work.done()
@@ -211,7 +211,7 @@ def test_an_answer_that_must_wait_for_followers_comes_when_they_have_the_records
         (result,) = answer.responses[0].partition_responses
         assert (result.error_code, result.base_offset) == (0, 3)
         leader.change(leader=SECOND)
-        refused = memory.answer(frame(), 1)
+        refused = cache.answer(frame(), 1)
         assert isinstance(refused, ProduceResponse)
         (result,) = refused.responses[0].partition_responses
         assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

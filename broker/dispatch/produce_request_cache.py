@@ -5,9 +5,8 @@ their length differ. What stands before the records is compared with what a deco
 there, and the answer is the one that it got, with other numbers. That leaves the append
 (docs/decisions/012).
 
-Only what is as plain as it is frequent is remembered: one partition in a request, no transactional
-id, acks that are answered, flexible versions. Whatever else arrives, and whatever is refused before
-the log is asked, takes the usual way.
+Only the plain and frequent request is cached: one partition, no transactional id, acks that are
+answered, a flexible version. Any other, and one that is refused before the append, is decoded.
 """
 
 import asyncio
@@ -24,16 +23,16 @@ from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.log.log_validator import plain_work
 from ..handlers.produce import answered, objection, topic_name
 from ..request.context import BrokerContext, Deferred, RequestContext
-from .request_memory import KNOWN_MAX, NUMBERS, PLACEHOLDERS
+from .request_cache import CACHED_MAX, NUMBERS, PLACEHOLDERS
 
-FIRST_REMEMBERED_VERSION = 9
+FIRST_CACHED_VERSION = 9
 """The first flexible one; librdkafka asks with 10, Kafka's own clients with the newest."""
 
 _NO_TAGS = memoryview(b"\0\0\0")
 """What ends a request: no tagged fields of its partition, its topic and itself."""
 
 
-class _Known(NamedTuple):
+class _CachedRequest(NamedTuple):
     """A request that was decoded, and its answer around base offset, time and log start."""
 
     request: ProduceRequest
@@ -43,10 +42,10 @@ class _Known(NamedTuple):
     after: bytes
 
 
-class ProduceMemory:
+class ProduceRequestCache:
     """What the requests of one connection have in common, as long as their headers are the same."""
 
-    __slots__ = ("_body", "_broker", "_context", "_known", "_records_at")
+    __slots__ = ("_body", "_broker", "_context", "_entries", "_records_at")
 
     def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
         """`body` is where the header ends, in all of them."""
@@ -55,20 +54,20 @@ class ProduceMemory:
         self._body = body
         self._records_at = 0
         # By what stands between the header and the length of the records.
-        self._known: dict[bytes, _Known] = {}
+        self._entries: dict[bytes, _CachedRequest] = {}
 
     def answer(
         self, frame: memoryview, correlation_id: int
     ) -> list[Chunk] | ProduceResponse | Deferred[object] | None:
-        """See `RequestMemory`."""
+        """See `RequestCache`."""
         at = self._records_at
-        known = self._known.get(bytes(frame[self._body : at]))
-        if known is None:
+        cached = self._entries.get(bytes(frame[self._body : at]))
+        if cached is None:
             return None
         records = _records(frame, at)
         if records is None:
             return None
-        request, partition = known.request, known.partition
+        request, partition = cached.request, cached.partition
         version = self._context.api_version
         if topic_name(self._broker, version, request.topic_data[0]) != partition.topic:
             return None
@@ -91,25 +90,25 @@ class ProduceMemory:
             return Deferred(cast("asyncio.Future[object]", outcome), respond)
         if entry.error:
             return self._answered(request, entry)
-        response = known.response
+        response = cached.response
         framed = response.pack(
             response.size - 4,
             correlation_id,
-            known.before,
+            cached.before,
             entry.base_offset,
             entry.log_append_time_ms,
             entry.log_start_offset,
-            known.after,
+            cached.after,
         )
         return [framed]
 
     def _answered(self, request: ProduceRequest, entry: AppendEntry) -> ProduceResponse:
         return answered(self._broker, self._context, request, [entry])
 
-    def learn(self, frame: memoryview, request: Message, response: Message) -> None:
-        """See `RequestMemory`."""
-        assert isinstance(request, ProduceRequest), "Nothing else is asked here."
-        assert isinstance(response, ProduceResponse), "Nothing else is answered."
+    def put(self, frame: memoryview, request: Message, response: Message) -> None:
+        """See `RequestCache`."""
+        assert isinstance(request, ProduceRequest), "This cache holds Produce requests only."
+        assert isinstance(response, ProduceResponse), "A Produce request has a Produce response."
         if request.transactional_id is not None or len(request.topic_data) != 1:
             return
         (topic,) = request.topic_data
@@ -123,17 +122,17 @@ class ProduceMemory:
         at = len(frame) - len(_NO_TAGS) - len(data.records) - len(length)
         if frame[at : at + len(length)] != memoryview(length) or _records(frame, at) is None:
             return
-        if at != self._records_at or len(self._known) >= KNOWN_MAX:
+        if at != self._records_at or len(self._entries) >= CACHED_MAX:
             # With the next one of this kind it begins to be worth it.
-            self._known.clear()
+            self._entries.clear()
             self._records_at = at
             return
         name = topic_name(self._broker, self._context.api_version, topic)
         data.records = None
         partition = TopicPartition(name, data.index)
-        self._known[bytes(frame[self._body : at])] = self._known_as(request, partition)
+        self._entries[bytes(frame[self._body : at])] = self._entry_of(request, partition)
 
-    def _known_as(self, request: ProduceRequest, partition: TopicPartition) -> _Known:
+    def _entry_of(self, request: ProduceRequest, partition: TopicPartition) -> _CachedRequest:
         base_offset, append_time_ms, log_start = PLACEHOLDERS
         entry = AppendEntry(partition, memoryview(b""))
         entry.base_offset = base_offset
@@ -143,7 +142,7 @@ class ProduceMemory:
         before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
         # Size, correlation id, and a byte that says that there are no tagged fields.
         layout = Struct(f">iix{len(before)}sqqq{len(after)}s")
-        return _Known(request, partition, layout, before, after)
+        return _CachedRequest(request, partition, layout, before, after)
 
 
 def _records(frame: memoryview, at: int) -> memoryview | None:

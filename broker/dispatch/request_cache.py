@@ -1,0 +1,36 @@
+"""Requests that a client repeats, all but a few bytes: answered without being decoded.
+
+`ProduceRequestCache` and `FetchRequestCache` keep, for one connection, what its usual requests have
+in common, and the handler's response to them (docs/decisions/012 and 013). The response is encoded
+once with placeholders, which show where the numbers of the next response belong.
+"""
+
+from struct import Struct
+from typing import Protocol
+
+from ...clients.protocol.schema import Chunk, Message
+from ..request.context import Deferred
+
+CACHED_MAX = 64
+"""Requests that are cached per connection."""
+
+NUMBERS = Struct(">qqq")
+PLACEHOLDERS = (-0x7172737475767778, -0x6162636465666768, -0x5152535455565758)
+"""Numbers that a message holds nowhere else."""
+
+
+class RequestCache(Protocol):
+    """What the requests of one connection have in common, as long as their headers are the same."""
+
+    def answer(
+        self, frame: memoryview, correlation_id: int, /
+    ) -> list[Chunk] | Message | Deferred[object] | None:
+        """Serve a cached request: the frame of the response, or what the handler would return.
+
+        None: the request must be decoded.
+        """
+        ...
+
+    def put(self, frame: memoryview, request: Message, response: Message, /) -> None:
+        """Cache a request that was answered at once, if it is of a kind that repeats."""
+        ...
