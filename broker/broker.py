@@ -287,8 +287,9 @@ class Broker:
         groups = Groups(config, environment, controller, replica_manager, log_manager, supervisor)
         self._started.callback(groups.stop)
         groups.start()
-        replicas = replica_manager, log_manager
-        transactions = Transactions(config, environment, controller, replicas, groups, supervisor)
+        transactions = Transactions(
+            config, environment, controller, replica_manager, log_manager, groups, supervisor
+        )
         self._started.callback(transactions.stop)
         transactions.start()
         return groups, transactions
@@ -309,12 +310,13 @@ class Broker:
         if not self.config.is_tiered:
             return None
         from .tier.remote_tier import make_remote_log_manager
+        from .tier.tier_resources import TierResources
 
         dependencies = self._dependencies
         pool = dependencies.blocking_pool(self.config.remote_log_manager.threads)
         return make_remote_log_manager(
             self.config,
-            (dependencies.environment, dependencies.files, pool),
+            TierResources(dependencies.environment, dependencies.files, pool),
             log_manager,
             lambda: self.listeners,
             image,
@@ -358,17 +360,19 @@ class Broker:
         if config.remote_storage is None or config.values.integer("tierlog.scrub.interval.ms") < 0:
             return
         from .tier.remote_tier import own_address, owner_tools
+        from .tier.tier_resources import TierResources
         from .tier.tier_scrub import make_tier_scrub
 
         pool = dependencies.blocking_pool(_SCRUB_THREADS)
         self._started.callback(pool.stop)
+        resources = TierResources(dependencies.environment, dependencies.files, pool)
         scrub = make_tier_scrub(
             config.values,
             config.remote_storage,
-            (dependencies.environment, dependencies.files, pool),
+            resources,
             lambda: own_address(self.listeners.bound[0]),
             self._supervisor,
-            owner_tools(config, (dependencies.environment, dependencies.files, pool), image),
+            owner_tools(config, resources, image),
         )
         self._started.push_async_callback(scrub.stop)
         scrub.start()

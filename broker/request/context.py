@@ -16,6 +16,7 @@ from ..config.dynamic_config import DynamicConfig
 from ..config.topic_defaults import TopicDefaults
 from ..coordinator.transaction.producer_ids import ProducerIds
 from ..metrics.metrics import Counter, Metrics
+from .client_telemetry import ClientTelemetry
 from .described_topics import DescribedTopics
 from .fetch_session import FetchSessionCache
 from .groups import Groups
@@ -86,8 +87,7 @@ class BrokerContext:
     fetch_max_bytes: int
     large_requests: LargeRequests = field(default_factory=LargeRequests)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
-    # What it keeps is loaded with the first client that asks.
-    telemetry_parts: "list[Telemetry]" = field(default_factory=list["Telemetry"])
+    client_telemetry: ClientTelemetry = field(default_factory=ClientTelemetry)
 
     @property
     def group_coordinator(self) -> "GroupCoordinator":
@@ -101,12 +101,8 @@ class BrokerContext:
 
     @property
     def telemetry(self) -> "Telemetry":
-        """What is known of clients that push metrics, made when the first asks."""
-        if not self.telemetry_parts:
-            from ..metrics.telemetry import Telemetry
-
-            self.telemetry_parts.append(Telemetry())
-        return self.telemetry_parts[0]
+        """The state of clients that push metrics, made when the first asks."""
+        return self.client_telemetry.telemetry
 
     def nodes(self, broker_ids: Iterable[int], listener: str) -> list[Node]:
         """The addresses of these brokers on a listener; those without one are left out."""

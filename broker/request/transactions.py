@@ -29,7 +29,8 @@ class Transactions:
         config: BrokerConfig,
         environment: Environment,
         controller: Controller,
-        replicas: tuple[ReplicaManager, LogManager],
+        replica_manager: ReplicaManager,
+        log_manager: LogManager,
         groups: Groups,
         supervisor: Supervisor,
     ) -> None:
@@ -37,7 +38,8 @@ class Transactions:
         self._config = config
         self._environment = environment
         self._controller = controller
-        self._replica_manager, self._log_manager = replicas
+        self._replica_manager = replica_manager
+        self._log_manager = log_manager
         self._groups = groups
         self._coordinator: TransactionCoordinator | None = None
         self._markers: LocalMarkers | None = None

@@ -64,7 +64,7 @@ def decide_topics(
         elif known.topic_id != topic.topic_id or topic.topic_id not in mounted:
             decision.refused[topic.name] = "a topic of that name is here already"
         else:
-            decision.records.extend(_changes(image, node_id, (known, topic), epochs))
+            decision.records.extend(_changes(image, node_id, known, topic, epochs))
     for topic_id in mounted:
         known = image.topics_by_id.get(topic_id)
         if known is None:
@@ -132,13 +132,13 @@ def _new_partitions(
 def _changes(
     image: ClusterImage,
     node_id: int,
-    topics: tuple[TopicImage, MountedTopic],
+    existing: TopicImage,
+    topic: MountedTopic,
     epochs: Mapping[int, int],
 ) -> list[Message]:
-    known, topic = topics
-    new = {number: epochs[number] for number in epochs if number not in known.partitions}
+    new = {number: epochs[number] for number in epochs if number not in existing.partitions}
     records = _new_partitions(image, node_id, topic, new)
-    for number, partition in known.partitions.items():
+    for number, partition in existing.partitions.items():
         # Each change of leader raises the epoch by one, also from a leader to itself.
         behind = min(epochs.get(number, 0) - partition.leader_epoch, _RECORDS_MAX)
         records += [

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 
-from ...clients.environment import Environment
 from ...clients.kafka_uuid import Uuid
 from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition
 from ...replication.metadata.cluster_image import ClusterImage
-from ...storage.files import Files
 from ...storage.manager.log_manager import LogManager
-from ...tiering.blocking_pool import BlockingPool, ThreadedPool
+from ...tiering.blocking_pool import ThreadedPool
 from ...tiering.metadata.log_durability import LogDurability
 from ...tiering.metadata.metadata_events import METADATA_TOPIC
 from ...tiering.metadata.metadata_manager import (
@@ -29,6 +27,7 @@ from ..config.config import BrokerConfig
 from ..config.listeners import EVERY_INTERFACE, Listeners
 from ..config.remote_plugins import COMMON_CLIENT, metadata_listener, stated_bootstrap
 from ..network.socket_listener import Endpoint
+from .tier_resources import TierResources
 
 
 def own_address(endpoint: Endpoint) -> str:
@@ -60,7 +59,7 @@ def topic_description(image: ClusterImage, partition: TopicIdPartition) -> Topic
 
 def make_remote_log_manager(
     config: BrokerConfig,
-    surroundings: tuple[Environment, Files, BlockingPool],
+    resources: TierResources,
     log_manager: LogManager,
     listeners: Callable[[], Listeners],
     image: Callable[[], ClusterImage],
@@ -72,12 +71,12 @@ def make_remote_log_manager(
     `writer` is the client id by which the broker knows its producer.
     Raises KafkaError(INVALID_CONFIG) where a plugin cannot be loaded or configured.
     """
-    environment, files, pool = surroundings
+    environment, files, pool = resources
     settings = config.remote_log_manager
     client = metadata_client(config, listeners)
     access = TierAccess(
-        storage=_storage(config, client, surroundings, image),
-        metadata=_metadata(config, client, surroundings, image, (log_manager, writer), supervisor),
+        storage=_storage(config, client, resources, image),
+        metadata=_metadata(config, client, resources, image, log_manager, writer, supervisor),
         files=files,
         pool=pool,
         topics=ImageTopics(image),
@@ -117,10 +116,9 @@ def plugin_configs(
 def _storage(
     config: BrokerConfig,
     client: Bootstrap,
-    surroundings: tuple[Environment, Files, BlockingPool],
+    resources: TierResources,
     image: Callable[[], ClusterImage],
 ) -> RemoteStorageManager:
-    environment, files, pool = surroundings
     plugin = config.storage_plugin
     if plugin is not None:
         from ...tiering.plugins import make_storage
@@ -130,16 +128,16 @@ def _storage(
     assert config.remote_storage is not None
     return FsspecStorage(
         config.remote_storage,
-        files,
-        pool,
+        resources.files,
+        resources.pool,
         describe=lambda partition: topic_description(image(), partition),
-        owner=owner_tools(config, (environment, files, pool), image),
+        owner=owner_tools(config, resources, image),
     )
 
 
 def owner_tools(
     config: BrokerConfig,
-    surroundings: tuple[Environment, Files, BlockingPool],
+    resources: TierResources,
     image: Callable[[], ClusterImage],
 ) -> OwnerTools | None:
     """How this broker knows whether the tier is its own; None for what nobody else can reach."""
@@ -147,7 +145,7 @@ def owner_tools(
     assert location is not None
     if location.protocol == "memory":
         return None
-    environment, files, pool = surroundings
+    environment, files, pool = resources
     return OwnerTools(
         lambda: Writer(image().cluster_id, config.node_id),
         OwnerFile(files, config.log_dirs[0], str(location)),
@@ -159,9 +157,10 @@ def owner_tools(
 def _metadata(
     config: BrokerConfig,
     client: Bootstrap,
-    surroundings: tuple[Environment, Files, BlockingPool],
+    resources: TierResources,
     image: Callable[[], ClusterImage],
-    producer: tuple[LogManager, str],
+    log_manager: LogManager,
+    writer: str,
     supervisor: Supervisor,
 ) -> RemoteLogMetadataManager:
     plugin = config.metadata_plugin
@@ -170,9 +169,8 @@ def _metadata(
 
         prefix = config.values.text("remote.log.metadata.manager.impl.prefix")
         return make_metadata_manager(plugin, plugin_configs(config, prefix, client, image))
-    environment, files, pool = surroundings
+    environment, files, pool = resources
     settings = config.remote_log_manager
-    log_manager, writer = producer
     hosted: HostedReplicas | None = None
     if not stated_bootstrap(config.values):
         # A thread of its own: an event must not wait behind a store that hangs.

@@ -12,14 +12,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from ...clients.environment import Environment
 from ...clients.errors import KafkaError
 from ...clients.supervisor import Supervisor
 from ...clients.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
-from ...storage.files import Files
 from ...storage.remote.remote_log import RemoteLog
-from ...tiering.blocking_pool import BlockingPool
 from ...tiering.metadata.skipped_events import SkippedEvents
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.store.file_system import TierFileSystem
@@ -28,6 +25,7 @@ from ...tiering.tier_owner import OwnerTools, TierOwnership
 from ...tiering.tools.read_metadata import metadata_of_cluster
 from ...tiering.tools.scrubber import Scrubber
 from ..config.config_values import ConfigValues
+from .tier_resources import TierResources
 
 _log = logging.getLogger(__name__)
 
@@ -95,13 +93,13 @@ class TierScrub:
 def make_tier_scrub(
     values: ConfigValues,
     location: RemoteUrl,
-    surroundings: tuple[Environment, Files, BlockingPool],
+    resources: TierResources,
     bootstrap: Callable[[], str],
     supervisor: Supervisor,
     owner: OwnerTools | None,
 ) -> TierScrub:
     """Make it, not started: it is a client of the broker that `bootstrap` names."""
-    environment, files, pool = surroundings
+    environment, files, pool = resources
     tier = TierFileSystem(location, files, pool)
 
     skipped = SkippedEvents()
