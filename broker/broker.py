@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
     from .tier.mounts import Mounts
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _PLAINTEXT = 0
 _SCRUB_THREADS = 2
@@ -118,7 +118,7 @@ class Broker:
         self._started = AsyncExitStack()
         self._remote: RemoteLogManager | None = None
         self._mounts: Mounts | None = None
-        self.on_fatal: Callable[[str], None] = _LOG.critical
+        self.on_fatal: Callable[[str], None] = _log.critical
         """Told, in a sentence, why the broker cannot go on. Whoever runs it should stop it."""
 
     async def start(self) -> None:
@@ -201,7 +201,7 @@ class Broker:
             self.metrics_port = await endpoint.start(host, port)
         except OSError as error:
             raise StartError(metrics_sentence(f"{host}:{port}", error)) from error
-        _LOG.info("Metrics are at http://%s:%d/metrics", host, self.metrics_port)
+        _log.info("Metrics are at http://%s:%d/metrics", host, self.metrics_port)
 
     def _register_metrics(
         self, replica_manager: ReplicaManager, log_manager: LogManager, controller: Controller
@@ -380,7 +380,7 @@ class Broker:
     def _log_dir_failed(self, log_manager: LogManager, log_dir: LogDir) -> None:
         reason = log_dir.why_offline
         told = f": {reason}" if reason else ""
-        _LOG.error("The log directory %s is offline from now on%s", log_dir.path, told)
+        _log.error("The log directory %s is offline from now on%s", log_dir.path, told)
         if not log_manager.directories.online:
             self.on_fatal("Every log directory is offline.")
         elif log_dir is log_manager.log_dirs[0]:
@@ -501,7 +501,7 @@ def _tell_loaded(log_manager: LogManager, took_ms: int) -> None:
         recovered = log_manager.recovered
         more = f", {recovered} of them recovered" if recovered else ""
         logs = "1 log" if count == 1 else f"{count} logs"
-        _LOG.info("Loaded %s in %d ms%s", logs, took_ms, more)
+        _log.info("Loaded %s in %d ms%s", logs, took_ms, more)
 
 
 def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> list[int]:
@@ -511,7 +511,7 @@ def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> 
     """
     used = log_manager.producer_ids_from(controller.image.next_producer_id)
     if used:
-        _LOG.warning(
+        _log.warning(
             "The metadata log does not know that producer id %d, and %d more, were given to "
             "somebody: they are passed over",
             used[0],
@@ -523,4 +523,4 @@ def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> 
 def _tell_losses(log_manager: LogManager) -> None:
     for log_dir in log_manager.log_dirs:
         while log_dir.losses:
-            _LOG.warning("%s", log_dir.losses.pop(0))
+            _log.warning("%s", log_dir.losses.pop(0))

@@ -24,7 +24,7 @@ from ..config.config import BrokerConfig, config_warnings
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, tell_what_failed
 from .configuration import stated_configuration
 
-_LOG = logging.getLogger("tierlog")
+_log = logging.getLogger("tierlog")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STOP_TIMEOUT_S = 20.0
@@ -39,7 +39,7 @@ def serve(file: str | None, overrides: Sequence[str], started_ms: int) -> int:
     except KafkaError as error:
         return _give_up(error.message)
     for warning in config_warnings(config):
-        _LOG.warning("%s", warning)
+        _log.warning("%s", warning)
     _allow_many_files()
     with asyncio.Runner() as runner:
         try:
@@ -55,7 +55,7 @@ def _allow_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError) as error:
         # Some systems name a limit that they do not grant.
-        _LOG.debug("The limit on open files stays as it is: %s", error)
+        _log.debug("The limit on open files stays as it is: %s", error)
 
 
 async def _run(config: BrokerConfig, started_ms: int) -> int:
@@ -80,7 +80,7 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
     gc.set_threshold(_GARBAGE_THRESHOLD)
     _say_ready(broker, started_ms)
     await stop.wait()
-    _LOG.info("Stopping.")
+    _log.info("Stopping.")
     try:
         async with asyncio.timeout(_STOP_TIMEOUT_S):
             await broker.stop()

@@ -28,7 +28,7 @@ from .value_rules import THREADS, check_change, check_values
 if TYPE_CHECKING:
     from ...replication.controller.alter_configs import ConfigChange
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 DYNAMIC = frozenset(
     {
@@ -154,7 +154,7 @@ class DynamicConfig:
             values = self._merged(own, everyone)
             self._topic_defaults.update(values, own, everyone)
         except KafkaError as error:
-            _LOG.warning("The dynamic configuration is not obeyed: %s", error.message)
+            _log.warning("The dynamic configuration is not obeyed: %s", error.message)
             return
         self.values = values
         for listener in self._listeners:
@@ -256,7 +256,7 @@ def _obeyed(values: Mapping[str, str]) -> dict[str, str]:
         try:
             parse_value(definition, text)
         except KafkaError as error:
-            _LOG.warning("A dynamic property is passed over: %s", error.message)
+            _log.warning("A dynamic property is passed over: %s", error.message)
         else:
             obeyed[name] = text
     return obeyed

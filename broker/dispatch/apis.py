@@ -91,7 +91,7 @@ _PRODUCED_AT_ONCE_MAX = 1_000
 _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
 """Their answers are short but for records, which are not looked at."""
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 Outcome = Message | None | Deferred[object] | Coroutine[object, object, Message | None]
 HandlerResult = Outcome | Generator[None, None, Outcome]
@@ -358,7 +358,7 @@ class Apis:
             return Refused(f"{route.name}: {error.message} (tierlog.response.max.bytes)")
         if isinstance(error, KafkaError):
             return Refused(f"{route.name} failed: {error}")
-        _LOG.error("Internal error handling request %s", route.name, exc_info=error)
+        _log.error("Internal error handling request %s", route.name, exc_info=error)
         return Refused(f"{route.name} failed with an internal error; see above")
 
     def _unsupported(self, error: UnsupportedApiError) -> Response:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ...clients.supervisor import is_answer_of_system
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 LINE_MAX = 4_000
 """Characters of a message; what is longer is cut."""
@@ -106,6 +106,6 @@ def tell_what_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -
     """For `set_exception_handler`: what the operating system has refused needs no trace."""
     error = context.get("exception")
     if isinstance(error, Exception) and is_answer_of_system(error):
-        _LOG.error("%s: %s", context["message"].partition(" <")[0], error)
+        _log.error("%s: %s", context["message"].partition(" <")[0], error)
     else:
         loop.default_exception_handler(context)

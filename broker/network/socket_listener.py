@@ -39,7 +39,7 @@ class Endpoint(NamedTuple):
         return f"{self.name}://{self.address}"
 
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _ACCEPTS_PER_TURN = 64
 _RETRY_ACCEPT_S = 1.0
@@ -150,7 +150,7 @@ class SocketListener:
     def _accept_later(self, reason: str) -> None:
         """Leave the others in the backlog for now."""
         if not self._is_short:
-            _LOG.warning("Cannot accept all connections for now: %s", reason)
+            _log.warning("Cannot accept all connections for now: %s", reason)
         self._is_short = True
         self.pause_accepting()
         self._retry = self._loop.call_later(_RETRY_ACCEPT_S, self.resume_accepting)

@@ -27,7 +27,7 @@ from .socket_listener import Endpoint
 from .transport import AttachableTransport, Listener, Network
 from .turns import Turns
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _REPORT_INTERVAL_S = 1.0
 _MAX_DEFERRED = 100_000
@@ -217,7 +217,7 @@ class SocketServer:
         more = f" ({self._unreported} more like it before)" if self._unreported else ""
         self._unreported = 0
         self._next_report = now + _REPORT_INTERVAL_S
-        _LOG.warning("Closed the connection from %s: %s%s", client.host, reason, more)
+        _log.warning("Closed the connection from %s: %s%s", client.host, reason, more)
 
     def _schedule_sweep(self) -> None:
         idle_s = self._limits.max_idle_ms / 1000
