@@ -379,8 +379,8 @@ class Broker:
 
     def _log_dir_failed(self, log_manager: LogManager, log_dir: LogDir) -> None:
         reason = log_dir.why_offline
-        told = f": {reason}" if reason else ""
-        _log.error("The log directory %s is offline from now on%s", log_dir.path, told)
+        suffix = f": {reason}" if reason else ""
+        _log.error("The log directory %s is offline from now on%s", log_dir.path, suffix)
         if not log_manager.directories.online:
             self.on_fatal("Every log directory is offline.")
         elif log_dir is log_manager.log_dirs[0]:

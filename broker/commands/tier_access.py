@@ -71,9 +71,9 @@ def metadata_of_log_dirs(
     broker has the directories in use.
     """
     files = OsFiles()
-    known = KnownMetadata(skipped)
-    stored = StoredMetadata(files, known)
-    found = False
+    metadata = KnownMetadata(skipped)
+    stored = StoredMetadata(files, metadata)
+    has_metadata_topic = False
     for path in config.log_dirs:
         if not files.is_directory(path):
             continue
@@ -88,10 +88,10 @@ def metadata_of_log_dirs(
             for name in files.listdir(path):
                 partition = parse_partition_directory(name)
                 if partition is not None and partition.topic == METADATA_TOPIC:
-                    found = True
+                    has_metadata_topic = True
                     stored.read(f"{path}/{name}", partition)
         finally:
             log_dir.release()
-    if not found:
+    if not has_metadata_topic:
         raise no_metadata(", ".join(config.log_dirs))
-    return StatedMetadata(known.remote_logs, stored.findings)
+    return StatedMetadata(metadata.remote_logs, stored.findings)

@@ -59,9 +59,9 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
         with output.progress("reading manifests") as progress:
             survey = await survey_tier(tier, progress)
         # After the listing: what was copied meanwhile is known, and not taken for unknown.
-        known = await stated_metadata(config, parsed)
-    listed = list_contents(survey, None if known is None else known.remote_logs)
-    findings = [*survey.findings, *(() if known is None else known.findings)]
+        metadata = await stated_metadata(config, parsed)
+    listed = list_contents(survey, None if metadata is None else metadata.remote_logs)
+    findings = [*survey.findings, *(() if metadata is None else metadata.findings)]
     if parsed.topic is not None:
         listed = [each for each in listed if each.topic_id_partition.topic == parsed.topic]
         if not listed:

@@ -134,12 +134,12 @@ def _fields(topic: PlannedTopic) -> dict[str, object]:
         "partitions": [
             {
                 "partition": number,
-                "log_start_offset": found.lineage.log_start_offset,
-                "log_end_offset": found.lineage.log_end_offset,
-                "segments": len(found.lineage.segments),
-                "left_out": len(found.lineage.left_out),
+                "log_start_offset": partition.lineage.log_start_offset,
+                "log_end_offset": partition.lineage.log_end_offset,
+                "segments": len(partition.lineage.segments),
+                "left_out": len(partition.lineage.left_out),
             }
-            for number, found in sorted(topic.partitions.items())
+            for number, partition in sorted(topic.partitions.items())
         ],
         "partition_count": topic.partition_count,
         "bytes": topic.nbytes,

@@ -63,12 +63,12 @@ def add_scrub_arguments(parser: argparse.ArgumentParser) -> None:
 
 def milliseconds(text: str) -> int:
     """A time such as 1h or 30m. Raises KafkaError(INVALID_CONFIG)."""
-    found = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text.strip())
+    if match is None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"--grace {text} is not a time such as 30m, 1h or 2d."
         )
-    return int(found[1]) * _UNITS_MS[found[2]]
+    return int(match[1]) * _UNITS_MS[match[2]]
 
 
 async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
@@ -78,10 +78,10 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
 
     async def metadata() -> Mapping[TopicIdPartition, RemoteLog]:
         nonlocal unread
-        known = await stated_metadata(config, parsed, skipped)
-        assert known is not None, "the arguments require one or the other"
-        unread = known.findings
-        return known.remote_logs
+        stated = await stated_metadata(config, parsed, skipped)
+        assert stated is not None, "the arguments require one or the other"
+        unread = stated.findings
+        return stated.remote_logs
 
     async with open_tier(config) as tier:
         scrubber = Scrubber(

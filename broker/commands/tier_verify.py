@@ -34,12 +34,14 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
     async with open_tier(config) as tier:
         with output.progress("reading manifests") as progress:
             survey = await survey_tier(tier, progress)
-        known = await stated_metadata(config, parsed)
+        metadata = await stated_metadata(config, parsed)
         if parsed.topic is not None:
             survey = survey.only({parsed.topic})
-            known = None if known is None else known.only(parsed.topic)
-        findings = list(() if known is None else known.findings)
-        findings += await check_survey(tier, survey, None if known is None else known.remote_logs)
+            metadata = None if metadata is None else metadata.only(parsed.topic)
+        findings = list(() if metadata is None else metadata.findings)
+        findings += await check_survey(
+            tier, survey, None if metadata is None else metadata.remote_logs
+        )
         if not parsed.quick:
             with output.progress("reading segments") as progress:
                 findings += await check_segments(tier, survey, progress)

@@ -230,8 +230,8 @@ def _option_warnings(config: BrokerConfig, prefix: str) -> list[str]:
         return []
     from ...tiering.store.option_names import unknown_options
 
-    told = [unknown_options(location, prefix) for location, prefix in places]
-    return [each for each in told if each is not None]
+    warnings = [unknown_options(location, prefix) for location, prefix in places]
+    return [each for each in warnings if each is not None]
 
 
 def _plugin_names(config: BrokerConfig) -> dict[str, Collection[str]]:

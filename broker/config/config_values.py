@@ -37,7 +37,7 @@ class ConfigTables:
 
     def __init__(self) -> None:
         self._acted_on: dict[str, ConfigDef] = {}
-        self._known: dict[str, ConfigDef] = {}
+        self._unused: dict[str, ConfigDef] = {}
 
     @property
     def acted_on(self) -> Mapping[str, ConfigDef]:
@@ -48,16 +48,16 @@ class ConfigTables:
         return self._acted_on
 
     @property
-    def known(self) -> Mapping[str, ConfigDef]:
+    def unused(self) -> Mapping[str, ConfigDef]:
         """Kafka's other names, which are checked and otherwise left alone."""
-        if not self._known:
-            from .config_known import KNOWN_TABLE
+        if not self._unused:
+            from .unused_config_table import UNUSED_CONFIG_TABLE
 
-            self._known = _parse_table(KNOWN_TABLE)
-        return self._known
+            self._unused = _parse_table(UNUSED_CONFIG_TABLE)
+        return self._unused
 
     def find(self, name: str) -> ConfigDef | None:
-        return self.acted_on.get(name) or self.known.get(name)
+        return self.acted_on.get(name) or self.unused.get(name)
 
 
 TABLES = ConfigTables()
@@ -127,7 +127,7 @@ def unknown_name_warnings(
         if name.startswith(_OTHERS_PREFIXES) or _definition(name) is not None:
             continue
         prefix = next((each for each in plugin_names if name.startswith(each)), None)
-        names: Iterable[str] = [*TABLES.acted_on, *TABLES.known]
+        names: Iterable[str] = [*TABLES.acted_on, *TABLES.unused]
         if prefix is not None:
             names = [f"{prefix}{each}" for each in plugin_names[prefix]]
             if not names or any(_stands_for(each, name) for each in names):

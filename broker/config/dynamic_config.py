@@ -148,8 +148,8 @@ class DynamicConfig:
             for kind, name in delta.changed_configs
         ):
             return
-        own = _obeyed(image.broker_config(self._node_id))
-        everyone = _obeyed(image.broker_config(None))
+        own = _effective(image.broker_config(self._node_id))
+        everyone = _effective(image.broker_config(None))
         try:
             values = self._merged(own, everyone)
             self._topic_defaults.update(values, own, everyone)
@@ -181,9 +181,9 @@ class DynamicConfig:
         if name:
             self._check_node_id(name)
         broker_id = self._node_id if name else None
-        after = {} if replaces else _known(image.broker_config(broker_id))
+        after = {} if replaces else _with_definition(image.broker_config(broker_id))
         _check_lists(changes)
-        apply_changes(after, changes, {**TABLES.known, **TABLES.acted_on})
+        apply_changes(after, changes, {**TABLES.unused, **TABLES.acted_on})
         fixed = sorted(
             each
             for each in after
@@ -202,14 +202,14 @@ class DynamicConfig:
                 ErrorCode.INVALID_REQUEST,
                 f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
             )
-        stated = _known(after)
+        stated = _with_definition(after)
         try:
             for each, text in stated.items():
                 definition = definition_of(each)
                 assert definition is not None, "Only known names are left."
                 parse_value(definition, text)
-            own = _obeyed(stated if name else image.broker_config(self._node_id))
-            everyone = _obeyed(image.broker_config(None) if name else stated)
+            own = _effective(stated if name else image.broker_config(self._node_id))
+            everyone = _effective(image.broker_config(None) if name else stated)
             check_change(self.values, self._merged(own, everyone))
         except KafkaError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
@@ -242,13 +242,13 @@ def _check_lists(changes: "Sequence[ConfigChange]") -> None:
             )
 
 
-def _known(values: Mapping[str, str]) -> dict[str, str]:
+def _with_definition(values: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in values.items() if definition_of(name) is not None}
 
 
-def _obeyed(values: Mapping[str, str]) -> dict[str, str]:
+def _effective(values: Mapping[str, str]) -> dict[str, str]:
     """Those that change something here and can be read."""
-    obeyed: dict[str, str] = {}
+    effective: dict[str, str] = {}
     for name, text in values.items():
         definition = definition_of(name)
         if definition is None or not is_dynamic(name):
@@ -258,5 +258,5 @@ def _obeyed(values: Mapping[str, str]) -> dict[str, str]:
         except KafkaError as error:
             _log.warning("A dynamic property is passed over: %s", error.message)
         else:
-            obeyed[name] = text
-    return obeyed
+            effective[name] = text
+    return effective

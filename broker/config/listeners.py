@@ -109,15 +109,17 @@ def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
     stated = (
         _endpoints(values, "advertised.listeners") if values.text("advertised.listeners") else []
     )
-    told = {endpoint.name: endpoint for endpoint in stated if endpoint.name not in controller}
-    strangers = set(told) - {endpoint.name for endpoint in bound}
+    advertised_by_name = {
+        endpoint.name: endpoint for endpoint in stated if endpoint.name not in controller
+    }
+    strangers = set(advertised_by_name) - {endpoint.name for endpoint in bound}
     if strangers:
         raise _refuse(
             f"advertised.listeners names {', '.join(sorted(strangers))}, which listeners does not."
         )
     advertised: list[Endpoint] = []
     for endpoint in bound:
-        public = told.get(endpoint.name, endpoint)
+        public = advertised_by_name.get(endpoint.name, endpoint)
         if public.host in EVERY_INTERFACE[1:]:
             raise _refuse(
                 f"advertised.listeners cannot use the address {public.host}, where no client can"

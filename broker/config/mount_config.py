@@ -59,8 +59,8 @@ def read_mounts(stated: Mapping[str, str], own: RemoteUrl | None) -> tuple[Mount
 
 def _mount(name: str, properties: Mapping[str, str]) -> MountConfig:
     for each in properties:
-        known = (URL_PROPERTY, _TOPICS_PROPERTY, _REFRESH_PROPERTY)
-        if each not in known and not each.startswith(OPTION_PREFIX):
+        names = (URL_PROPERTY, _TOPICS_PROPERTY, _REFRESH_PROPERTY)
+        if each not in names and not each.startswith(OPTION_PREFIX):
             raise _invalid(f"{MOUNT_PREFIX}{name}.{each}", _NO_SUCH)
     if not properties.get(URL_PROPERTY):
         raise _invalid(f"{MOUNT_PREFIX}{name}.url", "a mount needs it")

@@ -38,14 +38,14 @@ def metadata_plugin(values: ConfigValues) -> PluginClass | None:
     name = values.text(METADATA_CLASS).strip()
     if name == KAFKA_METADATA:
         return None
-    found = _python_class(values, name, "remote.log.metadata.manager.class.path")
-    if found is None:
+    plugin = _python_class(values, name, "remote.log.metadata.manager.class.path")
+    if plugin is None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"{METADATA_CLASS}={name} is a Java class, which tierlog cannot load; without it the"
             " metadata topic is used.",
         )
-    return found
+    return plugin
 
 
 def _python_class(values: ConfigValues, name: str, path_name: str) -> PluginClass | None:

@@ -20,7 +20,7 @@ from ...clients.protocol.schema import Chunk, Message
 from ...replication.partition.fetch_data import FetchParams, FetchPartition, FetchResults
 from ..handlers.fetch import answered, params_of, resolve
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..request.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, asked_partitions
+from ..request.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, requested_partitions
 from .request_cache import CACHED_MAX, NUMBERS, PLACEHOLDERS
 
 FIRST_CACHED_VERSION = 12
@@ -111,7 +111,7 @@ class FetchRequestCache:
         params = params_of(self._broker, self._context, request)
         if params.is_from_follower:
             return
-        fetch = FetchContext(asked_partitions(request), None, False)
+        fetch = FetchContext(requested_partitions(request), None, False)
         image = self._broker.controller.image
         partition = resolve(image, fetch.partitions[0], self._context.api_version)
         if not isinstance(partition, FetchPartition) or partition.last_fetched_epoch >= 0:
@@ -156,7 +156,7 @@ class FetchRequestCache:
     ) -> tuple[bytes, bytes]:
         high_watermark, last_stable_offset, log_start_offset = PLACEHOLDERS
         partition_data = PartitionData(
-            partition_index=fetch.partitions[0].requested.partition,
+            partition_index=fetch.partitions[0].request.partition,
             high_watermark=high_watermark,
             last_stable_offset=last_stable_offset,
             log_start_offset=log_start_offset,

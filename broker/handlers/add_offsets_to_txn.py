@@ -13,7 +13,7 @@ from ...clients.topic_partition import TopicPartition
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.transaction.transaction_shard import Addition
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..request.producer_identity import fenced_as_known
+from ..request.producer_identity import error_for_version
 
 _FIRST_KNOWING_PRODUCER_FENCED = 2
 
@@ -22,8 +22,8 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | Deferred[ErrorCode]:
     def respond(error: ErrorCode) -> AddOffsetsToTxnResponse:
-        known = fenced_as_known(error, context.api_version, _FIRST_KNOWING_PRODUCER_FENCED)
-        return AddOffsetsToTxnResponse(error_code=known)
+        error_code = error_for_version(error, context.api_version, _FIRST_KNOWING_PRODUCER_FENCED)
+        return AddOffsetsToTxnResponse(error_code=error_code)
 
     partition = broker.group_coordinator.partition_of(request.group_id)
     answer = broker.transaction_coordinator.add_partitions(

@@ -23,7 +23,7 @@ from ...replication.metadata.cluster_image import ClusterImage
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Addition
 from ..request.context import BrokerContext, RequestContext
-from ..request.producer_identity import fenced_as_known
+from ..request.producer_identity import error_for_version
 
 _FIRST_BATCHED = 4
 _FIRST_KNOWING_PRODUCER_FENCED = 2
@@ -57,7 +57,7 @@ async def _later(version: int, results: Sequence[_Result]) -> AddPartitionsToTxn
     settled: list[_Result] = []
     for transaction, result in results:
         if isinstance(result, asyncio.Future):
-            error = _known_to(version, await result)
+            error = _error_for(version, await result)
             settled.append((transaction, dict.fromkeys(_partitions(transaction.topics), error)))
         else:
             settled.append((transaction, result))
@@ -84,7 +84,7 @@ def _added(
     answer = broker.transaction_coordinator.add_partitions(addition)
     if isinstance(answer, asyncio.Future):
         return answer
-    return dict.fromkeys(partitions, _known_to(version, answer))
+    return dict.fromkeys(partitions, _error_for(version, answer))
 
 
 def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
@@ -95,8 +95,8 @@ def _unknown(image: ClusterImage, partitions: Sequence[TopicPartition]) -> list[
     return [each for each in partitions if image.partition(each.topic, each.partition) is None]
 
 
-def _known_to(version: int, error: ErrorCode) -> ErrorCode:
-    return fenced_as_known(error, version, _FIRST_KNOWING_PRODUCER_FENCED)
+def _error_for(version: int, error: ErrorCode) -> ErrorCode:
+    return error_for_version(error, version, _FIRST_KNOWING_PRODUCER_FENCED)
 
 
 def _response(version: int, results: Sequence[_Result]) -> AddPartitionsToTxnResponse:

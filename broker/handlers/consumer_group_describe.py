@@ -19,7 +19,7 @@ from ...clients.protocol.messages.consumer_group_describe import (
 from ...replication.metadata.cluster_image import ClusterImage
 from ..coordinator.consumer.consumer_group_description import ConsumerMemberDescription
 from ..coordinator.consumer.consumer_records import by_topic
-from ..request.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from ..request.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
 from ..request.consumer_protocol import serves_consumer_groups
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import made_in_turn
@@ -39,7 +39,9 @@ def handle(
     def describe(group_id: str) -> DescribedGroup:
         group = _described(broker, group_id)
         has_operations = request.include_authorized_operations and not group.error_code
-        group.authorized_operations = GROUP_OPERATIONS if has_operations else NOT_ASKED
+        group.authorized_operations = (
+            GROUP_OPERATIONS if has_operations else OPERATIONS_NOT_REQUESTED
+        )
         return group
 
     return ConsumerGroupDescribeResponse(groups=made_in_turn(describe, request.group_ids))

@@ -23,9 +23,9 @@ def handle(
     """Delete."""
     group_ids = list(dict.fromkeys(request.groups_names))
     answers = [broker.group_coordinator.delete_group(group_id) for group_id in group_ids]
-    known = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
-    if len(known) == len(answers):
-        return _response(group_ids, known)
+    settled = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
+    if len(settled) == len(answers):
+        return _response(group_ids, settled)
     return _later(group_ids, answers)
 
 

@@ -23,7 +23,7 @@ def handle(
         QuotaFilter(each.entity_type, each.match_type, each.match) for each in request.components
     ]
     try:
-        found = find_client_quotas(broker.controller.image, filters, request.strict)
+        matches = find_client_quotas(broker.controller.image, filters, request.strict)
     except KafkaError as error:
         return DescribeClientQuotasResponse(
             error_code=error.code, error_message=error.message, entries=None
@@ -35,6 +35,6 @@ def handle(
                 entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
                 values=[ValueData(key=key, value=value) for key, value in sorted(values.items())],
             )
-            for entity, values in found
+            for entity, values in matches
         ],
     )

@@ -10,7 +10,7 @@ from ...clients.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ..request.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ..request.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED
 from ..request.context import BrokerContext, RequestContext
 
 _BROKERS = 1
@@ -46,10 +46,12 @@ def handle(
                 is_fenced=each.fenced,
             )
         )
-    asked = request.include_cluster_authorized_operations
+    is_requested = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         brokers=brokers,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if is_requested
+        else OPERATIONS_NOT_REQUESTED,
     )

@@ -12,7 +12,7 @@ from ...clients.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from ..coordinator.group.group import GroupCoordinator
-from ..request.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from ..request.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import made_in_turn
 
@@ -28,7 +28,9 @@ def handle(
     def describe(group_id: str) -> DescribedGroup:
         group = _described(coordinator, group_id, context.api_version)
         has_operations = request.include_authorized_operations and not group.error_code
-        group.authorized_operations = GROUP_OPERATIONS if has_operations else NOT_ASKED
+        group.authorized_operations = (
+            GROUP_OPERATIONS if has_operations else OPERATIONS_NOT_REQUESTED
+        )
         return group
 
     return DescribeGroupsResponse(groups=made_in_turn(describe, request.groups))

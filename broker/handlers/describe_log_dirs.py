@@ -27,20 +27,20 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Every directory, with those of its logs that are asked for."""
-    wanted = None
+    partitions = None
     if request.topics is not None:
-        wanted = {
+        partitions = {
             TopicPartition(topic.topic, partition)
             for topic in request.topics
             for partition in topic.partitions
         }
     return DescribeLogDirsResponse(
-        results=[_result(broker, log_dir, wanted) for log_dir in broker.log_manager.log_dirs]
+        results=[_result(broker, log_dir, partitions) for log_dir in broker.log_manager.log_dirs]
     )
 
 
 def _result(
-    broker: BrokerContext, log_dir: LogDir, wanted: Collection[TopicPartition] | None
+    broker: BrokerContext, log_dir: LogDir, partitions: Collection[TopicPartition] | None
 ) -> DescribeLogDirsResult:
     result = DescribeLogDirsResult(log_dir=log_dir.path)
     files = broker.log_manager.files
@@ -55,18 +55,20 @@ def _result(
         result.error_code = error.code
         return result
     result.error_code = ErrorCode.NONE
-    result.topics = _topics(broker, log_dir, wanted)
+    result.topics = _topics(broker, log_dir, partitions)
     return result
 
 
 def _topics(
-    broker: BrokerContext, log_dir: LogDir, wanted: Collection[TopicPartition] | None
+    broker: BrokerContext, log_dir: LogDir, partitions: Collection[TopicPartition] | None
 ) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     logs = broker.log_manager
     for log in (*logs.all_logs(), *logs.future_logs.all()):
         name, partition = log.topic_partition
-        if log.log_dir is not log_dir or not (wanted is None or log.topic_partition in wanted):
+        if log.log_dir is not log_dir or not (
+            partitions is None or log.topic_partition in partitions
+        ):
             continue
         topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
         topic.partitions.append(

@@ -29,12 +29,12 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
     """Describe; whoever asks for anything but the metadata log is told that it has no quorum."""
-    asked = [
+    partitions = [
         (topic.topic_name, each.partition_index)
         for topic in request.topics
         for each in topic.partitions
     ]
-    if len(request.topics) != 1 or asked != [tuple(METADATA_PARTITION)]:
+    if len(request.topics) != 1 or partitions != [tuple(METADATA_PARTITION)]:
         return _unknown(request)
     metadata_log = broker.controller.metadata_log
     node_id = broker.config.node_id

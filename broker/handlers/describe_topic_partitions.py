@@ -31,14 +31,14 @@ def handle(
     cursor = request.cursor
     start = "" if cursor is None else cursor.topic_name
     names = [topic.name for topic in request.topics] or list(image.topics_by_name)
-    wanted = sorted({name for name in names if name >= start})
+    topics = sorted({name for name in names if name >= start})
     if cursor is not None:
-        is_missing = bool(request.topics) and cursor.topic_name not in wanted
+        is_missing = bool(request.topics) and cursor.topic_name not in topics
         if is_missing or cursor.partition_index < 0:
             return _refused(request)
     limit = broker.config.values.integer("max.request.partition.size.limit")
     page = _Page(image, context.listener, max(min(request.response_partition_limit, limit), 1))
-    for name in wanted:
+    for name in topics:
         first = cursor.partition_index if cursor is not None and name == start else 0
         if not page.add(name, first):
             break

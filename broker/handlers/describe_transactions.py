@@ -28,18 +28,18 @@ def handle(
     )
 
 
-def _state(transactional_id: str, found: Transaction | ErrorCode) -> TransactionState:
-    if isinstance(found, ErrorCode):
-        return TransactionState(error_code=found, transactional_id=transactional_id)
+def _state(transactional_id: str, transaction: Transaction | ErrorCode) -> TransactionState:
+    if isinstance(transaction, ErrorCode):
+        return TransactionState(error_code=transaction, transactional_id=transactional_id)
     topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(found.partitions):
+    for topic, partition in sorted(transaction.partitions):
         topics.setdefault(topic, []).append(partition)
     return TransactionState(
         transactional_id=transactional_id,
-        transaction_state=found.state.value,
-        transaction_timeout_ms=found.timeout_ms,
-        transaction_start_time_ms=found.start_ms,
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
+        transaction_state=transaction.state.value,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
         topics=[TopicData(topic=topic, partitions=those) for topic, those in topics.items()],
     )

@@ -12,7 +12,7 @@ from ..coordinator.transaction.transaction import ProducerIdentity
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Ending
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..request.producer_identity import fenced_as_known, identity_of
+from ..request.producer_identity import error_for_version, identity_of
 
 _FIRST_KNOWING_PRODUCER_FENCED = 2
 _FIRST_BUMPING_EPOCHS = 5
@@ -38,5 +38,5 @@ def handle(
 
 def _response(version: int, identity: ProducerIdentity) -> EndTxnResponse:
     error, producer_id, producer_epoch = identity
-    error = fenced_as_known(error, version, _FIRST_KNOWING_PRODUCER_FENCED)
+    error = error_for_version(error, version, _FIRST_KNOWING_PRODUCER_FENCED)
     return EndTxnResponse(error_code=error, producer_id=producer_id, producer_epoch=producer_epoch)

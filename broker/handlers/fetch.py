@@ -51,22 +51,22 @@ def handle(
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     image = broker.controller.image
-    wanted: list[FetchPartition] = []
+    partitions: list[FetchPartition] = []
     unknown: dict[int, PartitionData] = {}
     for index, partition in enumerate(fetch.partitions):
-        found = resolve(image, partition, version)
-        if isinstance(found, FetchPartition):
-            wanted.append(found)
+        resolved = resolve(image, partition, version)
+        if isinstance(resolved, FetchPartition):
+            partitions.append(resolved)
         else:
             unknown[index] = PartitionData(
-                partition_index=partition.requested.partition,
-                error_code=found,
+                partition_index=partition.request.partition,
+                error_code=resolved,
                 high_watermark=-1,
                 records=b"",
             )
-    if not wanted:
+    if not partitions:
         return answered(broker, context, fetch, _merge(unknown, []))
-    outcome = broker.replica_manager.fetch(params, wanted)
+    outcome = broker.replica_manager.fetch(params, partitions)
     if isinstance(outcome, list):
         return answered(broker, context, fetch, _merge(unknown, outcome))
 
@@ -108,17 +108,17 @@ def resolve(
         topic = image.topics_by_name.get(partition.topic)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    asked = partition.requested
-    number = asked.partition
+    request = partition.request
+    number = request.partition
     if number not in topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return FetchPartition(
         TopicIdPartition(topic.topic_id, topic.name, number),
-        asked.fetch_offset,
-        asked.partition_max_bytes,
-        asked.current_leader_epoch,
-        asked.last_fetched_epoch,
-        asked.log_start_offset,
+        request.fetch_offset,
+        request.partition_max_bytes,
+        request.current_leader_epoch,
+        request.last_fetched_epoch,
+        request.log_start_offset,
     )
 
 
@@ -170,11 +170,13 @@ def _by_topic(
     """Neighbours of one topic share an entry; the order of partitions is kept."""
     topics: list[FetchableTopicResponse] = []
     last: SessionPartition | None = None
-    for asked, answer in pairs:
-        if last is None or asked.topic_id != last.topic_id or asked.topic != last.topic:
+    for partition, answer in pairs:
+        if last is None or partition.topic_id != last.topic_id or partition.topic != last.topic:
             topics.append(
-                FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=[])
+                FetchableTopicResponse(
+                    topic=partition.topic, topic_id=partition.topic_id, partitions=[]
+                )
             )
-            last = asked
+            last = partition
         topics[-1].partitions.append(answer)
     return topics

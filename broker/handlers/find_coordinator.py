@@ -59,8 +59,8 @@ async def _create_then_respond(
     creation = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
     # Where it could not be created there is no leader, and the client is told to try again.
     await broker.controller.create_topics(creation)
-    found = made_in_turn(partial(_coordinator, broker, context, name), keys)
-    return _response(found, context.api_version >= _FIRST_WITH_SEVERAL)
+    coordinators = made_in_turn(partial(_coordinator, broker, context, name), keys)
+    return _response(coordinators, context.api_version >= _FIRST_WITH_SEVERAL)
 
 
 def _coordinator(
@@ -87,10 +87,10 @@ def _none(key: str, error: ErrorCode, sentence: str) -> Coordinator:
     )
 
 
-def _response(found: list[Coordinator], several: bool) -> FindCoordinatorResponse:
+def _response(coordinators: list[Coordinator], several: bool) -> FindCoordinatorResponse:
     if several:
-        return FindCoordinatorResponse(coordinators=found)
-    only = found[0]
+        return FindCoordinatorResponse(coordinators=coordinators)
+    only = coordinators[0]
     return FindCoordinatorResponse(
         error_code=only.error_code,
         # Kafka says it in these versions and leaves it empty in the later ones.

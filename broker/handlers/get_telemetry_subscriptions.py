@@ -28,15 +28,15 @@ def handle(
     traits = {"client_id": context.client_id or "", "client_source_address": context.client_host}
     now_s = asyncio.get_running_loop().time()
     try:
-        found = broker.telemetry.subscribe(broker.controller.image, client, traits, now_s)
+        subscription = broker.telemetry.subscribe(broker.controller.image, client, traits, now_s)
     except KafkaError as error:
         return GetTelemetrySubscriptionsResponse(error_code=error.code)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=client,
-        subscription_id=found.number,
+        subscription_id=subscription.number,
         accepted_compression_types=list(_COMPRESSION_TYPES),
-        push_interval_ms=found.interval_ms,
+        push_interval_ms=subscription.interval_ms,
         telemetry_max_bytes=MAX_BYTES,
         delta_temporality=True,
-        requested_metrics=["" if each == "*" else each for each in found.metrics],
+        requested_metrics=["" if each == "*" else each for each in subscription.metrics],
     )

@@ -18,7 +18,7 @@ from ..coordinator.transaction.producer_ids import ProducerIds
 from ..coordinator.transaction.transaction import ProducerIdentity
 from ..coordinator.transaction.transaction_shard import Initialization
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..request.producer_identity import fenced_as_known, identity_of
+from ..request.producer_identity import error_for_version, identity_of
 
 _NONE = -1
 _FIRST_KNOWING_PRODUCER_FENCED = 4
@@ -55,11 +55,11 @@ async def _later(producer_ids: ProducerIds) -> InitProducerIdResponse:
 def _transactional(
     broker: BrokerContext, version: int, request: InitProducerIdRequest, transactional_id: str
 ) -> _Response:
-    known = (request.producer_id, request.producer_epoch)
+    identity = (request.producer_id, request.producer_epoch)
     initialization = Initialization(
         transactional_id,
         request.transaction_timeout_ms,
-        None if request.producer_id == _NONE else known,
+        None if request.producer_id == _NONE else identity,
     )
     attempt = partial(broker.transaction_coordinator.initialize, initialization)
     answer = identity_of(broker.producer_ids, attempt)
@@ -70,7 +70,7 @@ def _transactional(
 
 def _response(version: int, identity: ProducerIdentity) -> InitProducerIdResponse:
     error, producer_id, producer_epoch = identity
-    error = fenced_as_known(error, version, _FIRST_KNOWING_PRODUCER_FENCED)
+    error = error_for_version(error, version, _FIRST_KNOWING_PRODUCER_FENCED)
     return InitProducerIdResponse(
         error_code=error, producer_id=producer_id, producer_epoch=producer_epoch
     )

@@ -30,17 +30,17 @@ def handle(
 ) -> ListConfigResourcesResponse:
     """List them, type by type."""
     if context.api_version == 0:
-        wanted = {int(ConfigResourceType.CLIENT_METRICS)}
+        resource_types = {int(ConfigResourceType.CLIENT_METRICS)}
     else:
-        wanted = set(request.resource_types) or set(map(int, _LISTED))
-    if not wanted.issubset(_LISTED):
+        resource_types = set(request.resource_types) or set(map(int, _LISTED))
+    if not resource_types.issubset(_LISTED):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = broker.controller.image
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)
             for kind in _LISTED
-            if kind in wanted
+            if kind in resource_types
             for name in _names(image, kind)
         ]
     )

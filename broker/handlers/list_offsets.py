@@ -44,24 +44,24 @@ def handle(
     isolation = _isolation(request)
     queries, refusals = yield from _sorted_out(context, request)
     timeout_ms = request.timeout_ms if context.api_version >= _FIRST_WITH_TIMEOUT else 0
-    found: list[list[OffsetResult]] = []
+    results: list[list[OffsetResult]] = []
     waiting: list[tuple[int, asyncio.Future[list[OffsetResult]]]] = []
     for start in range(0, len(queries), _PARTITIONS_A_STEP):
-        asked = queries[start : start + _PARTITIONS_A_STEP]
-        outcome = broker.replica_manager.list_offsets(asked, isolation, timeout_ms)
+        step = queries[start : start + _PARTITIONS_A_STEP]
+        outcome = broker.replica_manager.list_offsets(step, isolation, timeout_ms)
         if isinstance(outcome, asyncio.Future):
-            waiting.append((len(found), outcome))
-            found.append([])
+            waiting.append((len(results), outcome))
+            results.append([])
         else:
-            found.append(outcome)
+            results.append(outcome)
         yield
     if not waiting:
-        return (yield from _response(context, request, refusals, found))
+        return (yield from _response(context, request, refusals, results))
 
-    def respond(results: list[list[OffsetResult]]) -> ListOffsetsResponse:
-        for (index, _), each in zip(waiting, results, strict=True):
-            found[index] = each
-        return finished(_response(context, request, refusals, found))
+    def respond(later_results: list[list[OffsetResult]]) -> ListOffsetsResponse:
+        for (index, _), each in zip(waiting, later_results, strict=True):
+            results[index] = each
+        return finished(_response(context, request, refusals, results))
 
     return Deferred(asyncio.gather(*(each for _, each in waiting)), respond)
 
@@ -113,14 +113,14 @@ def _response(
     refusals: dict[int, ListOffsetsPartitionResponse],
     results: Sequence[list[OffsetResult]],
 ) -> Generator[None, None, ListOffsetsResponse]:
-    found = chain.from_iterable(results)
+    remaining = chain.from_iterable(results)
     # A topic may come in several parts; like each partition it is answered once.
     topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     index = 0
     for topic in request.topics:
         partitions = topics.setdefault(topic.name, {})
         for each in topic.partitions:
-            answer = refusals.get(index) or _partition(context, next(found))
+            answer = refusals.get(index) or _partition(context, next(remaining))
             partitions[each.partition_index] = answer
             index += 1
             if not index % _PARTITIONS_A_STEP:

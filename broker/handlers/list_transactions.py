@@ -22,11 +22,11 @@ _STATES = {state.value for state in TransactionState} | {"PrepareEpochFence"}
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
-    found = broker.transaction_coordinator.transactions()
-    if isinstance(found, ErrorCode):
-        return ListTransactionsResponse(error_code=found)
+    transactions = broker.transaction_coordinator.transactions()
+    if isinstance(transactions, ErrorCode):
+        return ListTransactionsResponse(error_code=transactions)
     try:
-        listed = _matching(found, request.transactional_id_pattern)
+        listed = _matching(transactions, request.transactional_id_pattern)
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
     now_ms = broker.environment.wall_clock_ms()
@@ -39,22 +39,22 @@ def handle(
                 transaction_state=each.state.value,
             )
             for each in listed
-            if _is_wanted(each, request, now_ms)
+            if _matches_filters(each, request, now_ms)
         ],
     )
 
 
-def _matching(found: list[Transaction], pattern: str | None) -> list[Transaction]:
+def _matching(transactions: list[Transaction], pattern: str | None) -> list[Transaction]:
     """Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
     if not pattern:
-        return found
+        return transactions
     from ..coordinator.consumer.topic_regex import compile_regex
 
     compiled = compile_regex(pattern)
-    return [each for each in found if compiled.matches(each.transactional_id)]
+    return [each for each in transactions if compiled.matches(each.transactional_id)]
 
 
-def _is_wanted(each: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
+def _matches_filters(each: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
     states, producer_ids = request.state_filters, request.producer_id_filters
     shortest = request.duration_filter
     return (

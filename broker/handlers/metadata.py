@@ -29,7 +29,11 @@ from ...replication.topic_names import (
 )
 from ..coordinator.consumer.share_topic import share_state_topic
 from ..coordinator.transaction.transaction_config import transaction_topic
-from ..request.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ..request.authorized_operations import (
+    CLUSTER_OPERATIONS,
+    OPERATIONS_NOT_REQUESTED,
+    TOPIC_OPERATIONS,
+)
 from ..request.context import BrokerContext, RequestContext
 from ..request.described_topics import describe_topic
 from ..request.lazy_list import made_in_turn
@@ -37,7 +41,7 @@ from ..request.lazy_list import made_in_turn
 Describe = Callable[[TopicImage], MetadataResponseTopic]
 
 _CREATE_TIMEOUT_MS = 30_000
-_TO_BE_ASKED_AGAIN = (
+_RETRIABLE = (
     ErrorCode.NONE,
     ErrorCode.TOPIC_ALREADY_EXISTS,
     # Its client finds no topic yet, asks again, and by then may be under its quota.
@@ -64,8 +68,8 @@ def handle(
     if request.allow_auto_topic_creation and broker.config.values.boolean(
         "auto.create.topics.enable"
     ):
-        known = broker.controller.image.topics_by_name
-        missing = [t.name for t in topics if t.name is not None and t.name not in known]
+        existing = broker.controller.image.topics_by_name
+        missing = [t.name for t in topics if t.name is not None and t.name not in existing]
         creatable = [name for name in dict.fromkeys(missing) if _is_valid(name)]
         if creatable:
             return _create_then_respond(broker, context, request, topics, creatable)
@@ -95,7 +99,7 @@ async def _create_then_respond(
     refused = {
         each.name: ErrorCode(each.error_code)
         for each in created.topics
-        if each.error_code not in _TO_BE_ASKED_AGAIN
+        if each.error_code not in _RETRIABLE
     }
     return _response(broker, context, request, topics, refused)
 
@@ -145,13 +149,15 @@ def _response(
             shown.topic_authorized_operations = TOPIC_OPERATIONS
         return shown
 
-    asked = request.include_cluster_authorized_operations
+    is_requested = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=_brokers(image, context.listener),
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         topics=made_in_turn(show, topics),
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if is_requested
+        else OPERATIONS_NOT_REQUESTED,
     )
 
 
@@ -171,10 +177,10 @@ def _brokers(image: ClusterImage, listener: str) -> list[MetadataResponseBroker]
 def _named_topic(
     image: ClusterImage,
     describe: Describe,
-    asked: MetadataRequestTopic | str,
+    requested: MetadataRequestTopic | str,
     refused: dict[str, ErrorCode],
 ) -> MetadataResponseTopic:
-    name = asked if isinstance(asked, str) else asked.name
+    name = requested if isinstance(requested, str) else requested.name
     assert name is not None
     topic = image.topics_by_name.get(name)
     if topic is not None:
@@ -186,11 +192,11 @@ def _named_topic(
 
 
 def _topic_of_id(
-    image: ClusterImage, describe: Describe, asked: MetadataRequestTopic
+    image: ClusterImage, describe: Describe, requested: MetadataRequestTopic
 ) -> MetadataResponseTopic:
-    topic = image.topics_by_id.get(asked.topic_id)
+    topic = image.topics_by_id.get(requested.topic_id)
     if topic is not None:
         return describe(topic)
     return MetadataResponseTopic(
-        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=requested.topic_id
     )

@@ -62,19 +62,19 @@ def handle(
 def _offsets_of(
     topic: OffsetCommitRequestTopic, image: ClusterImage, by_id: bool
 ) -> Iterable[OffsetToCommit]:
-    found = (
+    image_topic = (
         image.topics_by_id.get(topic.topic_id) if by_id else image.topics_by_name.get(topic.name)
     )
     missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for partition in topic.partitions:
         error = ErrorCode.NONE
-        if found is None:
+        if image_topic is None:
             error = missing
-        elif partition.partition_index not in found.partitions:
+        elif partition.partition_index not in image_topic.partitions:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         yield OffsetToCommit(
-            topic.name if found is None else found.name,
-            ZERO_UUID if found is None else found.topic_id,
+            topic.name if image_topic is None else image_topic.name,
+            ZERO_UUID if image_topic is None else image_topic.topic_id,
             partition.partition_index,
             partition.committed_offset,
             partition.committed_leader_epoch,

@@ -45,7 +45,7 @@ _FIRST_WITH_TOPIC_IDS = 10
 P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
 
-class _Asked(NamedTuple):
+class _GroupRequest(NamedTuple):
     """One group of a request, of whichever version; `topics` is None for all of them."""
 
     group_id: str
@@ -58,26 +58,28 @@ def handle(
 ) -> OffsetFetchResponse | Coroutine[object, object, OffsetFetchResponse]:
     image = broker.controller.image
     fetch = broker.group_coordinator.fetch_offsets
-    asked = list(_asked(request, image, context.api_version))
+    groups = list(_groups_of(request, image, context.api_version))
     stable = request.require_stable
-    answers = [fetch(each.group_id, each.topics, stable, each.claim) for each in asked]
-    known = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
-    if len(known) == len(answers):
-        return _response(image, context.api_version, asked, known)
-    return _later(image, context.api_version, asked, answers)
+    answers = [fetch(each.group_id, each.topics, stable, each.claim) for each in groups]
+    settled = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
+    if len(settled) == len(answers):
+        return _response(image, context.api_version, groups, settled)
+    return _later(image, context.api_version, groups, answers)
 
 
 async def _later(
-    image: ClusterImage, version: int, asked: list[_Asked], answers: list[Answer[Fetched]]
+    image: ClusterImage, version: int, groups: list[_GroupRequest], answers: list[Answer[Fetched]]
 ) -> OffsetFetchResponse:
-    known = [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
-    return _response(image, version, asked, known)
+    settled = [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
+    return _response(image, version, groups, settled)
 
 
-def _asked(request: OffsetFetchRequest, image: ClusterImage, version: int) -> Iterable[_Asked]:
+def _groups_of(
+    request: OffsetFetchRequest, image: ClusterImage, version: int
+) -> Iterable[_GroupRequest]:
     if version < _FIRST_WITH_SEVERAL_GROUPS:
         topics = request.topics
-        yield _Asked(
+        yield _GroupRequest(
             request.group_id,
             None
             if topics is None
@@ -86,44 +88,45 @@ def _asked(request: OffsetFetchRequest, image: ClusterImage, version: int) -> It
         return
     by_id = version >= _FIRST_WITH_TOPIC_IDS
     for group in request.groups:
-        wanted = group.topics
-        yield _Asked(
+        yield _GroupRequest(
             group.group_id,
-            None if wanted is None else [_wanted(image, each, by_id) for each in wanted],
+            None
+            if group.topics is None
+            else [_fetch_topic(image, each, by_id) for each in group.topics],
             MemberClaim(group.member_id, group.member_epoch),
         )
 
 
-def _wanted(image: ClusterImage, topic: OffsetFetchRequestTopics, by_id: bool) -> FetchTopic:
+def _fetch_topic(image: ClusterImage, topic: OffsetFetchRequestTopics, by_id: bool) -> FetchTopic:
     if not by_id:
         return _by_name(image, topic.name, topic.partition_indexes)
-    found = image.topics_by_id.get(topic.topic_id)
+    image_topic = image.topics_by_id.get(topic.topic_id)
     # No topic has an empty name: the answer says UNKNOWN_TOPIC_ID.
-    name = "" if found is None else found.name
+    name = "" if image_topic is None else image_topic.name
     return FetchTopic(name, topic.topic_id, topic.partition_indexes)
 
 
 def _by_name(image: ClusterImage, name: str, partitions: Sequence[int]) -> FetchTopic:
-    found = image.topics_by_name.get(name)
-    return FetchTopic(name, ZERO_UUID if found is None else found.topic_id, partitions)
+    image_topic = image.topics_by_name.get(name)
+    return FetchTopic(name, ZERO_UUID if image_topic is None else image_topic.topic_id, partitions)
 
 
 def _response(
-    image: ClusterImage, version: int, asked: list[_Asked], answers: list[Fetched]
+    image: ClusterImage, version: int, requests: list[_GroupRequest], answers: list[Fetched]
 ) -> OffsetFetchResponse:
     if version < _FIRST_WITH_SEVERAL_GROUPS:
-        return _response_of_one_group(version, asked[0], answers[0])
+        return _response_of_one_group(version, requests[0], answers[0])
     by_id = version >= _FIRST_WITH_TOPIC_IDS
     groups: list[OffsetFetchResponseGroup] = []
-    for each, (error, fetched) in zip(asked, answers, strict=True):
+    for each, (error, fetched) in zip(requests, answers, strict=True):
         topics: list[OffsetFetchResponseTopics] = []
         for topic in fetched:
             if each.topics is None and by_id:
-                found = image.topics_by_name.get(topic.topic)
-                if found is None:
+                image_topic = image.topics_by_name.get(topic.topic)
+                if image_topic is None:
                     # Deleted a moment ago; without an id it cannot be told about.
                     continue
-                topic = topic._replace(topic_id=found.topic_id)
+                topic = topic._replace(topic_id=image_topic.topic_id)
             topics.append(_topic(topic, by_id))
         if by_id:
             # As Kafka does it: topics that nobody knows come last.
@@ -143,7 +146,9 @@ def _topic(topic: FetchedTopic, by_id: bool) -> OffsetFetchResponseTopics:
     )
 
 
-def _response_of_one_group(version: int, asked: _Asked, answer: Fetched) -> OffsetFetchResponse:
+def _response_of_one_group(
+    version: int, group: _GroupRequest, answer: Fetched
+) -> OffsetFetchResponse:
     error, fetched = answer
     partition_error = ErrorCode.NONE
     if error and version < _FIRST_WITH_TOP_LEVEL_ERROR:
@@ -151,11 +156,11 @@ def _response_of_one_group(version: int, asked: _Asked, answer: Fetched) -> Offs
         partition_error = error
         fetched = [
             FetchedTopic(
-                wanted.topic,
-                wanted.topic_id,
-                [(partition, NO_COMMITTED_OFFSET) for partition in wanted.partitions],
+                topic.topic,
+                topic.topic_id,
+                [(partition, NO_COMMITTED_OFFSET) for partition in topic.partitions],
             )
-            for wanted in asked.topics or ()
+            for topic in group.topics or ()
         ]
     return OffsetFetchResponse(
         error_code=error,

@@ -35,16 +35,18 @@ def handle(
 
 
 def _end_offset(
-    broker: BrokerContext, topic: str, asked: OffsetForLeaderPartition
+    broker: BrokerContext, topic: str, partition: OffsetForLeaderPartition
 ) -> EpochEndOffset:
     try:
         end = broker.replica_manager.offset_for_leader_epoch(
-            TopicPartition(topic, asked.partition), asked.current_leader_epoch, asked.leader_epoch
+            TopicPartition(topic, partition.partition),
+            partition.current_leader_epoch,
+            partition.leader_epoch,
         )
     except KafkaError as error:
-        return EpochEndOffset(partition=asked.partition, error_code=error.code)
+        return EpochEndOffset(partition=partition.partition, error_code=error.code)
     return EpochEndOffset(
-        partition=asked.partition,
+        partition=partition.partition,
         error_code=ErrorCode.NONE,
         leader_epoch=end.epoch,
         end_offset=end.end_offset,

@@ -157,17 +157,17 @@ def _sorted_out(
                 nbytes += len(records)
                 work += plain
                 continue
-            found = objection(version, name, data.records)
-            if found is _TRANSACTIONAL_BATCH and request.transactional_id is not None:
-                found = None
-            if found is None:
+            problem = objection(version, name, data.records)
+            if problem is _TRANSACTIONAL_BATCH and request.transactional_id is not None:
+                problem = None
+            if problem is None:
                 nbytes += len(records)
                 others.append(entry)
                 continue
-            if found is _NO_BATCHES or found is _TRANSACTIONAL_BATCH:
+            if problem is _NO_BATCHES or problem is _TRANSACTIONAL_BATCH:
                 # Kafka looks through all of them for transactions before it does anything.
-                return _Sorted(_all_refused(request, found[0]), [], 0, refused_as_a_whole=True)
-            _refuse(broker, entry, found)
+                return _Sorted(_all_refused(request, problem[0]), [], 0, refused_as_a_whole=True)
+            _refuse(broker, entry, problem)
             is_refused = True
     allowed = [each for each in entries if not each.error] if is_refused else entries
     return _Sorted(entries, allowed, nbytes, work, others)
@@ -269,8 +269,8 @@ def topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> 
     """The topic's name; '' for an id that nobody knows."""
     if version < 13:
         return topic.name
-    known = broker.controller.image.topics_by_id.get(topic.topic_id)
-    return "" if known is None else known.name
+    image_topic = broker.controller.image.topics_by_id.get(topic.topic_id)
+    return "" if image_topic is None else image_topic.name
 
 
 def objection(version: int, topic: str, records: Chunk | None) -> _Objection | None:
@@ -281,8 +281,8 @@ def objection(version: int, topic: str, records: Chunk | None) -> _Objection | N
     `ProduceRequest.validateRecords`).
     """
     if version >= 13 and not topic:
-        found = _first_objection(version, records) if isinstance(records, memoryview) else None
-        return _NO_BATCHES if found is _NO_BATCHES else (ErrorCode.UNKNOWN_TOPIC_ID, None)
+        first = _first_objection(version, records) if isinstance(records, memoryview) else None
+        return _NO_BATCHES if first is _NO_BATCHES else (ErrorCode.UNKNOWN_TOPIC_ID, None)
     if not isinstance(records, memoryview):
         return _refused(version, _NOT_ONE_BATCH)
     if (size := len(records)) >= _BATCH_HEADER.size and version >= 7:

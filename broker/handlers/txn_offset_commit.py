@@ -83,8 +83,8 @@ def handle(
             if refused is not None:
                 return _refused(version, request, offsets, refused.code)
             errors = coordinator.commit_offsets(prepared)
-            known = await errors if isinstance(errors, asyncio.Future) else errors
-            return _response(version, request, known)
+            settled = await errors if isinstance(errors, asyncio.Future) else errors
+            return _response(version, request, settled)
 
         return later()
     refusal = answer.get(partition)

@@ -38,17 +38,17 @@ async def _later(
     return _response(request, settled)
 
 
-def _write(broker: BrokerContext, asked: WritableTxnMarker) -> Answer[MarkerErrors]:
+def _write(broker: BrokerContext, request: WritableTxnMarker) -> Answer[MarkerErrors]:
     marker = Marker(
-        asked.producer_id,
-        asked.producer_epoch,
-        asked.coordinator_epoch,
-        asked.transaction_result,
-        asked.transaction_version,
+        request.producer_id,
+        request.producer_epoch,
+        request.coordinator_epoch,
+        request.transaction_result,
+        request.transaction_version,
     )
     partitions = [
         TopicPartition(topic.name, number)
-        for topic in asked.topics
+        for topic in request.topics
         for number in topic.partition_indexes
     ]
     return broker.transactions.markers.write(marker, partitions)
@@ -67,7 +67,7 @@ def _response(
                         partitions=[
                             WritableTxnMarkerPartitionResult(
                                 partition_index=number,
-                                error_code=found[TopicPartition(topic.name, number)],
+                                error_code=error_of[TopicPartition(topic.name, number)],
                             )
                             for number in topic.partition_indexes
                         ],
@@ -75,6 +75,6 @@ def _response(
                     for topic in marker.topics
                 ],
             )
-            for marker, found in zip(request.markers, errors, strict=True)
+            for marker, error_of in zip(request.markers, errors, strict=True)
         ]
     )

@@ -23,12 +23,12 @@ _LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL"
 
 def levels() -> Mapping[str, str]:
     """Every logger's name and the level that is in force for it."""
-    found = {ROOT: _name_of(logging.getLogger().level)}
+    names = {ROOT: _name_of(logging.getLogger().level)}
     for name, logger in sorted(logging.getLogger().manager.loggerDict.items()):
         # A placeholder stands for a name that only others begin with.
         if isinstance(logger, logging.Logger):
-            found[name] = _name_of(logger.getEffectiveLevel())
-    return found
+            names[name] = _name_of(logger.getEffectiveLevel())
+    return names
 
 
 def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
@@ -40,7 +40,7 @@ def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
         raise _refuse(f"Node id must be an integer, but it is: {name}")
     if broker_id != node_id:
         raise _refuse(f"Unexpected node id. Expected {node_id}, but received {name}")
-    known = levels()
+    existing = levels()
     for logger, number, level in changes:
         try:
             operation = ConfigOperation(number)
@@ -50,7 +50,7 @@ def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
             raise _refuse(
                 f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"
             )
-        if logger not in known:
+        if logger not in existing:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {logger} does not exist!")
         if operation is ConfigOperation.DELETE:
             if logger == ROOT:

@@ -64,12 +64,12 @@ class Metrics:
 
     def samples(self) -> list[Sample]:
         """Every figure of this moment, sorted by name."""
-        found = [Sample(name, COUNT, each.value) for name, each in self._counters.items()]
-        found += [Sample(*key, read()) for key, read in self._gauges.items()]
+        samples = [Sample(name, COUNT, each.value) for name, each in self._counters.items()]
+        samples += [Sample(*key, read()) for key, read in self._gauges.items()]
         for read in self._families:
-            found += read()
-        found.sort()
-        return found
+            samples += read()
+        samples.sort()
+        return samples
 
     def read(self) -> Iterator[tuple[str, float]]:
         """Every name that has a count or a value with it, sorted."""

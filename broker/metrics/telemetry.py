@@ -55,14 +55,14 @@ class _ConfiguredSubscription(NamedTuple):
         )
 
 
-class _Known:
-    """A client that has asked: what it was told, and when it did what."""
+class _Client:
+    """A client that has a subscription, and when it last asked for it and pushed."""
 
-    __slots__ = ("asked_s", "is_ending", "pushed_s", "subscription")
+    __slots__ = ("is_ending", "pushed_s", "subscribed_s", "subscription")
 
     def __init__(self, subscription: Subscription) -> None:
         self.subscription = subscription
-        self.asked_s = self.pushed_s = float("-inf")
+        self.subscribed_s = self.pushed_s = float("-inf")
         self.is_ending = False
 
 
@@ -70,7 +70,7 @@ class Telemetry:
     """The clients that push, the longest silent of too many forgotten."""
 
     def __init__(self) -> None:
-        self._clients: OrderedDict[Uuid, _Known] = OrderedDict()
+        self._clients: OrderedDict[Uuid, _Client] = OrderedDict()
         self._configs: Mapping[ConfigResource, Mapping[str, str]] | None = None
         self._configured: list[_ConfiguredSubscription] = []
 
@@ -79,31 +79,31 @@ class Telemetry:
     ) -> Subscription:
         """What a client is to push. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED)."""
         subscription = self._subscription(image, client_instance, traits)
-        known = self._clients.get(client_instance)
-        if known is not None and known.subscription == subscription:
+        client = self._clients.get(client_instance)
+        if client is not None and client.subscription == subscription:
             interval_s = subscription.interval_ms / 1000
-            if now_s < max(known.asked_s, known.pushed_s) + interval_s:
+            if now_s < max(client.subscribed_s, client.pushed_s) + interval_s:
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        if known is None:
-            known = self._clients[client_instance] = _Known(subscription)
+        if client is None:
+            client = self._clients[client_instance] = _Client(subscription)
             if len(self._clients) > _CLIENTS_MAX:
                 self._clients.popitem(last=False)
-        known.subscription, known.asked_s = subscription, now_s
+        client.subscription, client.subscribed_s = subscription, now_s
         return subscription
 
     def push(
         self, client_instance: Uuid, number: int, nbytes: int, ends: bool, now_s: float
     ) -> None:
         """Take a push. Raises KafkaError: 42, 89, 117, 118."""
-        known = self._clients.get(client_instance)
-        if client_instance == ZERO_UUID or known is None or known.is_ending:
+        client = self._clients.get(client_instance)
+        if client_instance == ZERO_UUID or client is None or client.is_ending:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        interval_s = known.subscription.interval_ms / 1000
-        if not ends and now_s < known.pushed_s + interval_s:
+        interval_s = client.subscription.interval_ms / 1000
+        if not ends and now_s < client.pushed_s + interval_s:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        known.pushed_s, known.is_ending = now_s, ends
+        client.pushed_s, client.is_ending = now_s, ends
         self._clients.move_to_end(client_instance)
-        if number != known.subscription.number:
+        if number != client.subscription.number:
             raise KafkaError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
         if nbytes > MAX_BYTES:
             raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
@@ -111,11 +111,11 @@ class Telemetry:
     def _subscription(
         self, image: ClusterImage, client_instance: Uuid, traits: Mapping[str, str]
     ) -> Subscription:
-        known = {**traits, "client_instance_id": uuid_to_string(client_instance)}
+        all_traits = {**traits, "client_instance_id": uuid_to_string(client_instance)}
         interval_ms = _DEFAULT_INTERVAL_MS
         metrics: set[str] = set()
         for each in self._configured_subscriptions(image):
-            if each.concerns(known):
+            if each.concerns(all_traits):
                 metrics |= each.metrics
                 interval_ms = min(interval_ms, each.interval_ms)
         names = tuple(sorted(metrics))

@@ -174,8 +174,8 @@ class Connection:
         "_charged_bytes",
         "_corked",
         "_frames",
-        "_has_given_up",
         "_is_hung_up",
+        "_is_silenced",
         "_loop",
         "_owner",
         "_pending",
@@ -204,7 +204,7 @@ class Connection:
         self._rest: memoryview | None = None
         """What was read behind the request in progress; of it alone, and not of the scratch."""
         self._is_hung_up = False
-        self._has_given_up = False
+        self._is_silenced = False
         """Nobody is answered any more: the answers before are not all there."""
         self._pending: asyncio.Future[object] | None = None
         self._loop = asyncio.get_running_loop()
@@ -311,7 +311,7 @@ class Connection:
 
     def _send(self, answer: Sequence[Chunk]) -> None:
         """Queue a response. One with records is worth a call of its own, others leave together."""
-        if self._has_given_up:
+        if self._is_silenced:
             return
         self._transport.send(answer)
         self._corked += size_of(answer[0])
@@ -319,7 +319,7 @@ class Connection:
             self._flush()
 
     def _defer(self, answer: DeferredResponse) -> None:
-        if answer.at_once and not self._has_given_up:
+        if answer.at_once and not self._is_silenced:
             self._transport.send(answer.at_once)
         # What was answered before must not wait for what is deferred now.
         self._corked = 0
@@ -349,7 +349,7 @@ class Connection:
         if done.cancelled():
             if self._is_hung_up and self.state is ConnectionState.WAITING:
                 # Nobody reads that answer, but what came behind it may need none.
-                self._has_given_up = True
+                self._is_silenced = True
                 self._move(ConnectionEvent.ANSWER)
                 self._continue()
             else:

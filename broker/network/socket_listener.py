@@ -195,8 +195,8 @@ class SocketNetwork:
             address = ("", port)
         elif family is socket.AF_INET:
             # Nobody is served yet whom a slow name server could keep waiting.
-            found = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)
-            address = (str(found[0][4][0]), port)
+            addresses = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)
+            address = (str(addresses[0][4][0]), port)
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -75,14 +75,14 @@ class Kept(Generic[KeyT, T]):
         self._kept: OrderedDict[KeyT, T] = OrderedDict()
 
     def __getitem__(self, key: KeyT) -> T:
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = self._make()
+        value = self._kept.get(key)
+        if value is None:
+            value = self._kept[key] = self._make()
             if len(self._kept) > _KEPT_MAX:
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(key)
-        return found
+        return value
 
 
 class ClientQuotas:

@@ -3,7 +3,7 @@
 Bit n stands for operation n of Kafka's `AclOperation`; each kind of resource has its own set.
 """
 
-NOT_ASKED = -2147483648
+OPERATIONS_NOT_REQUESTED = -2147483648
 """The client did not want to know."""
 
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))

@@ -31,11 +31,11 @@ class DescribedTopics:
     """The descriptions of one broker: one for each topic and listener that was asked for."""
 
     def __init__(self) -> None:
-        self._cache: dict[tuple[str, Uuid], _Described] = {}
+        self._descriptions: dict[tuple[str, Uuid], _Described] = {}
         self._topics: object = None
 
     def __len__(self) -> int:
-        return len(self._cache)
+        return len(self._descriptions)
 
     def describe(
         self, image: ClusterImage, listener: str, topic: TopicImage
@@ -43,17 +43,17 @@ class DescribedTopics:
         """The topic as clients of that listener see it; not to be changed."""
         if self._topics is not image.topics_by_id:
             self._topics = image.topics_by_id
-            deleted = [key for key in self._cache if key[1] not in image.topics_by_id]
+            deleted = [key for key in self._descriptions if key[1] not in image.topics_by_id]
             for key in deleted:
-                del self._cache[key]
-        described = self._cache.get((listener, topic.topic_id))
+                del self._descriptions[key]
+        described = self._descriptions.get((listener, topic.topic_id))
         if (
             described is None
             or described.topic is not topic
             or described.brokers is not image.brokers
         ):
             described = _Described(topic, image.brokers, describe_topic(image, listener, topic))
-            self._cache[listener, topic.topic_id] = described
+            self._descriptions[listener, topic.topic_id] = described
         return described.answer
 
 

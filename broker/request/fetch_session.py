@@ -54,20 +54,20 @@ class PartitionKey(NamedTuple):
 
 
 class SessionPartition:
-    """What a client requests of one partition, and the bounds that it was last sent."""
+    """A client's fetch of one partition, and the offsets of the last answer."""
 
-    __slots__ = ("high_watermark", "log_start_offset", "requested", "topic", "topic_id")
+    __slots__ = ("high_watermark", "log_start_offset", "request", "topic", "topic_id")
 
-    def __init__(self, topic_id: Uuid, topic: str, requested: FetchPartition) -> None:
+    def __init__(self, topic_id: Uuid, topic: str, request: FetchPartition) -> None:
         self.topic_id = topic_id
         self.topic = topic
-        self.requested = requested
+        self.request = request
         self.high_watermark = -1
         self.log_start_offset: int = -1
 
     @property
     def key(self) -> PartitionKey:
-        return PartitionKey(self.topic_id, self.topic, self.requested.partition)
+        return PartitionKey(self.topic_id, self.topic, self.request.partition)
 
     def note(self, answer: PartitionData) -> bool:
         """Remember what is answered. True if the client does not know it yet."""
@@ -113,9 +113,9 @@ class FetchSession:
 
     def update(self, request: FetchRequest) -> None:
         """Take over what an incremental request adds, changes and forgets."""
-        for each in asked_partitions(request):
-            cached = self.partitions.setdefault(each.key, each)
-            cached.requested = each.requested
+        for each in requested_partitions(request):
+            existing = self.partitions.setdefault(each.key, each)
+            existing.request = each.request
         for topic in request.forgotten_topics_data:
             for partition in topic.partitions:
                 self.partitions.pop(PartitionKey(topic.topic_id, topic.topic, partition), None)
@@ -134,8 +134,8 @@ class FetchSession:
         return shown
 
 
-def asked_partitions(request: FetchRequest) -> list[SessionPartition]:
-    """What a request asks for, in its order."""
+def requested_partitions(request: FetchRequest) -> list[SessionPartition]:
+    """The partitions of a request, in its order."""
     return [
         SessionPartition(topic.topic_id, topic.topic, partition)
         for topic in request.topics
@@ -169,7 +169,7 @@ class FetchSessionCache:
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._resume(request, now_ms)
         self._sessions.pop(request.session_id, None)
-        partitions = asked_partitions(request)
+        partitions = requested_partitions(request)
         if epoch == FINAL_EPOCH or not partitions:
             return FetchContext(partitions, None, False)
         topic_ids = partitions[0].topic_id != ZERO_UUID

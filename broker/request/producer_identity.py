@@ -40,7 +40,7 @@ async def _with_new_id(producer_ids: ProducerIds, attempt: Attempt) -> ProducerI
     return await answer if isinstance(answer, asyncio.Future) else answer
 
 
-def fenced_as_known(error: ErrorCode, version: int, first_knowing: int) -> ErrorCode:
+def error_for_version(error: ErrorCode, version: int, first_knowing: int) -> ErrorCode:
     """PRODUCER_FENCED, or what it was called before the version that knows it."""
     is_unknown = error is ErrorCode.PRODUCER_FENCED and version < first_knowing
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else error

@@ -15,7 +15,7 @@ def append_in_transaction(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
 ) -> asyncio.Future[list[AppendEntry]] | Coroutine[object, object, list[AppendEntry]] | None:
     """Append what may be appended, and refuse the rest; what is to be awaited for that, if any."""
-    answer = _refusals(broker, request, entries, support)
+    answer = _refusals_of(broker, request, entries, support)
     if answer is None:
         return None
     if isinstance(answer, asyncio.Future):
@@ -35,13 +35,13 @@ async def join_at_once(
 
     Each part asks again, since the transaction may end between two, and finds its partitions there.
     """
-    answer = _refusals(broker, request, entries, support)
+    answer = _refusals_of(broker, request, entries, support)
     if answer is not None:
-        refused = await answer if isinstance(answer, asyncio.Future) else answer
-        _allowed(entries, refused)
+        refusals_by_partition = await answer if isinstance(answer, asyncio.Future) else answer
+        _allowed(entries, refusals_by_partition)
 
 
-def _refusals(
+def _refusals_of(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
 ) -> Refusals | asyncio.Future[Refusals] | None:
     """What of it may not be appended. None: all of it is refused."""
@@ -67,20 +67,23 @@ async def _append_later(
 
 
 def _append(
-    broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], refused: Refusals
+    broker: BrokerContext,
+    request: ProduceRequest,
+    entries: list[AppendEntry],
+    refusals_by_partition: Refusals,
 ) -> list[AppendEntry] | asyncio.Future[list[AppendEntry]]:
-    allowed = _allowed(entries, refused)
+    allowed = _allowed(entries, refusals_by_partition)
     if not allowed:
         return []
     appending = AppendRequest(allowed, request.acks, request.timeout_ms)
     return broker.replica_manager.append_records(appending)
 
 
-def _allowed(entries: list[AppendEntry], refused: Refusals) -> list[AppendEntry]:
+def _allowed(entries: list[AppendEntry], refusals_by_partition: Refusals) -> list[AppendEntry]:
     """Those that may be appended; the others are refused."""
     allowed: list[AppendEntry] = []
     for entry in entries:
-        refusal = refused.get(entry.topic_partition)
+        refusal = refusals_by_partition.get(entry.topic_partition)
         if refusal is None:
             allowed.append(entry)
         else:

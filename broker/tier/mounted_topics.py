@@ -53,23 +53,23 @@ def decide_topics(
     for topic in view.topics.values():
         if len(decision.records) > _RECORDS_MAX:
             return decision
-        known = image.topics_by_name.get(topic.name)
+        existing = image.topics_by_name.get(topic.name)
         epochs = _epochs(topic, view)
-        if known is None:
+        if existing is None:
             reason = _refusal(image, topic.name)
             if reason:
                 decision.refused[topic.name] = reason
             else:
                 decision.records.extend(_new_topic(image, node_id, topic, epochs))
-        elif known.topic_id != topic.topic_id or topic.topic_id not in mounted:
+        elif existing.topic_id != topic.topic_id or topic.topic_id not in mounted:
             decision.refused[topic.name] = "a topic of that name is here already"
         else:
-            decision.records.extend(_changes(image, node_id, known, topic, epochs))
+            decision.records.extend(_changes(image, node_id, existing, topic, epochs))
     for topic_id in mounted:
-        known = image.topics_by_id.get(topic_id)
-        if known is None:
+        existing = image.topics_by_id.get(topic_id)
+        if existing is None:
             continue
-        shown = view.topics.get(known.name)
+        shown = view.topics.get(existing.name)
         if shown is None or shown.topic_id != topic_id:
             decision.records.append(RemoveTopicRecord(topic_id=topic_id))
     return decision
@@ -93,12 +93,12 @@ def _refusal(image: ClusterImage, name: str) -> str:
 
 def _epochs(topic: MountedTopic, view: MountedView) -> dict[int, int]:
     """By partition, the highest leader epoch in the tier."""
-    found: dict[int, int] = {}
+    epochs: dict[int, int] = {}
     for number in range(topic.partitions):
         partition = TopicIdPartition(topic.topic_id, topic.name, number)
         mounted = view.partitions.get(partition)
-        found[number] = 0 if mounted is None else mounted.lineage.highest_epoch
-    return found
+        epochs[number] = 0 if mounted is None else mounted.lineage.highest_epoch
+    return epochs
 
 
 def _new_topic(

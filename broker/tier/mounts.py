@@ -90,8 +90,8 @@ class _ViewMetadata:
         return partition in self.view.partitions
 
     def remote_log(self, partition: TopicIdPartition) -> RemoteLog:
-        found = self.view.partitions.get(partition)
-        return RemoteLog(partition) if found is None else found.remote
+        partition_view = self.view.partitions.get(partition)
+        return RemoteLog(partition) if partition_view is None else partition_view.remote
 
     def remote_logs(self) -> list[RemoteLog]:
         return [each.remote for each in self.view.partitions.values()]
@@ -311,15 +311,15 @@ class Mounts:
         if log is None or log.topic_id != partition.topic_id:
             return
         log.read_only_reason = mount.reason
-        found = mount.metadata.view.partitions.get(partition)
-        if found is not None:
-            bring_to(log, found)
+        mounted = mount.metadata.view.partitions.get(partition)
+        if mounted is not None:
+            bring_to(log, mounted)
 
 
-def bring_to(log: UnifiedLog, found: MountedPartition) -> None:
+def bring_to(log: UnifiedLog, mounted: MountedPartition) -> None:
     """Make an empty log begin and end where a tier does. Raises KafkaError for a failed disk."""
-    lineage = found.lineage
-    log.remote = found.remote
+    lineage = mounted.lineage
+    log.remote = mounted.remote
     history = [EpochEntry(*entry) for entry in lineage.history]
     starts_lower = lineage.log_start_offset < log.log_start_offset
     if lineage.log_end_offset != log.log_end_offset or starts_lower:

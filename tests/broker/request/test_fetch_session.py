@@ -116,7 +116,7 @@ def test_an_incremental_request_names_only_what_changed() -> None:
     session_id = opened(sessions, 0, 0, 0)
     context = sessions.begin(request(-1, 7, session_id=session_id, epoch=1), False, 0)
     assert context.is_incremental
-    assert {each.key.partition: each.requested.fetch_offset for each in context.partitions} == {
+    assert {each.key.partition: each.request.fetch_offset for each in context.partitions} == {
         0: 0,
         1: 7,
         2: 0,

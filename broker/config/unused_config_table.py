@@ -5,7 +5,7 @@ and otherwise left alone, so that a whole file starts without a page of warnings
 log counts those that were set. The rows are written as in `config_table.py`.
 """
 
-KNOWN_TABLE = """\
+UNUSED_CONFIG_TABLE = """\
 add.partitions.to.txn.retry.backoff.max.ms | INT | 100 | [0,...]
 add.partitions.to.txn.retry.backoff.ms | INT | 20 | [1,...]
 alter.config.policy.class.name | CLASS | -
