@@ -2,7 +2,7 @@
 
 It looks at the clock before it imports what takes time. Until the broker is up, Ctrl-C and SIGTERM
 end the process on the spot, even in the middle of a long recovery: whatever a start does survives a
-kill, and nobody has been promised anything yet.
+kill, and no client has been served yet.
 """
 
 import os
@@ -14,7 +14,7 @@ try:
     from types import FrameType
     from typing import NoReturn
 except KeyboardInterrupt:
-    # Nobody listens for it yet.
+    # There is no handler for it yet.
     os._exit(0)
 
 

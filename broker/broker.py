@@ -1,6 +1,6 @@
 """One broker process: its parts, in the order in which they come up and go down.
 
-    addresses bound (nobody is accepted yet)      a port in use is found before anything is touched
+    addresses bound (no client accepted yet)      a port in use is found before anything is touched
     log directories locked                        a second process on the same data is found here
     metadata log replayed, this broker registered the image is known, and with it every topic
     logs loaded, recovered after a crash
@@ -119,7 +119,7 @@ class Broker:
         self._remote: RemoteLogManager | None = None
         self._mounts: Mounts | None = None
         self.on_fatal: Callable[[str], None] = _log.critical
-        """Told, in a sentence, why the broker cannot go on. Whoever runs it should stop it."""
+        """Called with the reason why the broker cannot go on; its caller should stop it."""
 
     async def start(self) -> None:
         """Come up, or leave nothing behind. Raises StartError with a plain sentence."""
@@ -301,7 +301,7 @@ class Broker:
         return MoveTools(directories, executor, self._supervisor)
 
     def _metadata_writer(self) -> str:
-        """The client id of the one producer of the tier's metadata; nobody else can guess it."""
+        """The random client id of the only producer that may write the tier's metadata."""
         return f"__remote_log_metadata_client-{self._dependencies.environment.random_uuid().hex()}"
 
     def _make_remote_tier(
@@ -325,7 +325,7 @@ class Broker:
         )
 
     def _mounted_topics(self) -> Container[Uuid]:
-        """The ids of topics that an earlier life of this broker had from a mount."""
+        """The ids of topics that a previous run of this broker had from a mount."""
         files, directory = self._dependencies.files, self.config.log_dirs[0]
         if not files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}"):
             return ()
@@ -334,7 +334,7 @@ class Broker:
         return MountedTopicsFile(files, directory).mount_of.keys()
 
     def _make_mounts(self, log_manager: LogManager, controller: Controller) -> "Mounts | None":
-        """Tiers of other clusters, also those of an earlier life, whose topics are to go."""
+        """Tiers of other clusters, also those of a previous run, whose topics must be removed."""
         config, dependencies = self.config, self._dependencies
         path = f"{config.log_dirs[0]}/{MOUNTED_TOPICS_FILE}"
         if not config.mounts and not dependencies.files.exists(path):
@@ -380,7 +380,7 @@ class Broker:
     def _log_dir_failed(self, log_manager: LogManager, log_dir: LogDir) -> None:
         reason = log_dir.why_offline
         suffix = f": {reason}" if reason else ""
-        _log.error("The log directory %s is offline from now on%s", log_dir.path, suffix)
+        _log.error("Log directory %s is offline%s", log_dir.path, suffix)
         if not log_manager.directories.online:
             self.on_fatal("Every log directory is offline.")
         elif log_dir is log_manager.log_dirs[0]:
@@ -415,7 +415,7 @@ class Broker:
             now_ms,
             had_clean_shutdown=first.take_clean_shutdown_marker(),
         )
-        _tell_losses(log_manager)
+        _report_losses(log_manager)
         flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._started.callback(flusher.shutdown)
         controller = Controller(
@@ -434,8 +434,8 @@ class Broker:
         log_manager.directories.on_failure(partial(self._log_dir_failed, log_manager))
         began_ms = environment.wall_clock_ms()
         log_manager.start(now_ms, self._topic_configs(controller, log_config))
-        _tell_losses(log_manager)
-        _tell_loaded(log_manager, environment.wall_clock_ms() - began_ms)
+        _report_losses(log_manager)
+        _report_loaded(log_manager, environment.wall_clock_ms() - began_ms)
         self._started.push_async_callback(self._close_logs, log_manager, controller)
         self._started.push_async_callback(controller.stop)
         cleaner = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
@@ -485,7 +485,7 @@ class Broker:
 def _refuse_lost_topics(
     log_manager: LogManager, metadata_log: MetadataLog, image: ClusterImage
 ) -> None:
-    """Without its topic a log looks like one to be given up: better not to start at all."""
+    """Raises StartError for a log without its topic, which would be deleted as a stray."""
     for directory, topic_id in log_manager.directories.logs_of_others(image.topics_by_name):
         if metadata_log.has_lost(topic_id):
             raise StartError(
@@ -495,7 +495,7 @@ def _refuse_lost_topics(
             )
 
 
-def _tell_loaded(log_manager: LogManager, took_ms: int) -> None:
+def _report_loaded(log_manager: LogManager, took_ms: int) -> None:
     count = len(log_manager.all_logs())
     if count:
         recovered = log_manager.recovered
@@ -505,22 +505,22 @@ def _tell_loaded(log_manager: LogManager, took_ms: int) -> None:
 
 
 def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> list[int]:
-    """Ids that logs know and that the metadata log, which has lost its end, would give out again.
+    """Producer ids that logs hold and that the metadata log, which lost its end, would reissue.
 
-    Two producers of one id: the records of the second are taken for repeats of the first's.
+    If two producers had one id, the records of the second would look like duplicates.
     """
     used = log_manager.producer_ids_from(controller.image.next_producer_id)
     if used:
         _log.warning(
-            "The metadata log does not know that producer id %d, and %d more, were given to "
-            "somebody: they are passed over",
+            "Producer id %d and %d more are in the logs, but not in the metadata log: "
+            "they are not issued again",
             used[0],
             len(used) - 1,
         )
     return used
 
 
-def _tell_losses(log_manager: LogManager) -> None:
+def _report_losses(log_manager: LogManager) -> None:
     for log_dir in log_manager.log_dirs:
         while log_dir.losses:
             _log.warning("%s", log_dir.losses.pop(0))

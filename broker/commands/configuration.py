@@ -1,4 +1,4 @@
-"""What a command is told of a broker: `--config FILE` and `--override NAME=VALUE`, read together.
+"""A command's broker configuration: `--config FILE` and `--override NAME=VALUE`, read together.
 
 Every command takes these two and nothing else for URLs and credentials: what is secret stays in a
 file, and a tool works on the very tier that the broker of that file works on.

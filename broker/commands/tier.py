@@ -64,11 +64,11 @@ def add_tier_commands(parser: argparse.ArgumentParser) -> None:
         command.add_arguments(each)
 
 
-def _nobody_reads() -> int:
-    """Whoever read the answer has seen enough, as `head` does: end without a word."""
-    # What is still buffered, a few kilobytes, is written at the interpreter's end: to nobody.
-    _, nobody = os.pipe()
-    os.dup2(nobody, sys.stdout.fileno())
+def _reader_closed() -> int:
+    """The reader closed the pipe, as `head` does: end quietly."""
+    # What is still buffered, a few kilobytes, is written to this pipe at the interpreter's end.
+    _, unread = os.pipe()
+    os.dup2(unread, sys.stdout.fileno())
     return CANNOT_RUN
 
 
@@ -97,7 +97,7 @@ def run_tier_command(parsed: argparse.Namespace) -> int:
     except (RemoteStorageError, LogDirError) as error:
         return cannot_run(f"{error}".rstrip(".") + ".")
     except BrokenPipeError:
-        return _nobody_reads()
+        return _reader_closed()
     except OSError as error:
         return cannot_run(f"{error.filename or 'A file'} cannot be used: {error.strerror}.")
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`tierlog tier scrub`: find what nobody will ever read or delete, and remove it."""
+"""`tierlog tier scrub`: find the objects that no segment refers to, and remove them."""
 
 import argparse
 import re
@@ -79,7 +79,7 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
     async def metadata() -> Mapping[TopicIdPartition, RemoteLog]:
         nonlocal unread
         stated = await stated_metadata(config, parsed, skipped)
-        assert stated is not None, "the arguments require one or the other"
+        assert stated is not None, "The arguments require one or the other."
         unread = stated.findings
         return stated.remote_logs
 

@@ -6,7 +6,7 @@ storage option. Without a file, `tierlog serve` is a dev broker: 127.0.0.1:9092,
 tiered to ./data/remote.
 
 One process is a whole cluster: broker and controller, one voter. The controller's listener is not
-opened, because a single voter has nobody to talk to.
+opened, because a single voter has no peer.
 """
 
 import os

@@ -8,8 +8,8 @@ time and tierlog could not is refused in a sentence of its own, any other of Kaf
 refuses what only a restart can change, and a name that nobody knows is kept for whatever plugin it
 belongs to, as in Kafka.
 
-What is stored and cannot be obeyed (a Kafka-born cluster may hold it) is passed over with a line
-in the log; what is asked for and cannot be obeyed is refused before it is stored.
+A stored value that is invalid here (a cluster created by Kafka may hold one) is ignored with a
+warning; a change to an invalid value is refused before it is stored.
 """
 
 import logging
@@ -120,12 +120,12 @@ def is_dynamic(name: str) -> bool:
 
 
 def definition_of(name: str) -> ConfigDef | None:
-    """What a broker property is; None for a name that nobody knows."""
+    """The definition of a broker property; None for an unknown name."""
     return TABLES.find(name) or _REPLICATION_RATES.get(name)
 
 
 class DynamicConfig:
-    """The values in force, and who is told when they change."""
+    """The values in force, and the callbacks for their changes."""
 
     def __init__(self, values: ConfigValues, node_id: int, topic_defaults: TopicDefaults) -> None:
         self.values = values
@@ -141,7 +141,7 @@ class DynamicConfig:
         listener(self.values)
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """A new image: obey what it changes. To be told before those who use topic defaults."""
+        """Apply the changes of a new image. Subscribe it before the users of topic defaults."""
         names = ("", str(self._node_id))
         if not any(
             kind == ConfigResourceType.BROKER and name in names
@@ -154,7 +154,7 @@ class DynamicConfig:
             values = self._merged(own, everyone)
             self._topic_defaults.update(values, own, everyone)
         except KafkaError as error:
-            _log.warning("The dynamic configuration is not obeyed: %s", error.message)
+            _log.warning("The dynamic configuration is invalid and ignored: %s", error.message)
             return
         self.values = values
         for listener in self._listeners:
@@ -171,7 +171,7 @@ class DynamicConfig:
     def check(
         self, image: ClusterImage, name: str, changes: "Sequence[ConfigChange]", replaces: bool
     ) -> None:
-        """Refuse what cannot be obeyed. Raises KafkaError: INVALID_REQUEST or INVALID_CONFIG.
+        """Refuse an invalid change. Raises KafkaError: INVALID_REQUEST or INVALID_CONFIG.
 
         `name` is the broker's id, or empty for all brokers.
         """
@@ -206,7 +206,7 @@ class DynamicConfig:
         try:
             for each, text in stated.items():
                 definition = definition_of(each)
-                assert definition is not None, "Only known names are left."
+                assert definition is not None, "Unknown names have been dropped."
                 parse_value(definition, text)
             own = _effective(stated if name else image.broker_config(self._node_id))
             everyone = _effective(image.broker_config(None) if name else stated)
@@ -247,7 +247,7 @@ def _with_definition(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _effective(values: Mapping[str, str]) -> dict[str, str]:
-    """Those that change something here and can be read."""
+    """The values that take effect here and are valid."""
     effective: dict[str, str] = {}
     for name, text in values.items():
         definition = definition_of(name)
@@ -256,7 +256,7 @@ def _effective(values: Mapping[str, str]) -> dict[str, str]:
         try:
             parse_value(definition, text)
         except KafkaError as error:
-            _log.warning("A dynamic property is passed over: %s", error.message)
+            _log.warning("A dynamic property is invalid and ignored: %s", error.message)
         else:
             effective[name] = text
     return effective

@@ -38,13 +38,13 @@ def storage_sentence(error: OSError) -> str:
 
 
 def listening_sentence(addresses: str, error: OSError) -> str:
-    """Why nobody can connect there, and what to do."""
+    """Why the address cannot be bound, and what to do."""
     remedy = _OF_ADDRESSES.get(error.errno or 0, _OF_OTHER_ADDRESSES)
     return f"Cannot listen on {addresses}: {error.strerror}: {remedy}."
 
 
 def metrics_sentence(address: str, error: OSError) -> str:
-    """Why nobody can read the metrics there, and what to do."""
+    """Why the metrics cannot be served there, and what to do."""
     remedy = _OF_METRICS.get(error.errno or 0, _OF_OTHER_METRICS)
     return f"Cannot serve metrics on {address}: {error.strerror}: {remedy}."
 

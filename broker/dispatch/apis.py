@@ -4,7 +4,7 @@ A handler is a function `handle(broker, context, request)` in `handlers/<api>.py
 once with a response, with None where nothing is sent (Produce with acks=0), with `Deferred` where a
 future must come first, or is a coroutine; or it is a generator that pauses where a large request
 could take long, with one of these as its value. Handlers, messages and codecs are loaded when an
-API is first used, because a broker's start must not pay for what nobody asks.
+API is first used, because a broker's start must not pay for APIs that are not used.
 
 Answers but those of Produce and Fetch are encoded in steps: one that is not done within a slice
 goes on in the queue of `large_requests.py`, and so do large requests from their decoding on. A
@@ -15,7 +15,7 @@ compared with the last one's and not read.
 
 What goes wrong here ends the connection and never another one: a key or version that is not served
 (except ApiVersions, which is answered in version 0 with error 35, KIP-511), a body that is not what
-its header says, a fault of our own. Only the last leaves a traceback in the log.
+its header says, an internal error. Only the last leaves a traceback in the log.
 """
 
 import asyncio
@@ -121,7 +121,7 @@ class _Finished(NamedTuple):
 
 
 class _ParsedHeader:
-    """A header as a client has sent it, and what follows from it for every request that has it."""
+    """A header as a client sent it, with what every request with that header needs."""
 
     __slots__ = ("api", "body", "cache", "context", "owner", "rest", "route")
 
@@ -147,7 +147,7 @@ class Apis:
     """The dispatch table of one broker, filled as it is used."""
 
     _caches_requests = True
-    """Whether requests that repeat need not be decoded: nobody has to look at each of them."""
+    """Whether repeated requests are answered without being decoded."""
     _wait_s = 0.0
     """For how long the client of the request at hand is not read after its answer."""
     _request_bytes = 0
@@ -309,7 +309,7 @@ class Apis:
         return parsed
 
     def _cache_for(self, context: RequestContext, body: int) -> "RequestCache | None":
-        """What remembers requests of this kind; for most there is nothing."""
+        """The cache for requests of this API and version; most have none."""
         if context.api_key == ApiKey.PRODUCE:
             from .produce_request_cache import FIRST_CACHED_VERSION, ProduceRequestCache
 

@@ -2,7 +2,7 @@
 
 Only a broker with quotas serves its clients through this class; `Apis` knows nothing of it, so that
 nobody else pays. As in `KafkaApis`: a produce request counts with its size, a fetch with the size
-of its answer; a fetch above its quota is answered empty and counts nothing. Whoever is above
+of its answer; a fetch above its quota is answered empty and counts nothing. A client above
 several quotas waits for the longest. A request's time on the event loop counts against
 `request_percentage`, and is never punished with more than a second at once. Partitions that are
 created and deleted count against `controller_mutation_rate`, for which older versions only wait.
@@ -66,7 +66,7 @@ class ThrottlingApis(Apis):
         return self._muting(super().answer(client, frame))
 
     def _muting(self, answer: Response) -> Response:
-        """The answer, whenever it comes, and after it nothing is read for as long as was found."""
+        """The answer, whenever it comes, and after it nothing is read for the throttle time."""
         if not isinstance(answer, DeferredResponse):
             return self._muted(answer)
         respond = answer.respond
@@ -78,7 +78,7 @@ class ThrottlingApis(Apis):
         return answer._replace(respond=respond_and_mute)
 
     def _muted(self, chunks: Sequence[Chunk]) -> Response:
-        """The answer, and after it nothing is read for as long as was found."""
+        """The answer, and after it nothing is read for the throttle time."""
         if self._wait_s <= 0:
             return chunks
         wake: asyncio.Future[object] = self._loop.create_future()
@@ -107,7 +107,7 @@ class ThrottlingApis(Apis):
                 def finish_later(done: object) -> Message:
                     return cast("Message", self._finish(context, then(done), used))
 
-                # Measured when the answer is made, as nobody else's is then: see `answer`.
+                # Charged when the response is made: no other is made meanwhile, see `answer`.
                 return Deferred(work, finish_later)
 
             result = handle(broker, context, request)
@@ -187,7 +187,7 @@ def _timed(
     time: Callable[[], float],
     finish: Callable[[Outcome, float], Outcome],
 ) -> Generator[None, None, Outcome]:
-    """The same work; at its end `finish` is told for how long it had the loop."""
+    """The same work; `finish` gets its result and its time on the event loop."""
     busy_s = 0.0
     while True:
         started = time()

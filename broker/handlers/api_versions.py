@@ -32,7 +32,7 @@ _WITHOUT_TELEMETRY = [
     for each in _API_KEYS
     if each.api_key not in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 ]
-"""As long as nobody wants clients' metrics they are not to ask for it (KIP-714)."""
+"""Not announced while there is no client metrics subscription (KIP-714)."""
 
 
 def handle(

@@ -10,5 +10,5 @@ _SENTENCE = "No Authorizer is configured on the broker"
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse:
-    """Nobody keeps entries."""
+    """There are no entries without an authorizer."""
     return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=_SENTENCE)

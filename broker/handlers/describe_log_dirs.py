@@ -26,7 +26,7 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """Every directory, with those of its logs that are asked for."""
+    """Every directory, with those of its logs that are requested."""
     partitions = None
     if request.topics is not None:
         partitions = {

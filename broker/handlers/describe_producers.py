@@ -1,7 +1,7 @@
 """DescribeProducers (key 61), version 0: what a partition remembers of its producers (KIP-664).
 
-`kafka-transactions describe-producers` and `find-hanging` look here for transactions that nobody
-ends. A partition is told by its leader only.
+`kafka-transactions describe-producers` and `find-hanging` look here for hanging
+transactions. Only the leader of a partition answers.
 """
 
 from functools import partial

@@ -28,7 +28,7 @@ _FIRST_WITH_NODES = 2
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    """Describe; whoever asks for anything but the metadata log is told that it has no quorum."""
+    """Describe the metadata log; any other partition is UNKNOWN_TOPIC_OR_PARTITION."""
     partitions = [
         (topic.topic_name, each.partition_index)
         for topic in request.topics

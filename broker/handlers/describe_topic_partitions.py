@@ -2,7 +2,7 @@
 
 Topics come in the order of their names, each with its partitions in order, until the limit is
 reached: the client's, or `max.request.partition.size.limit` where that is smaller. The cursor of
-the answer says where the next page begins. Without names every topic is told.
+the answer says where the next page begins. Without names it holds every topic.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def handle(
 
 
 def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The cursor points before a partition, or at a topic that is not asked for."""
+    """The cursor points before a partition, or at a topic that is not requested."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(

@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43), versions 0-2: elections that somebody asks for (KIP-183, KIP-460).
+"""ElectLeaders (key 43), versions 0-2: elections on request (KIP-183, KIP-460).
 
 0 knows only the preferred leader; 1 brought unclean elections and the top-level error; 2 is
 flexible.

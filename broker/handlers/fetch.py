@@ -123,7 +123,7 @@ def resolve(
 
 
 def _merge(unknown: dict[int, PartitionData], results: FetchResults) -> FetchResults:
-    """One answer for each partition, in the order asked."""
+    """One result for each partition, in request order."""
     if not unknown:
         return results
     read = iter(results)
@@ -134,7 +134,7 @@ def _merge(unknown: dict[int, PartitionData], results: FetchResults) -> FetchRes
 def answered(
     broker: BrokerContext, context: RequestContext, fetch: FetchContext, answers: FetchResults
 ) -> FetchResponse:
-    """The response to a fetch whose partitions have these answers, in the order asked."""
+    """The response to a fetch whose partitions have these results, in request order."""
     pairs = list(zip(fetch.partitions, answers, strict=True))
     session = fetch.session
     if session is not None:

@@ -1,6 +1,6 @@
 """GetTelemetrySubscriptions (key 71), version 0: what a client is to push.
 
-KIP-714. Announced while there are subscriptions, as Kafka announces it only where somebody listens.
+KIP-714. Announced while there are subscriptions, as Kafka announces it only with a receiver plugin.
 """
 
 import asyncio

@@ -52,7 +52,7 @@ _RETRIABLE = (
 def handle(
     broker: BrokerContext, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Coroutine[object, object, MetadataResponse]:
-    """Describe the topics asked for, creating what is missing where that is wanted."""
+    """Describe the requested topics; create missing ones if the request and broker allow it."""
     topics = request.topics
     version = context.api_version
     if topics is None or (version == 0 and not topics):
@@ -63,7 +63,7 @@ def handle(
     topics = list({(topic.name, topic.topic_id): topic for topic in topics}.values())
     by_id = [topic for topic in topics if topic.topic_id != ZERO_UUID]
     if by_id:
-        # Whoever names one topic by its id names all of them so; Java's clients leave names empty.
+        # A request names all of its topics by id or none; Java's clients leave names empty.
         return _response(broker, context, request, by_id)
     if request.allow_auto_topic_creation and broker.config.values.boolean(
         "auto.create.topics.enable"

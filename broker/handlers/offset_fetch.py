@@ -124,12 +124,12 @@ def _response(
             if each.topics is None and by_id:
                 image_topic = image.topics_by_name.get(topic.topic)
                 if image_topic is None:
-                    # Deleted a moment ago; without an id it cannot be told about.
+                    # Deleted a moment ago: the response needs its id.
                     continue
                 topic = topic._replace(topic_id=image_topic.topic_id)
             topics.append(_topic(topic, by_id))
         if by_id:
-            # As Kafka does it: topics that nobody knows come last.
+            # As Kafka does it: unknown topics come last.
             topics.sort(key=lambda topic: not topic.name)
         groups.append(
             OffsetFetchResponseGroup(group_id=each.group_id, topics=topics, error_code=error)

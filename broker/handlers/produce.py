@@ -1,4 +1,4 @@
-"""Produce (key 0), versions 3-13: append batches, and answer when they are as safe as asked.
+"""Produce (key 0), versions 3-13: append batches, and answer when `acks` is satisfied.
 
 Each partition carries exactly one batch of magic 2 (KIP-98), zstd only from version 7 on (KIP-110).
 13 names topics by id (KIP-516). With acks=0 nothing is answered; if something failed the connection
@@ -105,7 +105,7 @@ def handle(
         return _answer(broker, context, request, entries)
     if _takes_long(broker, parts):
         for entry in allowed:
-            # The request's buffer is gone by then.
+            # The request's buffer is reused by then.
             entry.records = lasting(entry.records)
         return _in_parts(broker, context, request, parts)
     outcome = _append(broker, context, request, allowed)
@@ -119,7 +119,7 @@ def handle(
 
 
 def _keep_records(request: ProduceRequest) -> None:
-    """The request's buffer may be gone before all of it is looked at."""
+    """The request's buffer may be reused before all of it is checked."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             if isinstance(data.records, memoryview):
@@ -137,7 +137,7 @@ def _takes_long(broker: BrokerContext, parts: _Sorted) -> bool:
 def _sorted_out(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest
 ) -> Generator[None, None, _Sorted]:
-    """What is wrong before the logs are asked, with pauses."""
+    """Check the entries before the append, with pauses."""
     version = context.api_version
     entries: _Entries = []
     others: _Entries = []
@@ -147,7 +147,7 @@ def _sorted_out(
         name = topic_name(broker, version, topic)
         for data in topic.partition_data:
             records = data.records if data.records is not None else _NOTHING
-            assert isinstance(records, memoryview), "Nothing else is decoded."
+            assert isinstance(records, memoryview), "Records are decoded as a memoryview."
             entry = AppendEntry(TopicPartition(name, data.index), records)
             entries.append(entry)
             if not len(entries) % _PARTITIONS_A_STEP:
@@ -266,7 +266,7 @@ def _refuse_wrong_acks(broker: BrokerContext, entries: _Entries) -> None:
 
 
 def topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> str:
-    """The topic's name; '' for an id that nobody knows."""
+    """The topic's name; '' for an unknown id."""
     if version < 13:
         return topic.name
     image_topic = broker.controller.image.topics_by_id.get(topic.topic_id)
@@ -274,9 +274,9 @@ def topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> 
 
 
 def objection(version: int, topic: str, records: Chunk | None) -> _Objection | None:
-    """What is wrong with one partition's records before the log is asked; nearly always nothing.
+    """Check one partition's records before the append; nearly always None.
 
-    One look at the header finds that out. Otherwise the questions are asked one by one in Kafka's
+    The header alone decides that. Otherwise the checks run one by one in Kafka's
     order, so that the codes are the same (`ByteBufferLogInputStream.nextBatchSize`, then
     `ProduceRequest.validateRecords`).
     """

@@ -66,7 +66,7 @@ def handle(
         offsets=offsets,
         producer=OffsetsProducer(request.producer_id, request.producer_epoch),
     )
-    # Before the transaction is asked: what follows happens in one go.
+    # Before the transaction is joined: what follows must not be interrupted.
     prepared = yield from coordinator.prepare_commit(commit)
     partition = TopicPartition(OFFSETS_TOPIC, coordinator.partition_of(request.group_id))
     producer = TransactionProducer(

@@ -1,10 +1,10 @@
 """What the broker counts about itself, under the names of Kafka's MBeans.
 
 A counter is an object with a number in it: the hot path keeps the object and adds to it, and the
-name is looked up once. A gauge is a function, asked only when somebody reads. A family is a
+name is looked up once. A gauge is a function, called only when the metrics are read. A family is a
 function that gives many figures at once, where it is known only then which there are, such as one
 for each topic. Names are written as JMX writes them, ``kafka.server:type=BrokerTopicMetrics,
-name=BytesInPerSec``; what JMX calls a rate is a total here, from which whoever reads twice gets any
+name=BytesInPerSec``; what JMX calls a rate is a total here, from which two readings give any
 rate: of a meter's attributes there is `Count`.
 """
 
@@ -59,7 +59,7 @@ class Metrics:
         self._gauges[name, attribute] = read
 
     def family(self, read: Callable[[], Iterable[Sample]]) -> None:
-        """Let `read` give figures of its own whenever somebody reads."""
+        """Have `read` add its own samples at each reading."""
         self._families.append(read)
 
     def samples(self) -> list[Sample]:

@@ -1,9 +1,9 @@
-"""Metrics that clients push (KIP-714): who is asked for which, and that they are taken and counted.
+"""Metrics that clients push (KIP-714): subscriptions per client, and the checks of each push.
 
 A subscription is a configuration of type client-metrics: which metrics, how often, of which clients
 (`ClientMetricsManager`). A client asks for what concerns it, with the zero id at first, and then
-pushes within its interval; whoever comes sooner is told THROTTLING_QUOTA_EXCEEDED. What is
-pushed is counted and let go: where Kafka hands it to a plugin, tierlog has none.
+pushes within its interval; an earlier push gets THROTTLING_QUOTA_EXCEEDED. What is
+pushed is counted and dropped: Kafka hands it to a plugin, and tierlog has none.
 """
 
 import logging

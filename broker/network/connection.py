@@ -1,11 +1,11 @@
 """One client's connection: frames in, responses out, in order (`SocketServer.Processor`).
 
 A connection has at most one request in progress; Kafka calls it muted meanwhile. While an answer is
-awaited, or has not been taken yet, nothing more is read: a client that asks faster than it listens
+awaited, or has not been taken yet, nothing more is read: a client that sends faster than it reads
 is held back by its own TCP window. What the last read brought behind the request in progress is
-kept, so what is kept is bounded by the size of one read. That a client has gone is noticed all the
-same (`Receiver.hung_up`): what it waited for is given up. One that has only sent its last takes
-what it is owed, up to the answer that was given up: no other must be taken for that one.
+kept, so what is kept is bounded by the size of one read. A client that disconnects is noticed all
+the same (`Receiver.hung_up`), and what it waited for is cancelled. A client that has only closed
+its sending side gets the responses up to the cancelled one, and none behind it.
 
 Requests that arrive together are answered together: responses are queued until the read is used
 up, and then leave in one call. A read that holds more requests than one turn allows is used up in
@@ -62,7 +62,7 @@ class ConnectionEvent(Enum):
     TURN = "its next turn has come"
     STARVE = "there is no room for the rest of its request"
     ADMIT = "now there is"
-    LOSE = "the connection is gone"
+    LOSE = "the connection is lost"
 
 
 _S, _E = ConnectionState, ConnectionEvent
@@ -205,7 +205,7 @@ class Connection:
         """What was read behind the request in progress; of it alone, and not of the scratch."""
         self._is_hung_up = False
         self._is_silenced = False
-        """Nobody is answered any more: the answers before are not all there."""
+        """No more responses are sent: an earlier one was cancelled."""
         self._pending: asyncio.Future[object] | None = None
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()
@@ -348,7 +348,7 @@ class Connection:
         now = self._loop.time()
         if done.cancelled():
             if self._is_hung_up and self.state is ConnectionState.WAITING:
-                # Nobody reads that answer, but what came behind it may need none.
+                # No client reads that response, but requests behind it may need none.
                 self._is_silenced = True
                 self._move(ConnectionEvent.ANSWER)
                 self._continue()
@@ -357,7 +357,7 @@ class Connection:
             return
         self.last_active = now
         try:
-            # Also when the client has gone meanwhile: a failure is told here.
+            # Also after a disconnect: failures are reported here.
             chunks = respond(done)
         except Refused as error:
             self._refuse(error)
@@ -424,7 +424,7 @@ class Connection:
     def _give_up_waiting(self) -> None:
         pending = self._pending
         if pending is not None and not isinstance(pending, asyncio.Task):
-            # A fetch that nobody waits for need not stay in a purgatory. A task has begun to do
+            # A fetch without a client need not stay in a purgatory. A task has begun to change
             # something, and ends by itself.
             pending.cancel()
 
@@ -542,7 +542,7 @@ class Connection:
         self._transport.close()
 
     def disconnected(self) -> None:
-        """The transport is gone."""
+        """The transport is closed."""
         if self.state is ConnectionState.CLOSED:
             return
         self._move(ConnectionEvent.LOSE)
@@ -561,7 +561,7 @@ class Connection:
 
 
 def _discard(work: Work) -> None:
-    """Nobody is left to wait for it."""
+    """Cancel work whose connection is closed."""
     if isinstance(work, asyncio.Future):
         work.cancel()
     else:

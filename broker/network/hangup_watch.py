@@ -1,4 +1,4 @@
-"""Notices that clients have gone while nothing is read from them.
+"""Notices that clients disconnect while nothing is read from them.
 
 A connection whose answer must wait is not read once more has arrived behind it, and the end of a
 stream is seen only by reading up to it. The system knows it all the same: `EPOLLRDHUP`. asyncio's
@@ -15,7 +15,7 @@ _EVENTS_AT_ONCE = 64
 
 
 class HangupWatch:
-    """The descriptors that nobody reads at the moment, and whom to tell when the peer hangs up."""
+    """Descriptors that are not read at the moment, each with the callback for a hang-up."""
 
     def __init__(self) -> None:
         self._epoll: select.epoll | None = None
@@ -23,7 +23,7 @@ class HangupWatch:
         self._is_closed = not hasattr(select, "epoll")
 
     def add(self, descriptor: int, on_hangup: Callable[[], None]) -> None:
-        """Call `on_hangup` once if the peer of this socket sends no more, or is gone."""
+        """Call `on_hangup` once if the peer of this socket sends no more, or has disconnected."""
         if self._is_closed:
             return
         if self._epoll is None:
@@ -38,7 +38,7 @@ class HangupWatch:
             self._epoll.unregister(descriptor)
 
     def _look(self) -> None:
-        assert self._epoll is not None, "Nobody else calls this."
+        assert self._epoll is not None, "The loop calls this while the epoll is open."
         for descriptor, _ in self._epoll.poll(0, _EVENTS_AT_ONCE):
             on_hangup = self._watched.get(descriptor)
             if on_hangup is not None:
@@ -46,7 +46,7 @@ class HangupWatch:
                 on_hangup()
 
     def close(self) -> None:
-        """Watch nobody any more."""
+        """Stop watching."""
         self._is_closed = True
         self._watched.clear()
         if self._epoll is not None:

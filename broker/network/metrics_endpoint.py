@@ -1,8 +1,8 @@
-"""The door to the metrics for whoever is not in this process: ``GET /metrics`` over HTTP.
+"""The metrics over HTTP: ``GET /metrics``.
 
 It is open only where `tierlog.metrics.port` says so, on 127.0.0.1 unless `tierlog.metrics.host`
-names another address. One request a connection, which is closed after the answer. Nobody can hold
-the broker up by it: a request head has a largest size, a connection a largest age, and there is a
+names another address. One request a connection, which is closed after the answer. No client can
+block the broker: a request head has a largest size, a connection a largest age, and there is a
 largest number of connections; what is more is closed. Only GET and HEAD are answered, and nothing
 that is asked here changes anything.
 
@@ -186,7 +186,7 @@ class _Exchange:
             self._transport.end()
 
     def disconnected(self) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         self._deadline.cancel()
         self._on_closed(self)
 

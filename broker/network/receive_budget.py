@@ -179,7 +179,7 @@ class ReceiveBudget:
         self._admitted.pop(arrival, None)
 
     def admit_waiting(self) -> None:
-        """Let those in whom there is room for now, the smallest first."""
+        """Admit the waiting requests that fit now, the smallest first."""
         while self._waiting:
             smallest = min(self._waiting, key=lambda each: each.unfinished_bytes)
             size = smallest.unfinished_bytes
@@ -236,7 +236,7 @@ class ReceiveBudget:
             )
 
     def stop(self) -> None:
-        """Look at nobody any more."""
+        """Stop watching."""
         for timer in (self._look, self._look_ahead):
             if timer is not None:
                 timer.cancel()

@@ -141,7 +141,7 @@ class SocketListener:
             try:
                 self._prepare(connected, host)
             except OSError:
-                # The peer may have gone between connect and accept.
+                # The peer may have disconnected between connect and accept.
                 connected.close()
                 continue
             self._is_short = False
@@ -194,7 +194,7 @@ class SocketNetwork:
             family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
             address = ("", port)
         elif family is socket.AF_INET:
-            # Nobody is served yet whom a slow name server could keep waiting.
+            # No client is served yet, so a slow name server delays none.
             addresses = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)
             address = (str(addresses[0][4][0]), port)
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

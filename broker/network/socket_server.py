@@ -1,7 +1,7 @@
 """All connections of the broker: who may connect, who is closed, who owns the unfinished work.
 
 The limits are Kafka's: `max.connections.per.ip` (with overrides) closes what is too much at once;
-`max.connections` leaves further clients in the backlog until somebody goes, and so does
+`max.connections` leaves further clients in the backlog until another disconnects, and so does
 `max.connection.creation.rate` for a while; a connection that has been silent for
 `connections.max.idle.ms` is closed; `socket.request.max.bytes` bounds a request. Who
 connects faster than the quota of the address allows is kept waiting, and then closed.
@@ -56,7 +56,7 @@ class ConnectionLimits(NamedTuple):
 
 
 class SocketServer:
-    """Listens, and is the `ConnectionOwner` of whoever connects."""
+    """Listens, and is the `ConnectionOwner` of every client."""
 
     def __init__(
         self,
@@ -74,12 +74,12 @@ class SocketServer:
         self.receive_budget = ReceiveBudget(limits.receive_max_bytes, self.buffers)
         self.unsent_answers = UnsentAnswers(limits.max_unsent_bytes)
         self._per_ip: Tally[str] = Tally()
-        # A failure is told by whoever made the answer, so the owner need not keep it.
+        # Failures are reported with the response, so the owner need not keep them.
         self._tasks = TaskOwner(_MAX_DEFERRED, on_failure=lambda task, failure: None)
         self._is_open = False
         self._sweep: asyncio.TimerHandle | None = None
         self.rates = ConnectionRates()
-        # Set while nobody is accepted because connections came too fast.
+        # Set while no connection is accepted because they came too fast.
         self._rest: asyncio.TimerHandle | None = None
         # Connections that came too fast for their address, until they are closed.
         self._kept_waiting: dict[AttachableTransport, asyncio.TimerHandle] = {}
@@ -121,7 +121,7 @@ class SocketServer:
         self._schedule_sweep()
 
     def limit(self, limits: ConnectionLimits) -> None:
-        """Let these limits hold for whoever connects from now on."""
+        """Use these limits for new connections."""
         self._limits = limits
         self.receive_budget.limit(limits.receive_max_bytes)
         self.unsent_answers.max_bytes = limits.max_unsent_bytes
@@ -256,4 +256,4 @@ class SocketServer:
 
 
 def _not_open(client: ConnectedClient, frame: memoryview) -> Response:
-    raise AssertionError("Nobody is connected before the server is open.")
+    raise AssertionError("No client is connected before the server is open.")

@@ -82,7 +82,7 @@ class Receiver(Protocol):
         ...
 
     def disconnected(self) -> None:
-        """The connection is gone, for whatever reason. Called once, and the last call."""
+        """The connection is closed, for whatever reason. Called once, as the last call."""
         ...
 
 

@@ -93,6 +93,6 @@ class Turns:
                 if now >= end:
                     break
         finally:
-            # Also after a failure that nobody expected: it is that connection's alone.
+            # Also after an unexpected failure, which must not affect other connections.
             if self._line:
                 self._be_due()

@@ -5,7 +5,7 @@ The quota of a request is the first that is set of: (user, client id), (user, an
 quota shares its meter: the user alone, the client id alone, or the two together.
 
 A meter adds up what was used in the last eleven samples of a second, the current one not yet full.
-Whoever is above the quota is held back until the average is at the quota again (`Rate`,
+A client above the quota is held back until the average is at the quota again (`Rate`,
 `QuotaUtils.throttleTime`), counted over the window as if all its samples but the current one were
 full, so that a start from idle is no excess.
 """

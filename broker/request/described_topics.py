@@ -2,7 +2,7 @@
 
 A topic of many partitions takes a hundred times longer to describe than to look up, and most
 clients ask again every few minutes for what has not changed. A description holds for as long as the
-topic and all brokers are what they were. Whoever is given one must not change it.
+topic and all brokers are what they were. Callers must not change them.
 """
 
 from typing import TYPE_CHECKING, NamedTuple

@@ -234,5 +234,5 @@ class FetchSessionCache:
 
 
 def _worth(session: FetchSession) -> tuple[bool, int, int]:
-    """The order in which sessions are given up (`FetchSession.EvictableKey`)."""
+    """The order in which sessions are evicted (`FetchSession.EvictableKey`)."""
     return session.is_follower, len(session.partitions), session.session_id

@@ -1,8 +1,8 @@
 """The group coordinator, made when the first group needs it.
 
 A broker that serves no group need not load what groups take: it is a fifth of all code. When the
-offsets topic is there from a previous run, its groups are loaded at the start; else the first
-request about groups makes the coordinator, which learns which partitions it leads as it subscribes.
+offsets topic exists from a previous run, its groups are loaded at the start. Else the first request
+about groups makes the coordinator, which learns its leaderships when it subscribes.
 """
 
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ class Groups:
         self._coordinator: GroupCoordinator | None = None
 
     def start(self) -> None:
-        """Load the groups of the previous run, if there was one."""
+        """Load the groups of a previous run, if any."""
         if GROUP_METADATA_TOPIC in self._controller.image.topics_by_name:
             self._make()
 
@@ -81,6 +81,6 @@ class Groups:
         return coordinator
 
     def stop(self) -> None:
-        """Answer every request that waits for a group."""
+        """Complete the requests that wait for a group."""
         if self._coordinator is not None:
             self._coordinator.stop()

@@ -56,7 +56,7 @@ class LargeRequests:
         """Do the work after that of others; the future is its answer."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[object] = loop.create_future()
-        # Closed when it is given up, and not when its turn comes: it keeps its request.
+        # Closed at once when it is cancelled, not at its next turn: it keeps its request in memory.
         answer.add_done_callback(lambda _: work.close())
         self._waiting.append(_Job(work, answer))
         if len(self._waiting) == 1:
@@ -80,14 +80,14 @@ class LargeRequests:
 
     def _has_ended(self, job: _Job) -> bool:
         if job.answer.done():
-            # The client is gone.
+            # The client has disconnected.
             return True
         # Whatever ends this one, those behind it have their turn.
         answer = job.answer
         try:
             done = run_slice(job.work)
         except asyncio.CancelledError:
-            # What it waited for was given up, and so is the answer.
+            # The work was cancelled, and so is the response.
             answer.cancel()
             return True
         except Exception as error:

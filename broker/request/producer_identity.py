@@ -14,7 +14,7 @@ from ..coordinator.transaction.transaction_markers import Answer
 from ..coordinator.transaction.transaction_shard import TakeProducerId
 
 Attempt = Callable[[TakeProducerId], Answer[ProducerIdentity] | None]
-"""Asks the coordinator; None where it needs a producer id that could not be taken."""
+"""Calls the coordinator; None if it needs a producer id and none is left in the block."""
 
 
 def identity_of(
@@ -24,7 +24,7 @@ def identity_of(
     | asyncio.Future[ProducerIdentity]
     | Coroutine[object, object, ProducerIdentity]
 ):
-    """What the coordinator answers, now or later; it is asked again once there is an id."""
+    """The coordinator's answer; the attempt is repeated once there is a producer id."""
     answer = attempt(producer_ids.next_if_there)
     return _with_new_id(producer_ids, attempt) if answer is None else answer
 
@@ -36,11 +36,11 @@ async def _with_new_id(producer_ids: ProducerIds, attempt: Attempt) -> ProducerI
         # Whatever keeps the controller from answering passes; clients retry this code.
         return ProducerIdentity(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     answer = attempt(lambda: producer_id)
-    assert answer is not None, "A producer id is there."
+    assert answer is not None, "The attempt has a producer id."
     return await answer if isinstance(answer, asyncio.Future) else answer
 
 
 def error_for_version(error: ErrorCode, version: int, first_knowing: int) -> ErrorCode:
-    """PRODUCER_FENCED, or what it was called before the version that knows it."""
+    """PRODUCER_FENCED, or INVALID_PRODUCER_EPOCH for versions before `first_knowing`."""
     is_unknown = error is ErrorCode.PRODUCER_FENCED and version < first_knowing
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else error

@@ -14,13 +14,13 @@ from .transaction_membership import Refusals, Support, refusals
 def append_in_transaction(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
 ) -> asyncio.Future[list[AppendEntry]] | Coroutine[object, object, list[AppendEntry]] | None:
-    """Append what may be appended, and refuse the rest; what is to be awaited for that, if any."""
+    """Append the allowed entries and refuse the rest; the work to await for it, if any."""
     answer = _refusals_of(broker, request, entries, support)
     if answer is None:
         return None
     if isinstance(answer, asyncio.Future):
         for entry in entries:
-            # The request's buffer is gone by then.
+            # The request's buffer is reused by then.
             entry.records = memoryview(bytearray(entry.records))
         return _append_later(broker, request, entries, answer)
     outcome = _append(broker, request, entries, answer)
@@ -44,9 +44,9 @@ async def join_at_once(
 def _refusals_of(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
 ) -> Refusals | asyncio.Future[Refusals] | None:
-    """What of it may not be appended. None: all of it is refused."""
+    """The partitions that must not be appended to. None: every entry is refused."""
     transactional_id = request.transactional_id
-    assert transactional_id is not None, "Others do not come here."
+    assert transactional_id is not None, "The request is transactional."
     transactional = [each for each in entries if RecordBatch(each.records).is_transactional]
     try:
         return refusals(broker, transactional_id, transactional, support)
@@ -80,7 +80,7 @@ def _append(
 
 
 def _allowed(entries: list[AppendEntry], refusals_by_partition: Refusals) -> list[AppendEntry]:
-    """Those that may be appended; the others are refused."""
+    """The entries that may be appended; the others are refused."""
     allowed: list[AppendEntry] = []
     for entry in entries:
         refusal = refusals_by_partition.get(entry.topic_partition)

@@ -1,8 +1,8 @@
 """The transaction coordinator, made when the first transactional producer needs it.
 
 A broker that serves no transaction need not load what they take. When `__transaction_state` is
-there from a previous run its transactions are loaded at the start, so that what was decided is
-carried out and what nobody ends is aborted; else the first request makes the coordinator.
+there from a previous run, its transactions are loaded at the start: those prepared are completed
+and those that time out are aborted. Else the first request makes the coordinator.
 """
 
 from typing import TYPE_CHECKING
@@ -45,7 +45,7 @@ class Transactions:
         self._markers: LocalMarkers | None = None
 
     def start(self) -> None:
-        """Load the transactions of the previous run, if there was one."""
+        """Load the transactions of a previous run, if any."""
         if TRANSACTION_STATE_TOPIC in self._controller.image.topics_by_name:
             self._make()
 
@@ -85,12 +85,12 @@ class Transactions:
         )
         self._coordinator = coordinator
         coordinator.start()
-        # Which protocol of transactions there is must be known before their log is read.
+        # The transaction version must be known before the log is read.
         self._controller.subscribe(coordinator.publish)
         self._replica_manager.listen(TRANSACTION_STATE_TOPIC, coordinator)
         return coordinator
 
     def stop(self) -> None:
-        """Cancel what waits."""
+        """Cancel the requests that wait."""
         if self._coordinator is not None:
             self._coordinator.stop()

@@ -4,7 +4,7 @@ A mounted topic has the topic id that it has in the other cluster, because the k
 carry it, and leader epochs above those of its records: clients remember the newest epoch that they
 have seen, and would take a leader of an older one for a stale answer.
 
-A name that is taken here is refused, whoever has it.
+A topic whose name exists here is refused.
 """
 
 from collections.abc import Mapping, Set as AbstractSet

@@ -6,7 +6,7 @@
                        -> each partition's log         empty; it begins and ends where the tier
                                                        does, with the tier's epoch history
 
-From there on everything is as with a topic of our own whose records are all in the tier: clients
+From there on everything is as with a local topic whose records are all in the tier: clients
 find it in the metadata, offsets and timestamps are looked up, fetches are remote reads. What is
 different is said in two places: the log is read-only (`UnifiedLog.read_only_reason`), and the
 remote log manager, which copies, expires and deletes, never hears of it. Nothing is ever written to
@@ -78,7 +78,7 @@ class MountTools:
 
 
 class _ViewMetadata:
-    """The metadata of a mounted tier, as its remote reads ask for it: what the last look found."""
+    """The metadata of a mounted tier, for its remote reads: the result of the last look."""
 
     def __init__(self) -> None:
         self.view = MountedView()
@@ -97,7 +97,7 @@ class _ViewMetadata:
         return [each.remote for each in self.view.partitions.values()]
 
     def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """Nothing: what is gone from the tier is gone from the next view."""
+        """Nothing: the next view does not hold what the tier has lost."""
 
     def watch_all(self) -> None:
         """Nothing: a look finds every partition."""
@@ -266,7 +266,7 @@ class Mounts:
         except (RemoteStorageError, KafkaError, OSError) as error:
             if not mount.trouble:
                 _log.warning(
-                    "The mounted tier %s cannot be looked at, trying again: %s",
+                    "The mounted tier %s cannot be read, trying again: %s",
                     mount.config.name,
                     error,
                 )

@@ -37,7 +37,7 @@ def own_address(endpoint: Endpoint) -> str:
 
 
 class ImageTopics:
-    """Which topics there are and were, by what the cluster has agreed on so far."""
+    """The topics that exist and those deleted, from the cluster image."""
 
     def __init__(self, image: Callable[[], ClusterImage]) -> None:
         self._image = image
@@ -50,7 +50,7 @@ class ImageTopics:
 
 
 def topic_description(image: ClusterImage, partition: TopicIdPartition) -> TopicDescription | None:
-    """What the manifests of a partition are to tell of its topic; None once that is deleted."""
+    """The topic's description for a partition's manifests; None once it is deleted."""
     topic = image.topics_by_id.get(partition.topic_id)
     if topic is None:
         return None
@@ -99,7 +99,7 @@ def metadata_client(config: BrokerConfig, listeners: Callable[[], Listeners]) ->
 def plugin_configs(
     config: BrokerConfig, prefix: str, client: Bootstrap, image: Callable[[], ClusterImage]
 ) -> dict[str, str]:
-    """What a plugin is told: what is stated behind its prefix, and where it is.
+    """A plugin's configuration: the properties behind its prefix, and the broker's address.
 
     The names beside its own are those that Kafka adds.
     """
@@ -140,7 +140,7 @@ def owner_tools(
     resources: TierResources,
     image: Callable[[], ClusterImage],
 ) -> OwnerTools | None:
-    """How this broker knows whether the tier is its own; None for what nobody else can reach."""
+    """What checks that this broker owns the tier; None for a store in this process's memory."""
     location = config.remote_storage
     assert location is not None
     if location.protocol == "memory":

@@ -1,10 +1,10 @@
 """The scrub that a broker runs by itself, every `tierlog.scrub.interval.ms`; off by default.
 
-What one look finds to be nobody's, and the next one too, goes if it is older than
+An object that two looks in turn find unreferenced is removed if it is older than
 `tierlog.scrub.grace.ms`. The rules are those of `tierlog tier scrub` (`tiering/tools/orphans.py`),
 and like the tool it reads the whole metadata topic for each look, as a client of its own broker.
-A look that fails changes nothing; it is told once, and the next one comes in its time. In a cluster
-one broker's scrub is enough, and several do no harm.
+A look that fails changes nothing; it is logged once, and the next one comes in its time. In a
+cluster one broker's scrub is enough, and several do no harm.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Closable(Protocol):
-    """A tier whose connections are let go of at the end."""
+    """A tier whose connections are closed at the end."""
 
     async def close(self) -> None: ...
 

@@ -37,11 +37,11 @@ def check_tier_is_there(
 
 
 async def mend_metadata_topic(controller: Controller) -> None:
-    """Have the tier's metadata topic keep its records, whoever made it. Raises KafkaError."""
+    """Set the metadata topic's configuration so that it keeps its records. Raises KafkaError."""
     mended = await controller.decide(lambda image: mend(controller.config, image))
     if mended:
         _log.warning(
-            "%s would have lost what is known of the tier; it is configured anew: %s",
+            "The configuration of %s would have deleted the tier's metadata, and is set to: %s",
             REMOTE_LOG_METADATA_TOPIC,
             ", ".join(f"{name}={value}" for name, value in mended.items()),
         )
