@@ -1,10 +1,10 @@
 """How many partitions a client may create and delete in a second (KIP-599).
 
 Each partition costs a token of a bucket, which is full at first, holds as many as a whole window
-grants (eleven seconds' worth) and is refilled steadily. A request that finds tokens left
-may take any number, so that a large change is possible at all, and leaves a debt that must be paid before the
-next (`TokenBucket`). A strict charge is refused while there is a debt; a permissive one is
-made all the same. Either way the client waits until the debt is paid
+grants (eleven seconds' worth) and is refilled steadily. A request that finds tokens left may take
+any number, so that a large change is possible at all, and leaves a debt to pay before the next
+(`TokenBucket`). A strict charge is refused while there is a debt; a permissive one is still made.
+Either way the client waits until the debt is paid
 (`StrictControllerMutationQuota`, `PermissiveControllerMutationQuota`).
 """
 
