@@ -46,7 +46,7 @@ class TopicWriterError(Exception):
     """Rows cannot go to a topic. The message is one plain sentence."""
 
 
-class Record(NamedTuple):
+class SourceRecord(NamedTuple):
     """A row on its way, and its offset in the source."""
 
     key: bytes | None
@@ -110,12 +110,12 @@ class TopicWriter:
 
         consumer = confluent_kafka.Consumer({**self.settings(), "group.id": self.group("")})
         try:
-            found = consumer.list_topics(self.topic, timeout=_TIMEOUT_S).topics[self.topic]
-            if found.error is not None:
-                raise TopicWriterError(f"{self.topic}: {found.error.str()}")
+            topic = consumer.list_topics(self.topic, timeout=_TIMEOUT_S).topics[self.topic]
+            if topic.error is not None:
+                raise TopicWriterError(f"{self.topic}: {topic.error.str()}")
             parts = {
                 number: confluent_kafka.TopicPartition(self.topic, number)
-                for number in sorted(found.partitions)
+                for number in sorted(topic.partitions)
             }
             return {
                 number: int(consumer.get_watermark_offsets(part, timeout=_TIMEOUT_S)[1])
@@ -144,8 +144,8 @@ def _position(
 ) -> int | None:
     import confluent_kafka
 
-    asked = [confluent_kafka.TopicPartition(writer.topic, source.partition)]
-    (answer,) = consumer.committed(asked, timeout=_TIMEOUT_S)
+    partitions = [confluent_kafka.TopicPartition(writer.topic, source.partition)]
+    (answer,) = consumer.committed(partitions, timeout=_TIMEOUT_S)
     if answer.error is not None:
         raise confluent_kafka.KafkaException(answer.error)
     return int(answer.offset) if answer.offset >= 0 else None
@@ -187,7 +187,7 @@ class _Column(Protocol):
     def to_pylist(self) -> list[object]: ...
 
 
-def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, Record]]:
+def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, SourceRecord]]:
     """The rows of Arrow batches as records, with the partition that each comes from."""
     for batch in batches:
         rows = zip(
@@ -203,7 +203,7 @@ def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition
         for topic, partition, offset, key, value, headers, micros in rows:
             pairs = [(str(each["key"]), cast("Value", each["value"])) for each in headers or ()]
             time_ms = -1 if micros is None else micros // 1000
-            yield TopicPartition(topic, partition), Record(key, value, pairs, time_ms, offset)
+            yield TopicPartition(topic, partition), SourceRecord(key, value, pairs, time_ms, offset)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> list[object]:
@@ -257,12 +257,12 @@ class _SourceWriter:
         # Whoever wrote these before is fenced now, and what it left open is aborted.
         self._producer.init_transactions(_TIMEOUT_S)
         self._next = _position(self._consumer, writer, source) or 0
-        self._waiting: list[Record] = []
+        self._waiting: list[SourceRecord] = []
         self._waiting_bytes = 0
         self._began = pace.now()
         self._written = 0
 
-    def add(self, record: Record) -> None:
+    def add(self, record: SourceRecord) -> None:
         """Take a record that comes after all before it; one that is in the topic is left out."""
         if record.offset < self._next:
             return
@@ -321,7 +321,7 @@ class _SourceWriter:
         )
         self._retried(lambda: self._producer.commit_transaction(_TIMEOUT_S))
 
-    def _produce(self, record: Record) -> None:
+    def _produce(self, record: SourceRecord) -> None:
         while True:
             try:
                 self._producer.produce(

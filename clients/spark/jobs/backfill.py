@@ -42,8 +42,8 @@ exit code: 0 the topic holds all of it, 2 it does not
 """
 
 
-class Rows(Protocol):
-    """Where records come from."""
+class RecordSource(Protocol):
+    """A source of records: a tier or a table."""
 
     def ranges(self) -> Ranges:
         """Which offsets there are of each partition."""
@@ -67,7 +67,7 @@ class TableSource:
     def ranges(self) -> Ranges:
         from pyspark.sql.functions import col, max as highest, min as lowest
 
-        found = (
+        bounds = (
             self._table.where(col("topic").isin(self._topics))
             .groupBy("topic", "partition")
             .agg(lowest("offset"), highest("offset"))
@@ -75,21 +75,21 @@ class TableSource:
         )
         return {
             TopicPartition(str(row[0]), int(row[1])): OffsetRange(int(row[2]), int(row[3]) + 1)
-            for row in found
+            for row in bounds
         }
 
     def rows(self, spark: "SparkSession", ranges: Ranges) -> "DataFrame":
         from pyspark.sql.functions import col, lit
 
-        wanted = lit(False)
+        condition = lit(False)
         for (topic, partition), each in ranges.items():
             own = (col("topic") == topic) & (col("partition") == partition)
-            wanted = wanted | (own & col("offset").between(each.first, each.end - 1))
-        return self._table.where(wanted)
+            condition = condition | (own & col("offset").between(each.first, each.end - 1))
+        return self._table.where(condition)
 
 
-class Wanted(NamedTuple):
-    """What a run was asked for, beside source and goal."""
+class BackfillSettings(NamedTuple):
+    """How one run writes: the step size, and what it is allowed to do."""
 
     records_per_step: int = RECORDS_PER_STEP
     append: bool = False
@@ -139,13 +139,13 @@ def run(options: argparse.Namespace) -> int:
         _client_settings(options.client_config),
     )
     spark = session_for("backfill", options)
-    source: Rows
+    source: RecordSource
     if options.table is None:
         source = TierSource(stated_tier(options), options.topic, options.isolation)
     else:
         source = TableSource(spark, options.format, options.table, options.topic)
-    wanted = Wanted(options.records_per_step, options.append, options.dry_run)
-    Backfill(spark, source, writer, Output(as_json=False)).run(wanted)
+    settings = BackfillSettings(options.records_per_step, options.append, options.dry_run)
+    Backfill(spark, source, writer, Output(as_json=False)).run(settings)
     return SOUND
 
 
@@ -162,28 +162,28 @@ class Backfill:
     """One run."""
 
     def __init__(
-        self, spark: "SparkSession", source: Rows, writer: TopicWriter, output: Output
+        self, spark: "SparkSession", source: RecordSource, writer: TopicWriter, output: Output
     ) -> None:
         self._spark = spark
         self._source = source
         self._writer = writer
         self._output = output
 
-    def run(self, wanted: Wanted) -> int:
+    def run(self, settings: BackfillSettings) -> int:
         """Write what is missing; how many records these were. Raises TopicWriterError."""
         ranges = self._source.ranges()
         ends = self._writer.end_offsets()
-        missing = self._missing(ranges, ends, may_append=wanted.append)
+        missing = self._missing(ranges, ends, may_append=settings.append)
         for line in listed(missing):
             self._output.line(line)
-        if wanted.dry_run:
+        if settings.dry_run:
             self._output.line(f"dry run: {records_in(missing):,} offsets would be written")
             return 0
-        return self._write(missing, wanted)
+        return self._write(missing, settings)
 
-    def _write(self, missing: Ranges, wanted: Wanted) -> int:
+    def _write(self, missing: Ranges, settings: BackfillSettings) -> int:
         total, passed, written = records_in(missing), 0, 0
-        for step in steps(missing, wanted.records_per_step):
+        for step in steps(missing, settings.records_per_step):
             passed += records_in(step)
             share = f"{passed:,} of {total:,} offsets"
             written += run_watched(

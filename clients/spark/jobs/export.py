@@ -38,8 +38,8 @@ exit code: 0 the table holds all that the tier had, 2 it does not
 """
 
 
-class Wanted(NamedTuple):
-    """What a run was asked for, beside tier and table."""
+class ExportSettings(NamedTuple):
+    """How one run exports: the commit size, and what it is allowed to do."""
 
     records_per_commit: int = RECORDS_PER_COMMIT
     accept_loss: bool = False
@@ -96,14 +96,14 @@ def run(options: argparse.Namespace) -> int:
     ranges = source.ranges()  # A wrong topic shows before Spark starts.
     spark = session_for("export", options)
     goal = export_table(spark, options.format, options.table)
-    wanted = Wanted(
+    settings = ExportSettings(
         options.records_per_commit,
         options.accept_loss,
         options.dry_run,
         options.compact,
         options.small_bytes,
     )
-    Export(spark, source, goal, Output(as_json=False)).run(ranges, wanted)
+    Export(spark, source, goal, Output(as_json=False)).run(ranges, settings)
     return SOUND
 
 
@@ -133,7 +133,7 @@ class Export:
         self._goal = goal
         self._output = output
 
-    def run(self, ranges: Ranges, wanted: Wanted) -> None:
+    def run(self, ranges: Ranges, settings: ExportSettings) -> None:
         """Bring the table to the end of these ranges, which are what the tier holds.
 
         Raises:
@@ -141,30 +141,30 @@ class Export:
         """
         state = self._goal.state()
         missing = missing_ranges(
-            ranges, state or NOTHING, self._goal.name, accept_loss=wanted.accept_loss
+            ranges, state or NOTHING, self._goal.name, accept_loss=settings.accept_loss
         )
         self._tell(missing, state)
-        if wanted.dry_run:
-            self._tell_dry_run(missing, wanted, has_table=state is not None)
+        if settings.dry_run:
+            self._tell_dry_run(missing, settings, has_table=state is not None)
             return
         if state is None:
             self._goal.create()
-        self._bring(missing, state or NOTHING, wanted)
-        if wanted.compact:
+        self._bring(missing, state or NOTHING, settings)
+        if settings.compact:
             done = run_watched(
                 self._spark,
                 self._output,
                 "compacting",
-                lambda: self._goal.compact(wanted.small_bytes, dry_run=False),
+                lambda: self._goal.compact(settings.small_bytes, dry_run=False),
             )
             self._output.line(f"compacted {done.files_before} files into {done.files_after}")
 
-    def _bring(self, missing: Ranges, state: Exported, wanted: Wanted) -> None:
+    def _bring(self, missing: Ranges, state: Exported, settings: ExportSettings) -> None:
         total, brought = records_in(missing), 0
-        for step in steps(missing, wanted.records_per_commit):
+        for step in steps(missing, settings.records_per_commit):
             after = state.after({partition: each.end for partition, each in step.items()})
             rows = with_date(
-                self._source.rows(self._spark, step, fail_on_data_loss=not wanted.accept_loss)
+                self._source.rows(self._spark, step, fail_on_data_loss=not settings.accept_loss)
             )
             brought += records_in(step)
             share = f"{brought:,} of {total:,} offsets"
@@ -183,15 +183,17 @@ class Export:
         for line in listed(missing) or [f"it holds all that {self._source} has"]:
             self._output.line(line)
 
-    def _tell_dry_run(self, missing: Ranges, wanted: Wanted, *, has_table: bool) -> None:
-        commits = sum(1 for _ in steps(missing, wanted.records_per_commit))
+    def _tell_dry_run(self, missing: Ranges, settings: ExportSettings, *, has_table: bool) -> None:
+        commits = sum(1 for _ in steps(missing, settings.records_per_commit))
         self._output.line(
             f"dry run: {records_in(missing):,} offsets would be exported in {commits} commits"
         )
-        if wanted.compact and has_table:
-            found = self._goal.compact(wanted.small_bytes, dry_run=True).files_before
-            size = human_bytes(wanted.small_bytes)
-            self._output.line(f"dry run: of {found} files those below {size} would be compacted")
+        if settings.compact and has_table:
+            file_count = self._goal.compact(settings.small_bytes, dry_run=True).files_before
+            size = human_bytes(settings.small_bytes)
+            self._output.line(
+                f"dry run: of {file_count} files those below {size} would be compacted"
+            )
 
 
 def with_date(rows: "DataFrame") -> "DataFrame":

@@ -190,8 +190,3 @@ async def offset_entries(tier: TierReader, manifest: Manifest) -> list[tuple[int
         (start + offset, position)
         for offset, position in await entries(tier, manifest, IndexType.OFFSET, _OFFSET_ENTRY)
     ]
-
-
-def next_offsets(ranges: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:
-    """Where the scan after this one begins."""
-    return {partition: each.end for partition, each in ranges.items()}

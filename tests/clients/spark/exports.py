@@ -9,7 +9,7 @@ from zlib import crc32
 from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.bench.tierlog_node import TierlogNode
-from tierlog.clients.spark.jobs.export import Export, Wanted, export_table
+from tierlog.clients.spark.jobs.export import Export, ExportSettings, export_table
 from tierlog.clients.spark.tables.export_state import ExportTable
 from tierlog.clients.spark.tier_source import TierSource
 from tierlog.tests.clients.spark.tiers import (
@@ -66,12 +66,15 @@ def tiered_topic_of_two(directory: Path, name: str) -> Generator[TieredTopic]:
 
 
 def run_export(
-    spark: SparkSession, topic: TieredTopic, goal: ExportTable, wanted: Wanted | None = None
+    spark: SparkSession,
+    topic: TieredTopic,
+    goal: ExportTable,
+    settings: ExportSettings | None = None,
 ) -> Mapping[int, int]:
     """Run the job in this process; the end offsets that it has reached."""
     source = topic.source()
     ranges = source.ranges()
-    Export(spark, source, goal, Output(as_json=False)).run(ranges, wanted or Wanted())
+    Export(spark, source, goal, Output(as_json=False)).run(ranges, settings or ExportSettings())
     return {partition.partition: each.end for partition, each in ranges.items()}
 
 

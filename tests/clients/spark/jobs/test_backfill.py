@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.bench.clients.admin import create_topic
-from tierlog.clients.spark.jobs.backfill import Backfill, TableSource, Wanted
+from tierlog.clients.spark.jobs.backfill import Backfill, BackfillSettings, TableSource
 from tierlog.clients.spark.jobs.export import with_date
 from tierlog.clients.spark.reading.scan_bounds import OffsetRange
 from tierlog.clients.spark.topic_writer import TopicWriter, TopicWriterError
@@ -45,8 +45,8 @@ def read(spark: SparkSession, topic: TieredTopic, name: str) -> DataFrame:
 
 
 def backfill(spark: SparkSession, topic: TieredTopic, writer: TopicWriter) -> int:
-    wanted = Wanted(records_per_step=3000)
-    return Backfill(spark, topic.source(), writer, Output(as_json=False)).run(wanted)
+    settings = BackfillSettings(records_per_step=3000)
+    return Backfill(spark, topic.source(), writer, Output(as_json=False)).run(settings)
 
 
 def test_a_backfill_goes_on_where_another_ended_and_then_does_nothing(
@@ -92,17 +92,17 @@ def test_a_table_goes_into_a_topic_and_a_stranger_s_topic_is_left_alone(
     table = TableSource(spark, "parquet", str(tmp_path / "table"), ["orders"])
     output = Output(as_json=False)
     writer = TopicWriter(topic.node.bootstrap, "replayed", "replay", records_per_second=5000)
-    assert Backfill(spark, table, writer, output).run(Wanted(dry_run=True)) == 0
+    assert Backfill(spark, table, writer, output).run(BackfillSettings(dry_run=True)) == 0
     assert "dry run: 1,400 offsets" in capsys.readouterr().out
-    assert Backfill(spark, table, writer, output).run(Wanted()) == 1400
+    assert Backfill(spark, table, writer, output).run(BackfillSettings()) == 1400
     assert_holds_each_once(read(spark, topic, "replayed"), {0: 700, 1: 700})
 
     other = TopicWriter(topic.node.bootstrap, "replayed", "another")
     with pytest.raises(TopicWriterError, match="'another' remembers none of them"):
-        Backfill(spark, table, other, output).run(Wanted())
+        Backfill(spark, table, other, output).run(BackfillSettings())
     create_topic(topic.node.bootstrap, "narrow", {}, partitions=1)
     narrow = TopicWriter(topic.node.bootstrap, "narrow", "replay")
     with pytest.raises(TopicWriterError, match="orders-1 has none of its number"):
-        Backfill(spark, table, narrow, output).run(Wanted())
+        Backfill(spark, table, narrow, output).run(BackfillSettings())
     with pytest.raises(TopicWriterError, match="no column 'offset'"):
         writer.write(spark.range(1).selectExpr("CAST('v' AS BINARY) AS value"))

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tierlog.clients.spark.jobs.export import Wanted
+from tierlog.clients.spark.jobs.export import ExportSettings
 from tierlog.clients.spark.tables.export_state import Exported, ExportError
 from tierlog.clients.spark.tables.hadoop_files import HadoopFiles
 from tierlog.clients.spark.tables.iceberg_table import IcebergTable
@@ -55,10 +55,10 @@ def test_a_run_brings_what_is_there_the_next_what_came_since_and_files_become_fe
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     goal = goal_of(spark, kind, tmp_path, "grows")
-    run_export(spark, topic, goal, Wanted(dry_run=True))
+    run_export(spark, topic, goal, ExportSettings(dry_run=True))
     assert "dry run: " in capsys.readouterr().out
     assert goal.state() is None
-    ends = run_export(spark, topic, goal, Wanted(records_per_commit=4000))
+    ends = run_export(spark, topic, goal, ExportSettings(records_per_commit=4000))
     assert_holds_each_once(rows_of(spark, kind, goal), ends)
 
     topic.produce_and_wait()
@@ -171,7 +171,10 @@ def test_of_two_jobs_at_once_the_second_is_refused(
             if not appends:
                 appends.append(after)
                 run_export(
-                    spark, topic, goal_of(spark, kind, tmp_path, "contested"), Wanted(1_000_000)
+                    spark,
+                    topic,
+                    goal_of(spark, kind, tmp_path, "contested"),
+                    ExportSettings(1_000_000),
                 )
             goal.append(rows, after)
 

@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.clients.environment import SystemEnvironment
-from tierlog.clients.spark.jobs.export import Wanted
+from tierlog.clients.spark.jobs.export import ExportSettings
 from tierlog.tests.clients.spark.exports import (
     FORMATS,
     TieredTopic,
@@ -157,7 +157,7 @@ def test_a_killed_job_is_run_again_and_each_record_is_there_once(
             assert_holds_each_once(rows_of(spark, kind, goal), ends)
             table.number += 1
     goal = goal_of(spark, kind, tmp_path, table.title)
-    assert run_export(spark, topic, goal, Wanted(compact=True)) == ends
+    assert run_export(spark, topic, goal, ExportSettings(compact=True)) == ends
     assert_holds_each_once(rows_of(spark, kind, goal), ends)
     told = ", ".join(f"{count} {moment.value}" for moment, count in moments.items())
     print(f"{kind}: {jobs} jobs, {KILLS} killed before their end: {told}", flush=True)
