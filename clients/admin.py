@@ -127,10 +127,10 @@ class Admin:
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics by name. Raises `KafkaError`, such as UNKNOWN_TOPIC_OR_PARTITION."""
-        wanted = list(names)
+        topic_names = list(names)
         request = DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name) for name in wanted],
-            topic_names=wanted,
+            topics=[DeleteTopicState(name=name) for name in topic_names],
+            topic_names=topic_names,
             timeout_ms=self._timeout_ms,
         )
 

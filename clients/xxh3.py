@@ -53,13 +53,13 @@ def xxh3_64(data: bytes) -> int:
 
 
 def _read32(data: bytes, at: int) -> int:
-    found: int = _u32.unpack_from(data, at)[0]
-    return found
+    value: int = _u32.unpack_from(data, at)[0]
+    return value
 
 
 def _read64(data: bytes, at: int) -> int:
-    found: int = _u64.unpack_from(data, at)[0]
-    return found
+    value: int = _u64.unpack_from(data, at)[0]
+    return value
 
 
 def _secret64(at: int) -> int:

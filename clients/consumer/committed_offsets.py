@@ -85,7 +85,7 @@ class CommittedOffsets:
             request, OffsetFetchResponse, version_max=_FETCH_ONE_GROUP_VERSION_MAX
         )
         self._coordinator.raise_for(response.error_code, "Committed offsets cannot be read.")
-        found: dict[TopicPartition, int] = {}
+        committed: dict[TopicPartition, int] = {}
         for topic in response.topics:
             for partition in topic.partitions:
                 tp = TopicPartition(topic.name, partition.partition_index)
@@ -93,5 +93,5 @@ class CommittedOffsets:
                     partition.error_code, f"The committed offset of {tp} cannot be read."
                 )
                 if partition.committed_offset >= 0:
-                    found[tp] = partition.committed_offset
-        return found
+                    committed[tp] = partition.committed_offset
+        return committed

@@ -94,11 +94,11 @@ class CompletedFetch:
         Raises `UndecodableRecordsError` where the bytes are not sound, each time from then on, once
         all records before them are taken.
         """
-        taken = [] if self._failure is not None else list(islice(self._records, max_records))
-        if self._failure is not None and not taken:
+        records = [] if self._failure is not None else list(islice(self._records, max_records))
+        if self._failure is not None and not records:
             raise self._failure
-        self.is_drained = self._failure is None and len(taken) < max_records
-        return taken
+        self.is_drained = self._failure is None and len(records) < max_records
+        return records
 
     def _read(self, data: memoryview) -> Iterator[ConsumerRecord]:
         topic, partition = self.partition
@@ -167,8 +167,8 @@ class CompletedFetch:
         claimed = base_offset + last_offset_delta + 1
         following = _base_offset(data, LOG_OVERHEAD + length) if length > 0 else None
         limit = self._high_watermark if self._high_watermark > 0 else claimed
-        told = [end for end in (claimed, following or 0) if self.next_offset < end <= limit]
-        return int(min(told, default=min(self.next_offset + last_offset_delta + 1, limit)))
+        ends = [end for end in (claimed, following or 0) if self.next_offset < end <= limit]
+        return int(min(ends, default=min(self.next_offset + last_offset_delta + 1, limit)))
 
     def _is_hidden(self, batch: RecordBatch) -> bool:
         """Whether a batch is the broker's own or belongs to an aborted transaction."""

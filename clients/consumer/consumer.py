@@ -289,8 +289,8 @@ class Consumer:
     async def _named_offsets(
         self, partitions: Collection[TopicPartition], name: int
     ) -> dict[TopicPartition, int]:
-        found = await self.offsets_for_times(dict.fromkeys(partitions, name))
-        return {partition: place.offset for partition, place in found.items()}
+        offsets = await self.offsets_for_times(dict.fromkeys(partitions, name))
+        return {partition: place.offset for partition, place in offsets.items()}
 
     def _position(self, partition: TopicPartition) -> PartitionPosition:
         try:

@@ -60,7 +60,7 @@ class PartitionPosition:
     # Where a seek wants the position, as a named place of the log (`offset_lookup.py`).
     reset_to: int | None = None
     # Whether there has been a position before; then the committed offset is out of date.
-    was_found: bool = False
+    had_position: bool = False
 
     @property
     def is_sought(self) -> bool:
@@ -70,12 +70,12 @@ class PartitionPosition:
     @property
     def is_fresh(self) -> bool:
         """Whether a committed offset would be the position."""
-        return self.reset_to is None and not self.was_found
+        return self.reset_to is None and not self.had_position
 
     def find(self, offset: int) -> None:
         """Stand at this offset."""
         self.offset = offset
-        self.was_found = True
+        self.had_position = True
         self.reset_to = None
 
 
@@ -91,7 +91,7 @@ class Fetcher:
         self._random = random
         self._backoff = Backoff(100, 1000)
         self._completed: deque[CompletedFetch] = deque()
-        self._nodes_asked: set[int] = set()
+        self._fetching_nodes: set[int] = set()
         self._failure: KafkaError | None = None
         self.positions: dict[TopicPartition, PartitionPosition] = {}
         # Set whenever a response came or a request failed.
@@ -109,7 +109,7 @@ class Fetcher:
 
         What was taken before it is returned first, and the error is met again at the next call.
         """
-        taken: list[ConsumerRecord] = []
+        records: list[ConsumerRecord] = []
         for fetch in tuple(self._completed):
             position = self.positions.get(fetch.partition)
             if position is None or position.is_sought or position.offset != fetch.next_offset:
@@ -118,9 +118,9 @@ class Fetcher:
             if position.is_paused:
                 continue
             try:
-                taken += fetch.take(max_records - len(taken))
+                records += fetch.take(max_records - len(records))
             except UndecodableRecordsError:
-                if taken:
+                if records:
                     break
                 self._completed.remove(fetch)
                 raise
@@ -128,16 +128,16 @@ class Fetcher:
             if not fetch.is_drained:
                 break
             self._completed.remove(fetch)
-        if not taken and self._failure is not None:
+        if not records and self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        return taken
+        return records
 
     def send_fetches(self, tasks: TaskOwner) -> float | None:
         """Ask each idle leader for its partitions; returns when a backed-off one may be asked."""
         now = asyncio.get_running_loop().time()
         buffered = {fetch.partition for fetch in self._completed}
-        asked: dict[int, dict[TopicPartition, int]] = {}
+        offsets_by_node: dict[int, dict[TopicPartition, int]] = {}
         retry_at: float | None = None
         for partition, position in self.positions.items():
             offset = None if position.reset_to is not None else position.offset
@@ -149,10 +149,10 @@ class Fetcher:
             leader = self._metadata.leader(partition)
             if leader is None:
                 self._metadata.mark_stale()
-            elif leader.leader_id not in self._nodes_asked:
-                asked.setdefault(leader.leader_id, {})[partition] = offset
-        for node_id, offsets in asked.items():
-            self._nodes_asked.add(node_id)
+            elif leader.leader_id not in self._fetching_nodes:
+                offsets_by_node.setdefault(leader.leader_id, {})[partition] = offset
+        for node_id, offsets in offsets_by_node.items():
+            self._fetching_nodes.add(node_id)
             tasks.start(self._fetch(node_id, offsets), f"fetch from {node_id}")
         return retry_at
 
@@ -172,7 +172,7 @@ class Fetcher:
             for partition in offsets:
                 self._on_failure(partition, error)
         finally:
-            self._nodes_asked.discard(node_id)
+            self._fetching_nodes.discard(node_id)
             self.changed.set()
 
     def _request(self, offsets: dict[TopicPartition, int]) -> FetchRequest:
@@ -209,8 +209,8 @@ class Fetcher:
             for data in topic.partitions:
                 partition = TopicPartition(name, data.partition_index)
                 position = self.positions.get(partition)
-                asked = offsets.get(partition)
-                if position is None or asked is None or position.offset != asked:
+                fetch_offset = offsets.get(partition)
+                if position is None or fetch_offset is None or position.offset != fetch_offset:
                     continue
                 if data.error_code == ErrorCode.CORRUPT_MESSAGE:
                     # Trying again would be of no use: as in Kafka, the reader has to know.
@@ -218,27 +218,27 @@ class Fetcher:
                         ErrorCode.CORRUPT_MESSAGE,
                         "The leader's log is damaged there.",
                         partition,
-                        asked,
-                        asked + 1,
+                        fetch_offset,
+                        fetch_offset + 1,
                     )
                 elif data.error_code:
-                    message = f"{partition} cannot be read at offset {asked}."
+                    message = f"{partition} cannot be read at offset {fetch_offset}."
                     self._on_failure(partition, refusal(data.error_code, message))
                 else:
-                    self._on_data(partition, position, asked, data)
+                    self._on_data(partition, position, fetch_offset, data)
 
     def _on_data(
         self,
         partition: TopicPartition,
         position: PartitionPosition,
-        asked: int,
+        fetch_offset: int,
         data: PartitionData,
     ) -> None:
         position.failures = 0
         position.high_watermark = data.high_watermark
         if cast("memoryview | None", data.records):
             self._completed.append(
-                CompletedFetch(partition, asked, data, check_crcs=self._config.check_crcs)
+                CompletedFetch(partition, fetch_offset, data, check_crcs=self._config.check_crcs)
             )
 
     def _on_failure(self, partition: TopicPartition, error: KafkaError) -> None:

@@ -136,27 +136,25 @@ class Channel(asyncio.Protocol):
     def _answer(self, response: memoryview) -> None:
         if not self._in_flight:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "A response came that nobody asked for.")
-        asked = self._in_flight.popleft()
+        sent = self._in_flight.popleft()
         try:
-            correlation_id, position = decode_response_header(
-                asked.api_key, asked.version, response
-            )
-            if correlation_id != asked.correlation_id:
+            correlation_id, position = decode_response_header(sent.api_key, sent.version, response)
+            if correlation_id != sent.correlation_id:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"Correlation id {correlation_id} answers request {asked.correlation_id}.",
+                    f"Correlation id {correlation_id} answers request {sent.correlation_id}.",
                 )
-            message, _ = decode(asked.response_class, asked.version, response, position)
+            message, _ = decode(sent.response_class, sent.version, response, position)
         except KafkaError as error:
-            self._settle(asked, error)
+            self._settle(sent, error)
             raise
-        self._settle(asked, message)
+        self._settle(sent, message)
 
-    def _settle(self, asked: _InFlight, outcome: Message | KafkaError) -> None:
+    def _settle(self, sent: _InFlight, outcome: Message | KafkaError) -> None:
         self._slots.release()
-        if asked.future.done():
+        if sent.future.done():
             return  # whoever asked was cancelled meanwhile
         if isinstance(outcome, KafkaError):
-            asked.future.set_exception(outcome)
+            sent.future.set_exception(outcome)
         else:
-            asked.future.set_result(outcome)
+            sent.future.set_result(outcome)

@@ -85,13 +85,13 @@ class Metadata:
     def leader(self, partition: TopicPartition) -> PartitionMetadata | None:
         """The partition's leader, or None where there is none or none is known."""
         topic = self.topics.get(partition.topic)
-        found = topic.partitions.get(partition.partition) if topic is not None else None
-        return found if found is not None and found.leader_id != NO_LEADER else None
+        leader = topic.partitions.get(partition.partition) if topic is not None else None
+        return leader if leader is not None and leader.leader_id != NO_LEADER else None
 
     def topic_id(self, topic: str) -> Uuid:
         """The topic's id, the zero id where the broker told none."""
-        known = self.topics.get(topic)
-        return known.topic_id if known is not None else ZERO_UUID
+        metadata = self.topics.get(topic)
+        return metadata.topic_id if metadata is not None else ZERO_UUID
 
     async def ensure(self, topics: Collection[str]) -> None:
         """Refresh if the view is old, stale or lacks one of these topics.
@@ -104,14 +104,14 @@ class Metadata:
 
     async def refresh(self, topics: Collection[str]) -> None:
         """Ask a broker about these topics and those known before. Raises `KafkaError`."""
-        seen = self._refreshes
+        refreshes = self._refreshes
         async with self._refreshing:
-            if self._refreshes != seen and all(topic in self.topics for topic in topics):
+            if self._refreshes != refreshes and all(topic in self.topics for topic in topics):
                 return
-            wanted = sorted({*topics, *self.topics})
+            names = sorted({*topics, *self.topics})
             response = await self._network.request_any(
                 MetadataRequest(
-                    topics=[MetadataRequestTopic(name=name) for name in wanted],
+                    topics=[MetadataRequestTopic(name=name) for name in names],
                     allow_auto_topic_creation=self._allow_auto_topic_creation,
                 ),
                 MetadataResponse,
@@ -158,29 +158,29 @@ class Metadata:
                 self._apply_topic(topic.name, topic)
 
     def _apply_topic(self, name: str, topic: MetadataResponseTopic) -> None:
-        known = self.topics.get(name)
+        current = self.topics.get(name)
         if topic.error_code:
             self._topic_errors[name] = refusal(topic.error_code, f"Nobody serves topic {name}.")
-            is_gone = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if known is not None and is_gone:
+            is_deleted = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if current is not None and is_deleted:
                 del self.topics[name]
-                self.topic_names.pop(known.topic_id, None)
+                self.topic_names.pop(current.topic_id, None)
             return
         self._topic_errors.pop(name, None)
-        if known is not None and known.topic_id != topic.topic_id:
-            self.topic_names.pop(known.topic_id, None)
-            known = None  # created anew: its epochs begin again
+        if current is not None and current.topic_id != topic.topic_id:
+            self.topic_names.pop(current.topic_id, None)
+            current = None  # created anew: its epochs begin again
         partitions: dict[int, PartitionMetadata] = {}
         for partition in topic.partitions:
-            told = PartitionMetadata(
+            received = PartitionMetadata(
                 partition.leader_id,
                 partition.leader_epoch,
                 tuple(partition.replica_nodes),
                 tuple(partition.isr_nodes),
             )
-            before = known.partitions.get(partition.partition_index) if known else None
-            is_older = before is not None and 0 <= told.leader_epoch < before.leader_epoch
-            partitions[partition.partition_index] = before if before and is_older else told
+            before = current.partitions.get(partition.partition_index) if current else None
+            is_older = before is not None and 0 <= received.leader_epoch < before.leader_epoch
+            partitions[partition.partition_index] = before if before and is_older else received
         self.topics[name] = TopicMetadata(topic.topic_id, partitions, topic.is_internal)
         if topic.topic_id != ZERO_UUID:
             self.topic_names[topic.topic_id] = name

@@ -54,13 +54,13 @@ class OffsetLookup:
         """The offset for each partition's timestamp. Raises the last `KafkaError` at the end."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
-        found: dict[TopicPartition, OffsetAndTimestamp] = {}
+        results: dict[TopicPartition, OffsetAndTimestamp] = {}
         failures = 0
         while True:
-            missing = {tp: at for tp, at in timestamps.items() if tp not in found}
+            missing = {tp: at for tp, at in timestamps.items() if tp not in results}
             try:
-                await self._ask_leaders(missing, isolation_level, found)
-                return found
+                await self._ask_leaders(missing, isolation_level, results)
+                return results
             except KafkaError as error:
                 failures += 1
                 delay = self._backoff.delay_seconds(failures, self._random)
@@ -73,7 +73,7 @@ class OffsetLookup:
         self,
         timestamps: Mapping[TopicPartition, int],
         isolation_level: int,
-        found: dict[TopicPartition, OffsetAndTimestamp],
+        results: dict[TopicPartition, OffsetAndTimestamp],
     ) -> None:
         """Fill `found`; the first partition's error, if any, is raised after all have answered."""
         await self._metadata.ensure({partition.topic for partition in timestamps})
@@ -86,9 +86,9 @@ class OffsetLookup:
                 )
             by_leader.setdefault(leader.leader_id, {})[partition] = timestamp
         failure: KafkaError | None = None
-        for node_id, asked in by_leader.items():
+        for node_id, targets in by_leader.items():
             response = await self._network.request(
-                node_id, self._request(asked, isolation_level), ListOffsetsResponse
+                node_id, self._request(targets, isolation_level), ListOffsetsResponse
             )
             for topic in response.topics:
                 for answer in topic.partitions:
@@ -96,17 +96,17 @@ class OffsetLookup:
                     if answer.error_code:
                         failure = _refusal(partition, answer)
                     else:
-                        found[partition] = OffsetAndTimestamp(
+                        results[partition] = OffsetAndTimestamp(
                             answer.offset, answer.timestamp, answer.leader_epoch
                         )
         if failure is not None:
             raise failure
 
     def _request(
-        self, asked: Mapping[TopicPartition, int], isolation_level: int
+        self, targets: Mapping[TopicPartition, int], isolation_level: int
     ) -> ListOffsetsRequest:
         topics: dict[str, ListOffsetsTopic] = {}
-        for partition, timestamp in asked.items():
+        for partition, timestamp in targets.items():
             leader = self._metadata.leader(partition)
             topic = topics.setdefault(
                 partition.topic, ListOffsetsTopic(name=partition.topic, partitions=[])

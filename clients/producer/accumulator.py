@@ -151,17 +151,17 @@ class RecordAccumulator:
 
     def ready(self, now: float) -> tuple[list[TopicPartition], float | None]:
         """The partitions whose first batch may be sent, and when the next one will be."""
-        found: list[TopicPartition] = []
+        partitions: list[TopicPartition] = []
         next_at: float | None = None
         for partition, queue in self._queues.items():
             if not queue or partition in self._under_way:
                 continue
             at = self._ready_at(queue)
             if at <= now:
-                found.append(partition)
+                partitions.append(partition)
             elif next_at is None or at < next_at:
                 next_at = at
-        return found, next_at
+        return partitions, next_at
 
     def take(self, partition: TopicPartition, identity: ProducerIdAndEpoch | None) -> ProducerBatch:
         """The first batch, to be sent now; `requeue` or `finish` gives the partition free again."""

@@ -53,11 +53,11 @@ class FrameBuffers:
         fitting = [each for each in self._spare if len(each) >= size]
         if not fitting:
             return None
-        found = min(fitting, key=len)
+        buffer = min(fitting, key=len)
         # By identity: equal ones are not the same one.
-        self._spare = [each for each in self._spare if each is not found]
-        self._spare_bytes -= len(found)
-        return found
+        self._spare = [each for each in self._spare if each is not buffer]
+        self._spare_bytes -= len(buffer)
+        return buffer
 
     def give_back(self, buffer: bytearray) -> None:
         """Nobody will look at it again; what is in it may be overwritten."""
@@ -95,7 +95,7 @@ class FrameReader:
         """
         self._max_bytes = max_bytes
         self._buffers = buffers
-        self._lent: bytearray | None = None
+        self._frame_buffer: bytearray | None = None
         """What the last frame that arrived in pieces lies in, until `release`."""
         self._size_bytes = b""
         """The beginning of a size that arrived in pieces."""
@@ -202,9 +202,9 @@ class FrameReader:
 
     def release(self) -> None:
         """The frame that arrived in pieces has been dealt with: its buffer may be used again."""
-        if self._lent is not None and self._buffers is not None:
-            self._buffers.give_back(self._lent)
-            self._lent = None
+        if self._frame_buffer is not None and self._buffers is not None:
+            self._buffers.give_back(self._frame_buffer)
+            self._frame_buffer = None
 
     def _checked(self, size: int) -> int:
         if not 0 <= size <= self._max_bytes:
@@ -243,7 +243,7 @@ class FrameReader:
             return None
         frame = memoryview(self._buffer)[: self._size]
         if self._buffers is not None:
-            self._lent = self._buffer
+            self._frame_buffer = self._buffer
         self._buffer = None
         self.unfinished_bytes = 0
         return frame

@@ -135,23 +135,23 @@ def jars_of(kind: str, spark_version: str) -> tuple[Jar, ...]:
         name = "spark-sql-kafka-0-10_2.13"
         connector = Jar("org.apache.spark", name, version, _CONNECTORS[version])
         return (connector, *_CONNECTOR_NEEDS)
-    known_kinds = {ICEBERG: _ICEBERG, DELTA: _DELTA}
-    if kind not in known_kinds:
+    jars_by_kind = {ICEBERG: _ICEBERG, DELTA: _DELTA}
+    if kind not in jars_by_kind:
         raise _refusal(f"no jars are known for {kind!r}; there are kafka, iceberg and delta")
-    return known_kinds[kind]
+    return jars_by_kind[kind]
 
 
 def jar_paths(kinds: Iterable[str]) -> list[str]:
     """The files of these kinds for the installed PySpark, fetched where they are not here yet."""
     spark_version = pyspark_version()
-    wanted = [jar for kind in kinds for jar in jars_of(kind, spark_version)]
+    jars = [jar for kind in kinds for jar in jars_of(kind, spark_version)]
     folder = _cache()
-    if _missing(wanted, folder):
+    if _missing(jars, folder):
         with _exclusively(folder / "fetch.lock"):
-            missing = _missing(wanted, folder)
+            missing = _missing(jars, folder)
             if missing:
                 _fetch(missing, folder)
-    return [str(folder / jar.file_name) for jar in wanted]
+    return [str(folder / jar.file_name) for jar in jars]
 
 
 def _cache() -> Path:
@@ -159,8 +159,8 @@ def _cache() -> Path:
     return root / "tierlog" / "spark-jars"
 
 
-def _missing(wanted: Sequence[Jar], folder: Path) -> list[Jar]:
-    return [jar for jar in wanted if not (folder / jar.file_name).is_file()]
+def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
+    return [jar for jar in jars if not (folder / jar.file_name).is_file()]
 
 
 @contextmanager
@@ -180,8 +180,8 @@ def _fetch(jars: Sequence[Jar], folder: Path) -> None:
         answer = _run_ivy(recipe, Path(scratch))
         arrived = [(jar, Path(scratch) / jar.file_name) for jar in jars]
         if answer.returncode != 0 or not all(path.is_file() for _, path in arrived):
-            told = (answer.stdout + answer.stderr).strip()[-2000:]
-            raise _refusal(f"Maven Central did not give {names}:\n{told}")
+            output = (answer.stdout + answer.stderr).strip()[-2000:]
+            raise _refusal(f"Maven Central did not give {names}:\n{output}")
         for jar, path in arrived:
             if hashlib.sha256(path.read_bytes()).hexdigest() != jar.sha256:
                 raise _refusal(f"{jar.file_name} arrived with another checksum than it should have")
@@ -206,10 +206,10 @@ def _run_ivy(recipe: Path, scratch: Path) -> subprocess.CompletedProcess[str]:
     spec = find_spec("pyspark")
     assert spec is not None, "its version was just read"
     assert spec.origin is not None, "PySpark is a package with an __init__.py"
-    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
-    if not found:
+    paths = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    if not paths:
         raise _refusal("this PySpark comes without Apache Ivy, which would fetch its jars")
-    command = [java_command(), "-cp", str(found[-1]), "org.apache.ivy.Main", "-warn"]
+    command = [java_command(), "-cp", str(paths[-1]), "org.apache.ivy.Main", "-warn"]
     settings = os.environ.get("TIERLOG_IVY_SETTINGS")
     if settings:
         command += ["-settings", settings]
@@ -228,7 +228,7 @@ def java_command() -> str:
     """The Java that Spark will run on: of JAVA_HOME, or the PATH's."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else "java"
-    found = shutil.which(command)
-    if found is None:
+    executable = shutil.which(command)
+    if executable is None:
         raise _refusal("Spark needs Java 17 or newer: java is not on the PATH")
-    return found
+    return executable

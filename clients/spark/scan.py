@@ -118,7 +118,7 @@ async def _plan(options: ScanOptions) -> list[ScanTask]:
         view = await TierLineages(
             tier, str(options.location), options.topics, options.partitions
         ).look()
-        ranges = narrowed(await scan_ranges(tier, view, options), options.wanted_rows)
+        ranges = narrowed(await scan_ranges(tier, view, options), options.row_filter)
         return await plan_ranges(tier, view, options, ranges)
 
 
@@ -129,14 +129,14 @@ async def plan_ranges(
     ranges: Mapping[TopicPartition, OffsetRange],
 ) -> list[ScanTask]:
     """The tasks that read these offsets. Raises ScanError, RemoteStorageError."""
-    found: dict[TopicPartition, list[ScanTask]] = {}
+    tasks: dict[TopicPartition, list[ScanTask]] = {}
 
     async def plan(partition: TopicPartition) -> None:
         planner = _Planner(tier, view, options, partition)
-        found[partition] = await planner.tasks(ranges[partition])
+        tasks[partition] = await planner.tasks(ranges[partition])
 
     await in_parallel([each for each in ranges if each in view.lineages], plan, WORKERS)
-    return [task for partition in sorted(found) for task in found[partition]]
+    return [task for partition in sorted(tasks) for task in tasks[partition]]
 
 
 class _Planner:
@@ -151,21 +151,21 @@ class _Planner:
         self._partition = partition
         self._lineage = view.lineages[partition]
 
-    async def tasks(self, wanted: OffsetRange) -> list[ScanTask]:
-        if wanted.first >= wanted.end:
+    async def tasks(self, offset_range: OffsetRange) -> list[ScanTask]:
+        if offset_range.first >= offset_range.end:
             return []
         if self._options.fail_on_data_loss:
-            _check_holes(self._lineage, self._partition, wanted)
+            _check_holes(self._lineage, self._partition, offset_range)
         aborted: list[AbortedTxn] = []
         if self._options.is_read_committed:
-            aborted = await aborted_in(self._tier, self._view, self._lineage, *wanted)
+            aborted = await aborted_in(self._tier, self._view, self._lineage, *offset_range)
         tasks: list[ScanTask] = []
         group: list[ScanRange] = []
-        wanted_rows = self._options.wanted_rows
+        row_filter = self._options.row_filter
         for stretch in self._lineage.stretches:
-            first = max(stretch.first_offset, wanted.first)
-            end = min(stretch.end_offset, wanted.end)
-            if first >= end or wanted_rows.is_too_old(stretch.segment.max_timestamp_ms):
+            first = max(stretch.first_offset, offset_range.first)
+            end = min(stretch.end_offset, offset_range.end)
+            if first >= end or row_filter.is_too_old(stretch.segment.max_timestamp_ms):
                 continue
             for each in await self._cut(stretch, first, end):
                 if group and sum(r.nbytes for r in (*group, each)) > self._largest:
@@ -197,9 +197,9 @@ class _Planner:
         return list(_cut_by_index(ScanRange(key, 0, size, first, end), index, self._options))
 
 
-def _check_holes(lineage: Lineage, partition: TopicPartition, wanted: OffsetRange) -> None:
+def _check_holes(lineage: Lineage, partition: TopicPartition, offset_range: OffsetRange) -> None:
     for hole in lineage.holes:
-        if hole.first < wanted.end and hole.last >= wanted.first:
+        if hole.first < offset_range.end and hole.last >= offset_range.first:
             raise ScanError(
                 f"The tier has lost records of {partition}: no segment holds the offsets {hole} "
                 "(failOnDataLoss=false reads what is there)"
@@ -266,18 +266,18 @@ class _TaskReader:
     def close(self) -> None:
         self._pool.stop()
 
-    def read(self, runner: asyncio.Runner, wanted: ScanRange) -> Iterator[pa.RecordBatch]:
-        stream = SegmentStream(wanted.key, wanted.position, wanted.end_position)
-        self._expected = wanted.first_offset
+    def read(self, runner: asyncio.Runner, scan_range: ScanRange) -> Iterator[pa.RecordBatch]:
+        stream = SegmentStream(scan_range.key, scan_range.position, scan_range.end_position)
+        self._expected = scan_range.first_offset
         piece = _run(runner, self._fetch(stream))
         while piece is not None:
-            chunks = self._chunks(stream.batches(piece), wanted)
+            chunks = self._chunks(stream.batches(piece), scan_range)
             piece, decoded = _run(runner, self._both(stream, chunks))
             if decoded is not None:
                 yield decoded
             yield from chunks
         stream.finish()
-        self._check_gap(wanted.end_offset, wanted)
+        self._check_gap(scan_range.end_offset, scan_range)
 
     async def _both(
         self, stream: SegmentStream, chunks: Iterator[pa.RecordBatch]
@@ -297,14 +297,14 @@ class _TaskReader:
                 return await stream.read(self._tier)
             except RemoteStorageError as error:
                 if error.failure is Failure.NOT_FOUND:
-                    self._gone(stream)
+                    self._on_missing(stream)
                     return None
                 if pause_s is None or not error.is_retriable:
                     raise ScanError(str(error)) from None
             await asyncio.sleep(pause_s)
         raise AssertionError("The last attempt ends in an answer or an error.")
 
-    def _gone(self, stream: SegmentStream) -> None:
+    def _on_missing(self, stream: SegmentStream) -> None:
         """A segment was deleted since the scan was planned."""
         if self._options.fail_on_data_loss:
             raise ScanError(
@@ -313,49 +313,54 @@ class _TaskReader:
             )
         stream.abandon()
 
-    def _chunks(self, found: list[RecordBatch], wanted: ScanRange) -> Iterator[pa.RecordBatch]:
+    def _chunks(
+        self, batches: list[RecordBatch], scan_range: ScanRange
+    ) -> Iterator[pa.RecordBatch]:
         """Arrow batches of the wanted records in these batches."""
         group: list[RecordBatch] = []
         payloads: list[Payload] = []
         nbytes = 0
-        for batch in self._in_order(found, wanted):
+        for batch in self._in_order(batches, scan_range):
             if batch.is_control or batch in self._aborted:
                 continue
-            if self._options.wanted_rows.is_too_old(batch.max_timestamp):
+            if self._options.row_filter.is_too_old(batch.max_timestamp):
                 continue
-            with _told_of(batch, wanted):
+            with _naming_the_batch(batch, scan_range):
                 payloads.append(plain_records(batch))
             group.append(batch)
             nbytes += len(payloads[-1])
             if nbytes >= CHUNK_BYTES:
-                yield self._decoded(group, payloads, wanted)
+                yield self._decoded(group, payloads, scan_range)
                 group, payloads, nbytes = [], [], 0
         if group:
-            yield self._decoded(group, payloads, wanted)
+            yield self._decoded(group, payloads, scan_range)
 
-    def _in_order(self, found: list[RecordBatch], wanted: ScanRange) -> Iterator[RecordBatch]:
+    def _in_order(self, batches: list[RecordBatch], scan_range: ScanRange) -> Iterator[RecordBatch]:
         """The batches with wanted offsets, each of which goes on where the one before ended.
 
         A base offset lies outside the CRC, so this is how a damaged one shows.
         """
-        for batch in found:
-            if batch.base_offset >= wanted.end_offset or batch.last_offset < wanted.first_offset:
+        for batch in batches:
+            if (
+                batch.base_offset >= scan_range.end_offset
+                or batch.last_offset < scan_range.first_offset
+            ):
                 continue
-            check(batch, wanted.key)
-            is_first = self._expected == wanted.first_offset
+            check(batch, scan_range.key)
+            is_first = self._expected == scan_range.first_offset
             if batch.base_offset < self._expected and not is_first:
                 raise ScanError(
-                    f"{wanted.key}: the batch at offset {batch.base_offset} comes where "
+                    f"{scan_range.key}: the batch at offset {batch.base_offset} comes where "
                     f"{self._expected} should"
                 )
-            self._check_gap(batch.base_offset, wanted)
+            self._check_gap(batch.base_offset, scan_range)
             self._expected = batch.next_offset
             yield batch
 
-    def _check_gap(self, offset: int, wanted: ScanRange) -> None:
+    def _check_gap(self, offset: int, scan_range: ScanRange) -> None:
         if offset > self._expected and self._options.fail_on_data_loss:
             raise ScanError(
-                f"{wanted.key} holds no record at the offsets {self._expected} to {offset - 1} "
+                f"{scan_range.key} holds no record at the offsets {self._expected} to {offset - 1} "
                 "(a topic that was compacted once may have such gaps: failOnDataLoss=false reads "
                 "what is there)"
             )
@@ -364,20 +369,21 @@ class _TaskReader:
         self,
         group: list[RecordBatch],
         payloads: list[Payload],
-        wanted: ScanRange,
+        scan_range: ScanRange,
     ) -> pa.RecordBatch:
-        begins_before = group[0].base_offset < wanted.first_offset
-        is_cut = begins_before or group[-1].last_offset >= wanted.end_offset
-        bounds = (wanted.first_offset, wanted.end_offset) if is_cut else None
-        with _told_of(group[0], wanted):
+        begins_before = group[0].base_offset < scan_range.first_offset
+        is_cut = begins_before or group[-1].last_offset >= scan_range.end_offset
+        bounds = (scan_range.first_offset, scan_range.end_offset) if is_cut else None
+        with _naming_the_batch(group[0], scan_range):
             return self._columns.decode_payloads(group, payloads, bounds)
 
 
 @contextmanager
-def _told_of(batch: RecordBatch, wanted: ScanRange) -> Generator[None]:
+def _naming_the_batch(batch: RecordBatch, scan_range: ScanRange) -> Generator[None]:
     try:
         yield
     except KafkaError as error:
         raise ScanError(
-            f"{wanted.key}: the batch at offset {batch.base_offset} cannot be read: {error.message}"
+            f"{scan_range.key}: the batch at offset {batch.base_offset} cannot be read: "
+            f"{error.message}"
         ) from None

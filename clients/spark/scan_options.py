@@ -101,7 +101,7 @@ class ScanOptions:
     columns: tuple[str, ...] = tuple(COLUMNS)
     max_partition_bytes: int = PARTITION_BYTES
     max_offsets_per_trigger: int | None = None
-    wanted_rows: RowFilter = field(default_factory=RowFilter)
+    row_filter: RowFilter = field(default_factory=RowFilter)
     """What the query's own conditions leave of it."""
 
     @property
@@ -133,7 +133,7 @@ def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanO
         raise ScanError("startingOffsets: a batch cannot begin at 'latest'")
     if _is_anywhere(ending, EARLIEST):
         raise ScanError("endingOffsets: a scan cannot end at 'earliest'")
-    found = ScanOptions(
+    parsed = ScanOptions(
         path=options["path"].strip(),
         topics=tuple(dict.fromkeys(_words(options["topic"]))),
         storage_options={
@@ -151,7 +151,7 @@ def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanO
         ),
         is_read_committed=_one_of(options, "isolation", "read_uncommitted", "read_committed"),
         fail_on_data_loss=_one_of(options, "failondataloss", "false", "true", default=True),
-        columns=wanted_columns(options),
+        columns=columns_option(options),
         max_partition_bytes=_number(
             "maxPartitionBytes", options.get("maxpartitionbytes", str(PARTITION_BYTES)), at_least=1
         ),
@@ -161,11 +161,11 @@ def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanO
             else None
         ),
     )
-    _ = found.location
-    return found
+    _ = parsed.location
+    return parsed
 
 
-def wanted_columns(stated: Mapping[str, str]) -> tuple[str, ...]:
+def columns_option(stated: Mapping[str, str]) -> tuple[str, ...]:
     """The columns that the options of a Spark read ask for. Raises ScanError."""
     options = {name.lower(): value for name, value in stated.items()}
     has_headers = _one_of(options, "includeheaders", "false", "true", default=True)
@@ -174,14 +174,14 @@ def wanted_columns(stated: Mapping[str, str]) -> tuple[str, ...]:
     if "includeheaders" in options:
         raise ScanError("The option columns says whether there are headers: leave out one of them")
     names = {name.lower(): name for name in COLUMNS}
-    found = tuple(dict.fromkeys(_words(options["columns"].lower())))
-    for word in found or ("",):
+    columns = tuple(dict.fromkeys(_words(options["columns"].lower())))
+    for word in columns or ("",):
         if word not in names:
             raise ScanError(
                 f"The option columns={options['columns']!r}: {word!r} is none of "
                 f"{', '.join(COLUMNS)}"
             )
-    return tuple(names[word] for word in found)
+    return tuple(names[word] for word in columns)
 
 
 def _words(text: str) -> list[str]:
@@ -239,19 +239,19 @@ def _by_partition(name: str, text: str, at_least: int) -> dict[TopicPartition, i
 
 def offsets_from_json(content: object, at_least: int = 0) -> dict[TopicPartition, int]:
     """Numbers by topic and partition. Raises ValueError, TypeError or AttributeError."""
-    found: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     for topic, partitions in cast("dict[str, dict[str, int]]", content).items():
         for partition, number in partitions.items():
             # JSON's true is an int to Python.
             if type(number) is not int or number < at_least:
                 raise ValueError(number)
-            found[TopicPartition(topic, int(partition))] = number
-    return found
+            offsets[TopicPartition(topic, int(partition))] = number
+    return offsets
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
     """The form that `offsets_from_json` reads, in order."""
-    found: dict[str, dict[str, int]] = {}
+    by_topic: dict[str, dict[str, int]] = {}
     for partition, number in sorted(offsets.items()):
-        found.setdefault(partition.topic, {})[str(partition.partition)] = number
-    return found
+        by_topic.setdefault(partition.topic, {})[str(partition.partition)] = number
+    return by_topic

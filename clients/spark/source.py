@@ -31,8 +31,8 @@ try:
         NULLABLE,
         ScanError,
         ScanOptions,
+        columns_option,
         scan_options,
-        wanted_columns,
     )
     from .streaming.pushed_filters import are_pushed_down, row_filter
     from .streaming.scan_partition import TierlogPartition, one_line, read_partition
@@ -51,7 +51,7 @@ class TierlogDataSource(DataSource):
     def schema(self) -> str:
         # What else is asked for is checked when the reading starts.
         with one_line():
-            return ", ".join(_column(name) for name in wanted_columns(self.options))
+            return ", ".join(_column(name) for name in columns_option(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with one_line():
@@ -77,9 +77,9 @@ def _with_schema(options: ScanOptions, schema: StructType) -> ScanOptions:
     for column in schema:
         stated = column.dataType.simpleString()
         if COLUMNS.get(column.name) != stated:
-            known = ", ".join(f"{name} {COLUMNS[name]}" for name in COLUMNS)
+            names = ", ".join(f"{name} {COLUMNS[name]}" for name in COLUMNS)
             raise ScanError(
-                f"The schema's column {column.name} {stated} is none of those there are: {known}"
+                f"The schema's column {column.name} {stated} is none of those there are: {names}"
             )
     return replace(options, columns=tuple(schema.names))
 
@@ -102,6 +102,6 @@ class FilteredReader(TierlogReader):
     """A batch, of which no more is read than the query's conditions can be true of."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._options = replace(self._options, wanted_rows=row_filter(filters))
+        self._options = replace(self._options, row_filter=row_filter(filters))
         # They leave out segments and batches: rows are for Spark to look at.
         return filters

@@ -63,5 +63,5 @@ def _tasks_of(context: "SparkContext", group: str) -> tuple[int, int]:
             # Its job id, its stages' ids and its status; the list is published without a type.
             _, stage_ids, _ = cast("tuple[int, list[int], str]", job)
             stages.update(stage_ids)
-    known = [info for each in sorted(stages) if (info := tracker.getStageInfo(each)) is not None]
-    return sum(each.numCompletedTasks for each in known), sum(each.numTasks for each in known)
+    infos = [info for each in sorted(stages) if (info := tracker.getStageInfo(each)) is not None]
+    return sum(each.numCompletedTasks for each in infos), sum(each.numTasks for each in infos)

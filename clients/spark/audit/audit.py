@@ -106,13 +106,13 @@ async def _look(location: RemoteUrl, options: Namespace, output: Output) -> _Loo
         await ensure_answers(options.bootstrap, SystemEnvironment())
     async with opened_tier(location) as tier:
         survey = await surveyed(tier, str(location), options.topic, output)
-        known: Mapping[TopicIdPartition, RemoteLog] | None = None
+        logs: Mapping[TopicIdPartition, RemoteLog] | None = None
         if options.bootstrap is not None:
             # After the listing: what was copied meanwhile is known, and not taken for an orphan.
-            known = await metadata_of_cluster(options.bootstrap, SystemEnvironment())
+            logs = await metadata_of_cluster(options.bootstrap, SystemEnvironment())
             if options.topic:
-                known = {each: known[each] for each in known if each.topic in options.topic}
-        return _Looked(survey, await check_survey(tier, survey, known))
+                logs = {each: logs[each] for each in logs if each.topic in options.topic}
+        return _Looked(survey, await check_survey(tier, survey, logs))
 
 
 def _read_all(

@@ -61,7 +61,7 @@ def strips(report: AuditReport) -> list[Strip]:
     sound: dict[TopicIdPartition, list[tuple[int, int]]] = {}
     for each in report.verdicts:
         sound.setdefault(each.partition, []).append((each.first_offset, each.last_offset))
-    found: list[Strip] = []
+    coverage: list[Strip] = []
     for partition in report.partitions:
         bad = [
             (each.offsets[0], each.offsets[-1])
@@ -71,19 +71,21 @@ def strips(report: AuditReport) -> list[Strip]:
         if everything:
             first, last = min(each[0] for each in everything), max(each[1] for each in everything)
             name = str(partition.topic_partition)
-            found.append(Strip(name, first, last, sound.get(partition, []), sorted(set(bad))))
-    return sorted(found, key=lambda each: not each.has_trouble)
+            coverage.append(Strip(name, first, last, sound.get(partition, []), sorted(set(bad))))
+    return sorted(coverage, key=lambda each: not each.has_trouble)
 
 
 def _coverage(report: AuditReport) -> Section:
-    found = strips(report)
-    shown = found[:_PARTITIONS_AT_MOST]
+    page_strips = strips(report)
+    shown = page_strips[:_PARTITIONS_AT_MOST]
     says = (
         "The offsets of each partition that the tier holds, from its first to its last. Blue is "
         "sound; orange and hatched is damaged or missing; lines part the segments."
     )
-    if len(shown) < len(found):
-        says += f" {len(shown)} of {len(found):,} partitions are shown, those with trouble first."
+    if len(shown) < len(page_strips):
+        says += (
+            f" {len(shown)} of {len(page_strips):,} partitions are shown, those with trouble first."
+        )
     with Canvas(10, 0.9 + 0.32 * len(shown)) as canvas:
         axes = canvas.axes[0][0]
         for row, strip in enumerate(shown):

@@ -82,16 +82,16 @@ class AuditReport:
     @property
     def conclusion(self) -> str:
         """One sentence."""
-        found = "sound"
+        verdict = "sound"
         if self.troubles:
-            found = counted(self.troubles, "finding")
-            found += " needs attention" if self.troubles == 1 else " need attention"
+            verdict = counted(self.troubles, "finding")
+            verdict += " needs attention" if self.troubles == 1 else " need attention"
         notes = f", {counted(self.notes, 'note')}" if self.notes else ""
         segments = counted(len(self.verdicts), "segment")
         partitions = counted(len(self.partitions), "partition")
         records = counted(self.totals.records, "record")
         size = human_bytes(self.nbytes)
-        return f"{segments} of {partitions}, {size}, {records}: {found}{notes}"
+        return f"{segments} of {partitions}, {size}, {records}: {verdict}{notes}"
 
     def topics(self) -> list[TopicAudit]:
         """By name."""
@@ -131,10 +131,10 @@ def folder_of(finding: Finding) -> str:
 
 
 def _sum(verdicts: Sequence[SegmentVerdict]) -> Totals:
-    found = Totals()
+    totals = Totals()
     for each in verdicts:
-        found = found.plus(each.totals)
-    return found
+        totals = totals.plus(each.totals)
+    return totals
 
 
 def counted(number: int, thing: str) -> str:

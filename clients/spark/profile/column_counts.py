@@ -41,11 +41,11 @@ def column_counts(records: "pa.RecordBatch") -> ColumnCounts:
     values = cast("Any", records.column("value"))
     times = cast("Any", records.column("timestamp"))
     counted = _compute.value_counts(_compute.binary_slice(keys.drop_null(), 0, KEY_BYTES))
-    found = zip(
+    counts_by_key = zip(
         counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
     )
     return ColumnCounts(
-        dict(cast("list[tuple[bytes, int]]", list(found))),
+        dict(cast("list[tuple[bytes, int]]", list(counts_by_key))),
         int(keys.null_count),
         int(values.null_count),
         cast("Ints", times.cast("int64").to_numpy()) // 1000,

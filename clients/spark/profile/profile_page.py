@@ -169,7 +169,7 @@ def _power_text(power: int) -> str:
 
 def _codecs(report: ProfileReport) -> Section:
     table = codec_table(report)
-    found = [
+    ratios = [
         (f"{topic.topic}, {codec}", totals.ratio)
         for topic in _largest(report.topics, _BARS_AT_MOST)
         for codec, totals in sorted(topic.codecs.items())
@@ -178,16 +178,16 @@ def _codecs(report: ProfileReport) -> Section:
         "How many bytes one stored byte stands for. At 1, marked, nothing is won: the codec is "
         "none, or the values are compressed or random already."
     )
-    with Canvas(10, 1 + 0.32 * len(found)) as canvas:
+    with Canvas(10, 1 + 0.32 * len(ratios)) as canvas:
         axes = canvas.axes[0][0]
-        rows = [float(row) for row in range(len(found))]
-        axes.barh(rows, [ratio for _, ratio in found], color=GREEN, height=0.7)
-        for row, (_, ratio) in zip(rows, found, strict=True):
+        rows = [float(row) for row in range(len(ratios))]
+        axes.barh(rows, [ratio for _, ratio in ratios], color=GREEN, height=0.7)
+        for row, (_, ratio) in zip(rows, ratios, strict=True):
             axes.text(ratio, row, f" {ratio:.2f}×", va="center", fontsize=8.5)
         axes.axvline(1, color="#444444", linestyle="--", linewidth=1)
-        axes.set_xlim(0, 1.12 * max((ratio for _, ratio in found), default=1))
+        axes.set_xlim(0, 1.12 * max((ratio for _, ratio in ratios), default=1))
         axes.set_xlabel("compression (times)")
-        _rows(axes, [name for name, _ in found])
+        _rows(axes, [name for name, _ in ratios])
         return Section("Compression by codec", says, canvas.svg(), table.head, table.rows)
 
 
@@ -263,8 +263,8 @@ def _retention(report: ProfileReport) -> Section:
     return Section("Retention forecast", says, svg, table.head, table.rows)
 
 
-def _by_topic(found: Sequence[Forecast]) -> list[list[Forecast]]:
+def _by_topic(forecasts: Sequence[Forecast]) -> list[list[Forecast]]:
     topics: dict[str, list[Forecast]] = {}
-    for each in found:
+    for each in forecasts:
         topics.setdefault(each.topic, []).append(each)
     return sorted(topics.values(), key=lambda each: -each[0].nbytes)

@@ -79,10 +79,10 @@ def size_setting(text: str) -> Setting:
 
 
 def _number(text: str, units: Mapping[str, int], usual: str) -> int | None:
-    found = re.fullmatch(r"(\d{1,15})([A-Za-z]*)", text.strip())
-    if found is None or (found[2] or usual) not in units:
+    match = re.fullmatch(r"(\d{1,15})([A-Za-z]*)", text.strip())
+    if match is None or (match[2] or usual) not in units:
         return None
-    return int(found[1]) * units[found[2] or usual]
+    return int(match[1]) * units[match[2] or usual]
 
 
 def forecasts(
@@ -92,18 +92,22 @@ def forecasts(
     now_ms: int,
 ) -> list[Forecast]:
     """For each topic each setting, in order."""
-    found: list[Forecast] = []
+    forecasts: list[Forecast] = []
     for topic in sorted({each.topic for each in lineages}):
         own = [lineage for each, lineage in sorted(lineages.items()) if each.topic == topic]
         total = sum(_nbytes(manifests, lineage.segments) for lineage in own)
         for setting in settings:
-            gone = [each for lineage in own for each in _gone(lineage, setting.limits, now_ms)]
-            freed = _nbytes(manifests, gone)
-            found.append(Forecast(topic, setting, total, freed, len(gone)))
-    return found
+            expired = [
+                each for lineage in own for each in _expired(lineage, setting.limits, now_ms)
+            ]
+            freed = _nbytes(manifests, expired)
+            forecasts.append(Forecast(topic, setting, total, freed, len(expired)))
+    return forecasts
 
 
-def _gone(lineage: Lineage, limits: RetentionLimits, now_ms: int) -> list[RemoteLogSegmentMetadata]:
+def _expired(
+    lineage: Lineage, limits: RetentionLimits, now_ms: int
+) -> list[RemoteLogSegmentMetadata]:
     remote = remote_log_of(lineage.topic_id_partition, lineage.segments)
     end = lineage.log_end_offset
     facts = LogFacts(lineage.history, lineage.log_start_offset, end, end, 0)
@@ -111,8 +115,8 @@ def _gone(lineage: Lineage, limits: RetentionLimits, now_ms: int) -> list[Remote
 
 
 def _nbytes(manifests: Mapping[str, Manifest], segments: Iterable[RemoteLogSegmentMetadata]) -> int:
-    found = (manifests[object_stem(each)] for each in segments)
-    return sum(part.size for each in found for part in each.parts.values())
+    present = (manifests[object_stem(each)] for each in segments)
+    return sum(part.size for each in present for part in each.parts.values())
 
 
 def _bad(sentence: str) -> KafkaError:

@@ -91,12 +91,12 @@ class RateSeries:
 
     def add(self, times_ms: Ints, nbytes: Ints) -> None:
         """Some records, by their times; those without one, or before 1970, are left out."""
-        wanted = times_ms >= 0
-        numbers, places = np.unique(times_ms[wanted] // self.width_ms, return_inverse=True)
+        is_timed = times_ms >= 0
+        numbers, places = np.unique(times_ms[is_timed] // self.width_ms, return_inverse=True)
         records = np.bincount(places, minlength=len(numbers))
-        sums = np.bincount(places, weights=nbytes[wanted], minlength=len(numbers))
-        found = zip(numbers.tolist(), records.tolist(), sums.tolist(), strict=True)
-        self._take((number, int(count), int(size)) for number, count, size in found)
+        sums = np.bincount(places, weights=nbytes[is_timed], minlength=len(numbers))
+        counts_by_slot = zip(numbers.tolist(), records.tolist(), sums.tolist(), strict=True)
+        self._take((number, int(count), int(size)) for number, count, size in counts_by_slot)
 
     def merge(self, other: "RateSeries") -> None:
         """Other records as well."""
@@ -105,8 +105,8 @@ class RateSeries:
         factor = self.width_ms // other.width_ms
         self._take((number // factor, *sums) for number, sums in other.steps.items())
 
-    def _take(self, found: Iterable[tuple[int, int, int]]) -> None:
-        for number, records, nbytes in found:
+    def _take(self, counts_by_slot: Iterable[tuple[int, int, int]]) -> None:
+        for number, records, nbytes in counts_by_slot:
             before = self.steps.get(number, (0, 0))
             self.steps[number] = (before[0] + records, before[1] + nbytes)
         while self.steps and max(self.steps) - min(self.steps) >= SERIES_STEPS:
@@ -141,8 +141,8 @@ class SizeCounts:
     def add(self, sizes: Ints) -> None:
         """Some records."""
         powers = np.frexp(sizes.astype(np.float64))[1] - 1
-        found, numbers = np.unique(powers, return_counts=True)
-        for power, number in zip(found.tolist(), numbers.tolist(), strict=True):
+        distinct, numbers = np.unique(powers, return_counts=True)
+        for power, number in zip(distinct.tolist(), numbers.tolist(), strict=True):
             self.counts[power] = self.counts.get(power, 0) + number
 
     def merge(self, other: "SizeCounts") -> None:

@@ -104,18 +104,18 @@ class TopicProfile:
     @property
     def whole(self) -> CodecTotals:
         """All codecs together."""
-        found = CodecTotals()
+        totals = CodecTotals()
         for each in self.codecs.values():
-            found.merge(each)
-        return found
+            totals.merge(each)
+        return totals
 
 
 def merged(profiles: Sequence[TopicProfile]) -> list[TopicProfile]:
     """One profile for each topic, by name."""
-    found: dict[str, TopicProfile] = {}
+    by_topic: dict[str, TopicProfile] = {}
     for each in profiles:
-        found.setdefault(each.topic, TopicProfile(each.topic)).merge(each)
-    return [found[topic] for topic in sorted(found)]
+        by_topic.setdefault(each.topic, TopicProfile(each.topic)).merge(each)
+    return [by_topic[topic] for topic in sorted(by_topic)]
 
 
 async def profile_segment(tier: TierReader, manifest: Manifest) -> TopicProfile:
@@ -162,9 +162,9 @@ def _count_records(
     waiting: Sequence[tuple[RecordBatch, bytes | bytearray | memoryview]],
 ) -> None:
     batches, payloads = zip(*waiting, strict=True)
-    found = column_counts(columns.decode_payloads(batches, payloads))
-    profile.keys.add(found.keys, found.nulls)
-    profile.rates.add(found.times_ms, found.nbytes)
-    profile.sizes.add(found.nbytes)
-    profile.tombstones += found.tombstones
-    profile.payload += int(found.nbytes.sum())
+    counts = column_counts(columns.decode_payloads(batches, payloads))
+    profile.keys.add(counts.keys, counts.nulls)
+    profile.rates.add(counts.times_ms, counts.nbytes)
+    profile.sizes.add(counts.nbytes)
+    profile.tombstones += counts.tombstones
+    profile.payload += int(counts.nbytes.sum())

@@ -26,7 +26,7 @@ async def aborted_in(
     tier: TierReader, view: TierView, lineage: Lineage, first: int, end: int
 ) -> list[AbortedTxn]:
     """The aborted transactions with records in [first, end). Raises ScanError."""
-    found: list[AbortedTxn] = []
+    transactions: list[AbortedTxn] = []
     for stretch in lineage.stretches:
         if stretch.end_offset <= first or stretch.segment.txn_index_empty:
             continue
@@ -46,10 +46,10 @@ async def aborted_in(
                 # Its marker was cut off, or is told of by another copy.
                 continue
             if txn.last_offset >= first and txn.first_offset < end:
-                found.append(txn)
+                transactions.append(txn)
             if txn.last_stable_offset >= end:
-                return found
-    return found
+                return transactions
+    return transactions
 
 
 class AbortedRecords:
@@ -63,6 +63,6 @@ class AbortedRecords:
     def __contains__(self, batch: RecordBatch) -> bool:
         if not batch.is_transactional:
             return False
-        known = self._of.get(batch.producer_id, ())
-        slot = bisect_right(known, batch.base_offset, key=lambda each: each[0])
-        return slot > 0 and batch.base_offset <= known[slot - 1][1]
+        transactions = self._of.get(batch.producer_id, ())
+        slot = bisect_right(transactions, batch.base_offset, key=lambda each: each[0])
+        return slot > 0 and batch.base_offset <= transactions[slot - 1][1]

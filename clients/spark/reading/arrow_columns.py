@@ -119,5 +119,5 @@ def _text(keys: "Column") -> object:
         return cast("Any", keys).cast(_arrow.string())
     except pa.ArrowInvalid:
         # Kafka's Java client decodes bad UTF-8 to replacement characters, and so do we.
-        found = cast("list[bytes]", cast("Any", keys).to_pylist())
-        return _arrow.array([key.decode("utf-8", "replace") for key in found], _arrow.string())
+        names = cast("list[bytes]", cast("Any", keys).to_pylist())
+        return _arrow.array([key.decode("utf-8", "replace") for key in names], _arrow.string())

@@ -61,14 +61,14 @@ class RecordColumns:
         self,
         batches: Sequence[RecordBatch],
         payloads: Sequence[Payload],
-        wanted: tuple[int, int] | None = None,
+        bounds: tuple[int, int] | None = None,
     ) -> pa.RecordBatch:
         """The same, of batches whose records are decompressed already (`plain_records`).
 
         Args:
             batches: in the order of their offsets.
             payloads: the records of each.
-            wanted: first offset and, exclusive, last offset of the rows; all if it is not given.
+            bounds: first offset and, exclusive, last offset of the rows; all if it is not given.
         """
         content = b"".join([*payloads, PADDING])
         starts = _record_starts(batches, payloads, content)
@@ -79,9 +79,9 @@ class RecordColumns:
         offsets = _each([batch.base_offset for batch in batches], count) + fields.offset_delta
         decoded = _Decoded(content, data, batches, count, fields, offsets)
         made = record_batch({name: self._column(name, decoded) for name in self._names})
-        if wanted is None:
+        if bounds is None:
             return made
-        first, end = np.searchsorted(offsets, wanted)
+        first, end = np.searchsorted(offsets, bounds)
         return made.slice(int(first), int(end - first))
 
     def _column(self, name: str, decoded: "_Decoded") -> "Column":
@@ -162,10 +162,10 @@ def _record_starts(
         if walk.go(at, batch.record_count) != end:
             raise _invalid("A record's length does not fit its batch.")
         at = end
-    found = walk.found()
-    if len(found) > 1 and not (np.diff(found) > 0).all():
+    starts = walk.starts()
+    if len(starts) > 1 and not (np.diff(starts) > 0).all():
         raise _invalid("Found a record of negative length.")
-    return found
+    return starts
 
 
 class _Walk:
@@ -177,15 +177,15 @@ class _Walk:
 
     def __init__(self, content: bytes) -> None:
         self._content = content
-        self._found: list[Ints] = []
+        self._pieces: list[Ints] = []
         self._starts: list[int] = []
         """After what is found."""
 
-    def found(self) -> Ints:
+    def starts(self) -> Ints:
         """Where the records begin."""
-        self._found.append(np.array(self._starts, np.int64))
+        self._pieces.append(np.array(self._starts, np.int64))
         self._starts = []
-        return np.concatenate(self._found)
+        return np.concatenate(self._pieces)
 
     def go(self, at: int, count: int) -> int:
         """Pass so many records; the position after the last. Raises KafkaError."""
@@ -195,7 +195,7 @@ class _Walk:
                 size = self._step(at, 1, []) - at
                 run = self._run(at, size, count)
                 if run:
-                    self._found += (np.array(self._starts, np.int64), _every(at, size, run))
+                    self._pieces += (np.array(self._starts, np.int64), _every(at, size, run))
                     self._starts = []
                     at += run * size
                     steps = _STEPS

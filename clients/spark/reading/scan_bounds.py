@@ -36,7 +36,7 @@ class OffsetRange(NamedTuple):
     end: int
 
 
-def wanted_partitions(view: TierView, options: ScanOptions) -> list[TopicPartition]:
+def scanned_partitions(view: TierView, options: ScanOptions) -> list[TopicPartition]:
     """The partitions to scan that have a segment. Raises ScanError for one that there is not."""
     for topic in options.topics:
         count = view.partition_counts[topic]
@@ -57,32 +57,32 @@ async def scan_ranges(
     tier: TierReader, view: TierView, options: ScanOptions
 ) -> dict[TopicPartition, OffsetRange]:
     """What to scan. Raises ScanError, RemoteStorageError."""
-    found: dict[TopicPartition, OffsetRange] = {}
-    partitions = wanted_partitions(view, options)
+    bounded: dict[TopicPartition, OffsetRange] = {}
+    partitions = scanned_partitions(view, options)
     for name, bound in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
         _check_names(name, bound, partitions, view)
     for partition in partitions:
         search = _TimeSearch(tier, view, view.lineages[partition])
         first = await search.offset(partition, options.starting, options, is_start=True)
         end = await search.offset(partition, options.ending, options, is_start=False)
-        found[partition] = OffsetRange(first, max(first, end))
-    return found
+        bounded[partition] = OffsetRange(first, max(first, end))
+    return bounded
 
 
 def narrowed(
-    ranges: Mapping[TopicPartition, OffsetRange], wanted: RowFilter
+    ranges: Mapping[TopicPartition, OffsetRange], row_filter: RowFilter
 ) -> dict[TopicPartition, OffsetRange]:
     """What can hold wanted rows; partitions of which nothing is left are not named."""
-    found: dict[TopicPartition, OffsetRange] = {}
+    bounded: dict[TopicPartition, OffsetRange] = {}
     for partition, each in ranges.items():
-        if wanted.topics is not None and partition.topic not in wanted.topics:
+        if row_filter.topics is not None and partition.topic not in row_filter.topics:
             continue
-        if wanted.partitions is not None and partition.partition not in wanted.partitions:
+        if row_filter.partitions is not None and partition.partition not in row_filter.partitions:
             continue
-        first, end = max(each.first, wanted.first_offset), min(each.end, wanted.end_offset)
+        first, end = max(each.first, row_filter.first_offset), min(each.end, row_filter.end_offset)
         if first < end:
-            found[partition] = OffsetRange(first, end)
-    return found
+            bounded[partition] = OffsetRange(first, end)
+    return bounded
 
 
 def _check_names(name: str, bound: Bound, partitions: list[TopicPartition], view: TierView) -> None:
@@ -120,28 +120,28 @@ class _TimeSearch:
         self, partition: TopicPartition, bound: Bound, options: ScanOptions, *, is_start: bool
     ) -> int:
         lineage = self._lineage
-        wanted = bound.everywhere
-        if wanted is None:
-            wanted = bound.each[partition]
+        place = bound.everywhere
+        if place is None:
+            place = bound.each[partition]
         if not bound.by_time:
-            if wanted in (EARLIEST, LATEST):
-                return lineage.log_start_offset if wanted == EARLIEST else lineage.log_end_offset
-            return checked(wanted, partition, lineage, lenient=not options.fail_on_data_loss)
-        found = await self._first_at(wanted)
-        if found is None and is_start and not options.later_start_is_latest:
+            if place in (EARLIEST, LATEST):
+                return lineage.log_start_offset if place == EARLIEST else lineage.log_end_offset
+            return checked(place, partition, lineage, lenient=not options.fail_on_data_loss)
+        offset = await self._first_at(place)
+        if offset is None and is_start and not options.later_start_is_latest:
             raise ScanError(
-                f"No record of {partition} in the tier is as young as {wanted} ms "
+                f"No record of {partition} in the tier is as young as {place} ms "
                 "(startingOffsetsByTimestampStrategy=latest begins at the end then)"
             )
-        return lineage.log_end_offset if found is None else found
+        return lineage.log_end_offset if offset is None else offset
 
     async def _first_at(self, timestamp_ms: int) -> int | None:
         """The first offset whose record is as young; None if there is none."""
         for stretch in self._lineage.stretches:
             if stretch.segment.max_timestamp_ms >= timestamp_ms:
-                found = await self._first_in(stretch, timestamp_ms)
-                if found is not None:
-                    return found
+                offset = await self._first_in(stretch, timestamp_ms)
+                if offset is not None:
+                    return offset
         return None
 
     async def _first_in(self, stretch: Stretch, timestamp_ms: int) -> int | None:

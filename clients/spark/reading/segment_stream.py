@@ -38,15 +38,15 @@ class SegmentStream:
         Raises ScanError for what cannot be a batch.
         """
         try:
-            found, taken = self._spanning(piece) if self._rest else ([], 0)
-            inner = list(batches(memoryview(piece)[taken:]))
+            spanning, begin = self._spanning(piece) if self._rest else ([], 0)
+            inner = list(batches(memoryview(piece)[begin:]))
         except KafkaError as error:
             raise ScanError(f"{self.key} cannot be read: {error.message}") from None
-        if found or not self._rest:
-            self._rest = piece[taken + sum(batch.size_in_bytes for batch in inner) :]
+        if spanning or not self._rest:
+            self._rest = piece[begin + sum(batch.size_in_bytes for batch in inner) :]
         else:
             self._rest += piece
-        return found + inner
+        return spanning + inner
 
     def _spanning(self, piece: bytes) -> tuple[list[RecordBatch], int]:
         """The batch that began in the piece before, and where in this one it ends.
@@ -58,8 +58,8 @@ class SegmentStream:
         size = LOG_OVERHEAD + int.from_bytes(overhead[-4:], signed=True)
         missing = size - len(self._rest)
         # A size that cannot be one is refused with the header.
-        found = next(batches(self._rest + piece[: max(missing, BATCH_OVERHEAD)]), None)
-        return ([found], missing) if found is not None else ([], len(piece))
+        spanning = next(batches(self._rest + piece[: max(missing, BATCH_OVERHEAD)]), None)
+        return ([spanning], missing) if spanning is not None else ([], len(piece))
 
     def abandon(self) -> None:
         """Read no further: what is left is gone."""

@@ -104,11 +104,11 @@ class TierLineages:
             if not self._may_pass_over(finding, survey):
                 raise ScanError(f"{self._where}: {finding}")
         self._manifests = survey.manifests
-        found = await self._decide(survey)
+        view = await self._decide(survey)
         for topic in self._topics:
-            if topic not in found.partition_counts:
+            if topic not in view.partition_counts:
                 raise await self._no_such_topic(topic)
-        return found
+        return view
 
     def _may_pass_over(self, finding: Finding, survey: Survey) -> bool:
         """Whether it is about a partition that nobody asks for.
@@ -149,7 +149,7 @@ class TierLineages:
 
     async def _decide(self, survey: Survey) -> TierView:
         newest = newest_topics(survey.manifests.values())
-        found: dict[TopicPartition, Lineage] = {}
+        lineages: dict[TopicPartition, Lineage] = {}
         decided: dict[TopicIdPartition, tuple[frozenset[str], Lineage]] = {}
         partitions = survey.partitions()
         shown = [each for each in partitions if newest.by_name[each.topic] == each.topic_id]
@@ -160,9 +160,9 @@ class TierLineages:
             if before is None or before[0] != stems:
                 before = stems, await self._decide_partition(manifests)
             decided[partition] = before
-            found[partition.topic_partition] = before[1]
+            lineages[partition.topic_partition] = before[1]
         self._decided = decided
-        return TierView(found, survey.manifests, _partition_counts(survey.manifests, shown))
+        return TierView(lineages, survey.manifests, _partition_counts(survey.manifests, shown))
 
     async def _decide_partition(self, manifests: list[Manifest]) -> Lineage:
         segments = [manifest.metadata for manifest in manifests]
@@ -184,10 +184,10 @@ def _partition_counts(
     counts: dict[str, int] = {}
     for topic_id, topic in {(each.topic_id, each.topic) for each in partitions}:
         shown = 1 + max(each.partition for each in partitions if each.topic == topic)
-        told = description_of(
+        description = description_of(
             each
             for each in manifests.values()
             if each.metadata.topic_id_partition.topic_id == topic_id
         )
-        counts[topic] = max(shown, 0 if told is None else told.partitions)
+        counts[topic] = max(shown, 0 if description is None else description.partitions)
     return counts

@@ -46,5 +46,5 @@ def steps(ranges: Ranges, records: int) -> Iterator[dict[TopicPartition, OffsetR
         }
 
 
-def _share(own: int, wanted: int, left: int) -> int:
-    return min(own, -(-own * wanted // left))
+def _share(own: int, step_records: int, left: int) -> int:
+    return min(own, -(-own * step_records // left))

@@ -32,10 +32,10 @@ def are_pushed_down() -> bool:
 
 def row_filter(filters: Iterable[Filter]) -> RowFilter:
     """Bounds that every row keeps to which passes all of these filters."""
-    found = RowFilter()
+    rows = RowFilter()
     for each in filters:
-        found &= _offset_bounds(each) & _time_bounds(each) & _names(each)
-    return found
+        rows &= _offset_bounds(each) & _time_bounds(each) & _names(each)
+    return rows
 
 
 def _offset_bounds(condition: Filter) -> RowFilter:

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from ....tiering.remote_storage import RemoteStorageError
 from ....tiering.tools.opened_tier import opened_tier
 from ...topic_partition import TopicPartition
-from ..reading.scan_bounds import OffsetRange, checked, scan_ranges, wanted_partitions
+from ..reading.scan_bounds import OffsetRange, checked, scan_ranges, scanned_partitions
 from ..reading.tier_lineages import TierLineages, TierView
 from ..scan import ScanTask, plan_ranges
 from ..scan_options import ScanError, ScanOptions, offsets_from_json, offsets_to_json
@@ -150,7 +150,7 @@ class _OpenTier:
         view = self._look()
         return {
             each: view.lineages[each].log_end_offset
-            for each in wanted_partitions(view, self._options)
+            for each in scanned_partitions(view, self._options)
         }
 
     def plan(self, first: Offsets, last: Offsets) -> list[ScanTask]:

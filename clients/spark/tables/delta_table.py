@@ -16,7 +16,7 @@ from .export_state import (
     SCHEMA,
     Compaction,
     Exported,
-    taken,
+    commit_conflict,
     what_it_holds,
 )
 from .hadoop_files import HadoopFiles
@@ -78,10 +78,10 @@ class DeltaTable:
             )
         except PySparkException as error:
             if "CONCURRENT_TRANSACTION" in (error.getCondition() or ""):
-                raise taken(self.name, after.sequence) from error
+                raise commit_conflict(self.name, after.sequence) from error
             raise
         if self._remembered() != text:
-            raise taken(self.name, after.sequence)
+            raise commit_conflict(self.name, after.sequence)
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
         if dry_run:

@@ -85,10 +85,10 @@ def exported_from_rows(offsets: Mapping[TopicPartition, int]) -> Exported:
 
 def highest_offsets(rows: "DataFrame") -> dict[TopicPartition, int]:
     """The offset after the last one of each partition that has rows."""
-    found = rows.groupBy("topic", "partition").agg({"offset": "max"})
+    highest_offsets = rows.groupBy("topic", "partition").agg({"offset": "max"})
     return {
         TopicPartition(str(row[0]), int(row[1])): int(row[2]) + 1
-        for row in found.toDF("topic", "partition", "offset").collect()
+        for row in highest_offsets.toDF("topic", "partition", "offset").collect()
     }
 
 
@@ -130,7 +130,7 @@ class ExportTable(Protocol):
         ...
 
 
-def taken(name: str, sequence: int) -> ExportError:
+def commit_conflict(name: str, sequence: int) -> ExportError:
     """Somebody else's commit came first."""
     return ExportError(
         f"Another export has committed to {name} meanwhile (number {sequence}); "

@@ -55,9 +55,9 @@ class HadoopFiles:
 
     def below(self, path: str) -> list[StoredFile]:
         """All files below a folder at any depth, without those that Spark leaves beside its own."""
-        found: list[StoredFile] = []
+        files: list[StoredFile] = []
         if not self.exists(path):
-            return found
+            return files
         start = len(self.url("")) + 1
         listing = self._files.listFiles(self._path(path), True)
         while listing.hasNext():
@@ -65,8 +65,8 @@ class HadoopFiles:
             relative = str(each.getPath().toString())[start:]
             below = relative[len(path) :].lstrip("/")
             if not any(part.startswith(("_", ".")) for part in below.split("/")):
-                found.append(StoredFile(relative, int(each.getLen())))
-        return sorted(found)
+                files.append(StoredFile(relative, int(each.getLen())))
+        return sorted(files)
 
     def read(self, path: str) -> str:
         stream = self._files.open(self._path(path))

@@ -19,8 +19,8 @@ from .export_state import (
     SCHEMA,
     Compaction,
     Exported,
+    commit_conflict,
     refusal,
-    taken,
     what_it_holds,
 )
 from .statements import execute
@@ -100,7 +100,7 @@ class IcebergTable:
         except Exception as error:
             # Whatever Spark makes of it, Iceberg's own words are somewhere in there.
             if "wap id that was published already" in str(error):
-                raise taken(self.name, after.sequence) from error
+                raise commit_conflict(self.name, after.sequence) from error
             raise
         finally:
             self._spark.conf.unset("spark.wap.id")

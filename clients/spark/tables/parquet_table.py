@@ -31,8 +31,8 @@ from .export_state import (
     Compaction,
     Exported,
     ExportError,
+    commit_conflict,
     exported_from_json,
-    taken,
 )
 from .hadoop_files import HadoopFiles, StoredFile
 
@@ -110,7 +110,7 @@ class ParquetTable:
         self._files.create(unnamed, json.dumps(manifest, indent=1))
         if not self._files.publish(unnamed, _commit_path(after.sequence)):
             self._files.remove(staged)
-            raise taken(self.name, after.sequence)
+            raise commit_conflict(self.name, after.sequence)
         self._carry_out(self._manifest(after.sequence))
         self._forget(after.sequence)
 
@@ -151,8 +151,8 @@ def _commit_path(sequence: int) -> str:
 
 def _small_files(files: Sequence[StoredFile], small_bytes: int) -> dict[str, list[StoredFile]]:
     """The small files of each folder that has several of them."""
-    found: defaultdict[str, list[StoredFile]] = defaultdict(list)
+    by_folder: defaultdict[str, list[StoredFile]] = defaultdict(list)
     for each in files:
         if each.nbytes < small_bytes and each.path.endswith(".parquet"):
-            found[each.path.rpartition("/")[0]].append(each)
-    return {folder: several for folder, several in found.items() if len(several) > 1}
+            by_folder[each.path.rpartition("/")[0]].append(each)
+    return {folder: several for folder, several in by_folder.items() if len(several) > 1}
