@@ -1,107 +1,106 @@
-"""The words that names and messages of the code do without, and where some still stand.
+"""Words that product code does not use: participles for names, and phrases that need a dictionary.
 
-A name is a noun for a thing or a verb for an act: `found` does not say what was found. What an
-operator reads says what happened, to what, and what to do.
+A name is a noun for a thing or a verb for an act: `segment`, `batches`, `report`, not `found`,
+`wanted`, `complain`. A docstring, log line or error message uses Kafka's words.
 
-`ALLOWED` counts, for each folder, the names of before that are not renamed yet. The counts only go
-down: whoever renames one lowers its number.
+The code still has some. Each layer has a ceiling, its count of today; `test_glossary.py` fails
+above it, and below it until the ceiling is lowered, so that the counts only fall.
 """
 
 import ast
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import PurePosixPath
+from collections.abc import Iterator
 
-from tierlog.tests.house_rules import SourceFile
+from tierlog.tests.house_rules import Offences, SourceFile
 
-BANNED_NAMES = frozenset(
+BANNED_WORDS = frozenset(
     {
-        "asked",
-        "complain",
-        "found",
-        "given",
-        "gone",
-        "known",
-        "learn",
-        "lent",
-        "obey",
-        "seen",
-        "surroundings",
-        "taken",
-        "told",
-        "wanted",
-        "whose",
-        "world",
+        *("found", "known", "wanted", "asked", "told", "taken"),
+        *("learn", "obey", "complain"),
+        *("World", "surroundings", "whose", "lent"),
     }
 )
-"""As whole names, whatever their case, with or without a leading underscore."""
-
-BANNED_PHRASES = (
-    "reason of our own",
-    "whose it is",
-    "earlier life",
-    "next life",
-    "nobody's",
-    "is told in",
-    "two looks",
+BANNED_PHRASES = re.compile(
+    r"for a reason of (?:our|its) own|whose it is|earlier life|\bnobody[’']s\b|\bis told\b",
+    re.IGNORECASE,
 )
-"""In log lines, messages of errors and other strings of the code."""
+LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
+LAYERS = ("broker", "replication", "tiering", "storage", "clients", "bench")
 
-ALLOWED = {
-    "broker": 239,
-    "clients": 124,
-    "replication": 62,
-    "storage": 67,
-    "tiering": 118,
+# Lower a number as soon as the count is lower; take the layer out at zero.
+WORD_CEILINGS = {
+    "broker": 185,
+    "replication": 59,
+    "tiering": 99,
+    "storage": 63,
+    "clients": 118,
+    "bench": 84,
+}
+PHRASE_CEILINGS = {
+    "broker": 42,
+    "replication": 7,
+    "tiering": 20,
+    "storage": 8,
+    "clients": 3,
+    "bench": 9,
 }
 
 
-def banned_names(file: SourceFile) -> Iterator[tuple[int, str]]:
-    """Where a banned word is given as the name of something: line and name."""
-    for line, name in _names_given(file.tree):
-        if name.strip("_").lower() in BANNED_NAMES:
-            yield line, name
+def layer_of(file: SourceFile) -> str | None:
+    """The layer that a file belongs to, the bench included; None for tests."""
+    top = file.path.split("/", 1)[0]
+    return top if top in LAYERS else None
 
 
-def banned_phrases(file: SourceFile) -> Iterator[tuple[int, str]]:
-    """Where a string that is no docstring has a banned phrase: line and phrase."""
-    docstrings = {id(text) for text in _docstrings(file.tree)}
+def banned_words(file: SourceFile) -> Offences:
+    """No banned word is a whole identifier, with or without leading underscores."""
+    for line, name in _defined_names(file.tree):
+        if name.strip("_") in BANNED_WORDS:
+            yield line, f"{name!r} is no noun for a thing and no verb for an act"
+
+
+def _defined_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every name that a module gives: variables, attributes, arguments, functions, classes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name
+            case ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                yield node.lineno, name
+            case ast.MatchStar(name=str(name)):
+                yield node.lineno, name
+            case _:
+                pass
+
+
+def banned_phrases(file: SourceFile) -> Offences:
+    """No banned phrase stands in a docstring, a log line or the message of an error."""
     for node in ast.walk(file.tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-            continue
-        if id(node) in docstrings:
-            continue
-        text = re.sub(r"\s+", " ", node.value)
-        for phrase in BANNED_PHRASES:
-            if phrase in text:
-                yield node.lineno, phrase
+        for line, text in _texts_of(node):
+            for phrase in BANNED_PHRASES.findall(" ".join(text.split())):
+                yield line, f"{phrase!r}: say what happens, in Kafka's words"
 
 
-def counts_of(files: Iterable[SourceFile]) -> dict[str, int]:
-    """How many banned names each top folder of the code has."""
-    counts: Counter[str] = Counter(dict.fromkeys(ALLOWED, 0))
-    for file in files:
-        folder = PurePosixPath(file.path).parts[0]
-        if folder in ALLOWED:
-            counts[folder] += sum(1 for _ in banned_names(file))
-    return dict(counts)
+def _texts_of(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """The strings by which a node speaks to a reader of the code, of the log or of an error."""
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        docstring = ast.get_docstring(node)
+        if docstring is not None:
+            yield node.body[0].lineno, docstring
+    elif isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _is_log_line(node)):
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield part.lineno, part.value
 
 
-def _names_given(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.attr
-
-
-def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Docstrings, and strings that stand alone: they describe the field above them."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            yield node.value
+def _is_log_line(call: ast.Call) -> bool:
+    """Whether a call is one of a logger's methods."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in LOG_METHODS:
+        return False
+    logger = call.func.value
+    name = logger.attr if isinstance(logger, ast.Attribute) else getattr(logger, "id", "")
+    return name.strip("_") in {"log", "logger"}
