@@ -6,9 +6,10 @@ Sizes are limits, not aims: most files stay under 200 lines and most functions u
 
 import ast
 import io
+import math
 import re
 import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,9 +21,68 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 ARGUMENTS_MAX = 7
+FILE_LINES_P90_MAX = 320  # nine files of ten in the layers; lower it when they allow it
 PUBLIC_METHODS_MAX = 25
-LARGE_CLASSES = {"LogSegment": 34, "UnifiedLog": 30, "Axes": 27, "LogManager": 26}
-"""Classes of before, with the number of public methods that they may not go beyond."""
+# Classes that are larger, with the methods that they have; lower the number with the count.
+PUBLIC_METHODS_CEILINGS = {
+    "storage/log/unified_log.py:UnifiedLog": 43,
+    "storage/segment/log_segment.py:LogSegment": 39,
+    "tests/replication/replica_walk.py:ReplicaWalk": 30,
+    "tests/scenarios/tiering/one_broker.py:OneBroker": 30,
+    "storage/log/local_log.py:LocalLog": 29,
+    "clients/plots/canvas.py:Axes": 27,
+    "storage/manager/log_manager.py:LogManager": 26,
+}
+# Files that still import a test; take a file out as soon as it does not.
+IMPORTS_OF_TESTS = frozenset(
+    {
+        "tests/broker/coordinator/consumer/test_group_conversion.py",
+        "tests/broker/coordinator/group/test_consumer_protocol.py",
+        "tests/broker/coordinator/group/test_group_deletion.py",
+        "tests/broker/coordinator/transaction/test_failures_of_sweeps.py",
+        "tests/broker/dispatch/test_produce_memory.py",
+        "tests/clients/record/test_record_shapes.py",
+        "tests/compatibility/group_tool.py",
+        "tests/compatibility/test_consumer_group_tools.py",
+        "tests/compatibility/test_exactly_once_over_restarts.py",
+        "tests/compatibility/test_group_tools.py",
+        "tests/compatibility/test_late_requests.py",
+        "tests/compatibility/test_streams_exactly_once.py",
+        "tests/conformance/test_assignors_against_java.py",
+        "tests/conformance/test_consumer_group_administration.py",
+        "tests/conformance/test_consumer_group_log_against_kafka.py",
+        "tests/conformance/test_consumer_group_tools.py",
+        "tests/conformance/test_consumer_records_against_java.py",
+        "tests/conformance/test_dump_log.py",
+        "tests/conformance/test_dump_tier.py",
+        "tests/conformance/test_group_records_against_java.py",
+        "tests/conformance/test_group_upgrades_against_kafka.py",
+        "tests/conformance/test_groups_change_hands.py",
+        "tests/conformance/test_record_batches_against_java.py",
+        "tests/conformance/test_tier_configs_against_java.py",
+        "tests/conformance/test_tier_metrics_against_kafka.py",
+        "tests/conformance/test_tiered_log_directories.py",
+        "tests/conformance/test_topic_regex_against_java.py",
+        "tests/conformance/test_transaction_records_against_java.py",
+        "tests/fuzz/test_hostile_records.py",
+        "tests/replication/controller/test_tier_metadata_topic.py",
+        "tests/replication/controller/test_tiered_by_default.py",
+        "tests/simulation/test_clean_start_of_broker.py",
+        "tests/simulation/test_tiered_broker.py",
+        "tests/storage/cleaner/test_log_cleaner_faults.py",
+        "tests/storage/directory/test_log_loss.py",
+        "tests/storage/log/test_hostile_records.py",
+        "tests/storage/remote/test_log_gaps.py",
+        "tests/tiering/metadata/test_hostile_metadata.py",
+        "tests/tiering/metadata/test_metadata_failures.py",
+        "tests/tiering/metadata/test_metadata_snapshot.py",
+        "tests/tiering/task/test_expiration_faults.py",
+        "tests/tiering/test_deleted_topics.py",
+        "tests/tiering/test_log_lines.py",
+        "tests/tiering/test_plugins.py",
+        "tests/tiering/test_unexpected_failures.py",
+    }
+)
 GENERIC_NAMES = frozenset(
     {"util", "utils", "helper", "helpers", "common", "misc", "shared", "stuff"}
 )
@@ -85,22 +145,51 @@ def arguments_are_few(file: SourceFile) -> Offences:
 
 
 def classes_are_small(file: SourceFile) -> Offences:
-    """A class of the layers has at most 25 public methods; properties do not count."""
-    if not file.is_code:
-        return
+    """A class has at most 25 public methods; those that have more never gain another."""
     for node in ast.walk(file.tree):
         if not isinstance(node, ast.ClassDef):
             continue
-        count = sum(1 for each in node.body if _is_public_method(each))
-        limit = LARGE_CLASSES.get(node.name, PUBLIC_METHODS_MAX)
-        if count > limit:
-            yield node.lineno, f"{node.name} has {count} public methods; {limit} at most"
+        count = len(public_methods(node))
+        ceiling = PUBLIC_METHODS_CEILINGS.get(f"{file.path}:{node.name}", PUBLIC_METHODS_MAX)
+        if count > ceiling:
+            yield node.lineno, f"{node.name} has {count} public methods; {ceiling} at most"
+        elif ceiling > max(count, PUBLIC_METHODS_MAX):
+            yield node.lineno, f"{node.name} has {count} public methods only: lower its ceiling"
 
 
-def _is_public_method(node: ast.stmt) -> bool:
-    if not isinstance(node, Function) or node.name.startswith("_"):
-        return False
-    return not any("property" in ast.unparse(each) for each in node.decorator_list)
+def public_methods(node: ast.ClassDef) -> set[str]:
+    """The public methods and properties that a class defines itself."""
+    names = {method.name for method in node.body if isinstance(method, Function)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def percentile_90(lines: Iterable[int]) -> int:
+    """The number of lines that nine files of ten do not exceed (nearest rank)."""
+    ordered = sorted(lines)
+    return ordered[math.ceil(0.9 * len(ordered)) - 1]
+
+
+def tests_share_by_name(file: SourceFile) -> Offences:
+    """No test is imported by another: what tests share has a file whose name does not say test_."""
+    offences = list(_imports_of_tests(file))
+    if file.path not in IMPORTS_OF_TESTS:
+        yield from offences
+    elif not offences:
+        yield 1, "imports no test any more: take it out of IMPORTS_OF_TESTS"
+
+
+def _imports_of_tests(file: SourceFile) -> Offences:
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.ImportFrom):
+            modules = [node.module or "", *(name.name for name in node.names)]
+        elif isinstance(node, ast.Import):
+            modules = [name.name for name in node.names]
+        else:
+            continue
+        for module in modules:
+            last = module.rpartition(".")[2]
+            if last.startswith("test_"):
+                yield node.lineno, f"imports {last}: what tests share has a file of its own"
 
 
 def package_files_are_empty(file: SourceFile) -> Offences:
@@ -199,6 +288,7 @@ RULES: tuple[Callable[[SourceFile], Offences], ...] = (
     functions_are_small,
     arguments_are_few,
     classes_are_small,
+    tests_share_by_name,
     package_files_are_empty,
     names_say_something,
     theory_and_docstrings,
