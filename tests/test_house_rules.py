@@ -227,6 +227,7 @@ def test_dependencies_fall() -> None:
         ("tiering/config.py", "from ..clients.spark import scan\n", "stands on top, and no broker"),
         ("clients/errors.py", "from ..tiering import config\n", "point down the tree BROKEN"),
         ("storage/segment/index.py", "from ..log import unified_log\n", "rooms of storage BROKEN"),
+        ("replication/metadata/metadata_log.py", "from ..leader import x\n", "replication BROKEN"),
         ("broker/network/turns.py", "from ..dispatch import apis\n", "of the broker BROKEN"),
         ("tiering/attic.py", '"""In no room."""\n', "rooms of tiering BROKEN"),
     ],
@@ -234,15 +235,53 @@ def test_dependencies_fall() -> None:
 def test_an_import_that_climbs_or_leaks_is_caught(
     tmp_path: Path, path: str, text: str, contract: str
 ) -> None:
-    # The tree as it is, with nothing in it but this one import.
-    for file in source_files():
-        copy = tmp_path / file.path
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.touch()
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    (tmp_path / ".namespace").mkdir()
-    (tmp_path / ".namespace" / "tierlog").symlink_to("..")
-    (tmp_path / path).write_text(text)
-    answer = lint_imports(tmp_path)
+    answer = lint_imports(bare_tree(tmp_path, {path: text}))
     assert contract in answer.stdout
     assert answer.returncode == 1
+
+
+def test_a_cycle_of_rooms_is_caught_though_one_import_is_for_types_only(tmp_path: Path) -> None:
+    for_types = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    "
+    tree = bare_tree(
+        tmp_path,
+        {
+            "storage/log/unified_log.py": "from ..segment import index\n",
+            "storage/segment/index.py": for_types + "from ..log import unified_log\n",
+        },
+    )
+    answer = lint_imports(tree)
+    assert "no cycles among siblings BROKEN" in answer.stdout
+    assert "the rooms of storage BROKEN" in answer.stdout
+    assert answer.returncode == 1
+
+
+def test_a_cycle_of_files_in_one_room_is_caught(tmp_path: Path) -> None:
+    tree = bare_tree(
+        tmp_path,
+        {
+            "replication/partition/isr.py": "from . import replica\n",
+            "replication/partition/replica.py": "from . import isr\n",
+        },
+    )
+    answer = lint_imports(tree)
+    assert "no cycles among siblings BROKEN" in answer.stdout
+    assert answer.returncode == 1
+
+
+def test_a_tree_without_a_planted_import_keeps_every_contract(tmp_path: Path) -> None:
+    answer = lint_imports(bare_tree(tmp_path, {}))
+    assert answer.returncode == 0, answer.stdout
+
+
+def bare_tree(root: Path, texts: dict[str, str]) -> Path:
+    """The tree as it is, every file empty but those that `texts` gives; returns `root`."""
+    for file in source_files():
+        copy = root / file.path
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.touch()
+    shutil.copy(ROOT / "pyproject.toml", root)
+    (root / ".namespace").mkdir()
+    (root / ".namespace" / "tierlog").symlink_to("..")
+    for path, text in texts.items():
+        (root / path).write_text(text)
+    return root
