@@ -7,7 +7,7 @@ import confluent_kafka
 
 from ..broker_process import BrokerProcess
 from ..conformance.many_tools import ManyTools
-from .test_groups_of_three import PARTITIONS, TOPIC, create_topic, produce
+from .topics import PARTITIONS, TOPIC, create_topic, produce
 
 GROUP = "group"
 PER_PARTITION = 10

@@ -18,7 +18,7 @@ from .group_tool import (
     fill,
     member as any_member,
 )
-from .test_groups_of_three import PARTITIONS, TOPIC, produce
+from .topics import PARTITIONS, TOPIC, produce
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

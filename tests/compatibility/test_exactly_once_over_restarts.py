@@ -15,7 +15,7 @@ from tierlog.bench.probe import free_port
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until
 from .copier import Options
-from .test_exactly_once import PARTITIONS, Reader, Writer, copying, let_run
+from .exactly_once_clients import PARTITIONS, Reader, Writer, copying, let_run
 
 RECORDS = 12_000
 KILLS = 6

@@ -8,7 +8,7 @@ import pytest
 from ..broker_process import BrokerProcess
 from ..conformance.many_tools import ManyTools
 from .group_tool import GROUP, PER_PARTITION, Tool, committed, everywhere, fill, member
-from .test_groups_of_three import PARTITIONS, TOPIC, produce
+from .topics import PARTITIONS, TOPIC, produce
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

@@ -11,8 +11,8 @@ import pytest
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until
 from .copier import Options
+from .exactly_once_clients import JAVA, PARTITIONS, Reader, Writer, copying
 from .late_requests import LateRequests
-from .test_exactly_once import JAVA, PARTITIONS, Reader, Writer, copying
 
 RECORDS = 12_000
 A_BATCH = 20

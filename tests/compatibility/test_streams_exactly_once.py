@@ -15,9 +15,9 @@ import pytest
 
 from ..broker_process import BrokerProcess
 from ..waiting import wait_until
-from .test_exactly_once import let_run
-from .test_streams import Counts, word_count, write_lines
+from .exactly_once_clients import let_run
 from .topics import create_topic
+from .word_counts import Counts, word_count, write_lines
 
 KILLS = 10
 LINES_A_RUN = 100

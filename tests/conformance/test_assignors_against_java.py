@@ -15,7 +15,7 @@ from tierlog.broker.coordinator.consumer.assignor_members import AssignorMember
 from tierlog.broker.coordinator.consumer.assignors import ASSIGNORS
 from tierlog.broker.coordinator.consumer.topic_partitions import NOTHING, Partitions
 from tierlog.clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
-from tierlog.tests.conformance.test_messages_against_java import run_java
+from tierlog.tests.conformance.java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

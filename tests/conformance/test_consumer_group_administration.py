@@ -36,13 +36,13 @@ from tierlog.clients.protocol.messages.update_features import (
 )
 
 from ..waiting import wait_until
-from .side_by_side import Plain
-from .test_group_administration import (
+from .group_requests import (
     deleting,
     deleting_offsets,
     describing,
     listing,
 )
+from .side_by_side import Plain
 from .test_group_upgrades_against_kafka import classic_group
 from .twin_brokers import delete_groups, twin_brokers
 from .twins import TOPIC, Ask, Side, Twins, committing, leaving, topic_ids

@@ -6,12 +6,10 @@ one assignment gives, the order does not count.
 
 import re
 from collections.abc import Iterator
-from itertools import groupby
-from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.broker.coordinator.consumer.metadata_hash import MetadataHashes
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -23,6 +21,7 @@ from tierlog.replication.metadata.cluster_image import (
 )
 
 from ..broker_process import BrokerProcess
+from .dumped_groups import comparable, dumped
 from .test_consumer_groups_against_kafka import Story, assigned
 from .twins import TOPIC, Side, Twins, prepare, topic_ids
 
@@ -35,11 +34,6 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
 }
-# What each cluster draws or measures for itself.
-OWN = re.compile(
-    r'"(commitTimestamp|assignmentTimestamp|timestamp|version|topicId|metadataHash)"'
-    r':("[^"]*"|-?\d+)'
-)
 HASH = re.compile(r'"metadataHash":(-?\d+)')
 
 
@@ -85,24 +79,6 @@ def live(twins: Twins) -> None:
     Story(twins, "pattern").join(
         "dora", subscribed_topic_names=None, subscribed_topic_regex="nothing.*"
     )
-
-
-def dumped(directory: Path) -> list[str]:
-    """Key and value of every record, as Kafka's dump tool prints them."""
-    file = directory / "__consumer_offsets-0" / "00000000000000000000.log"
-    printed = run_tool("kafka-dump-log", "--offsets-decoder", "--files", str(file)).stdout
-    return [
-        line[line.index(" key: ") :]
-        for line in printed.splitlines()
-        if line.startswith("| offset:")
-    ]
-
-
-def comparable(log: list[str]) -> list[str]:
-    """Without what is each cluster's own; neighbours of one type in the order of their text."""
-    lines = [OWN.sub(r'"\1":…', line) for line in log]
-    runs = (sorted(run) for _, run in groupby(lines, key=lambda line: line.split(",")[0]))
-    return [line for run in runs for line in run]
 
 
 def test_the_same_records_are_written(lives: Lives) -> None:

@@ -14,7 +14,7 @@ from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.bench.tierlog_node import TierlogNode
 
-from ..compatibility.test_groups_of_three import PARTITIONS, TOPIC, create_topic, produce
+from ..compatibility.topics import PARTITIONS, TOPIC, create_topic, produce
 from .many_tools import ManyTools, ToolsOnBoth
 
 pytestmark = pytest.mark.requires("java", "mvn")

@@ -37,7 +37,7 @@ from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.builder import RecordBatchBuilder
 from tierlog.tests.clients.protocol.definitions import KafkaDefinition, our_definition
 from tierlog.tests.clients.protocol.served_messages import identify
-from tierlog.tests.conformance.test_messages_against_java import run_java
+from tierlog.tests.conformance.java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

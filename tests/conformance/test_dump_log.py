@@ -20,8 +20,8 @@ from tierlog.clients.record.control import ControlRecordType
 
 from ..storage.log_home import LogHome, append, end_transaction, idempotent
 from .dump_log import Dump, check_segments, dump, files_in
+from .java_programs import run_java
 from .real_records import CODECS, Sending, Sent, check_against, consume_and_commit, create, produce
-from .test_messages_against_java import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

@@ -18,8 +18,8 @@ from tierlog.tiering.store.object_keys import parse_object_key
 
 from ..waiting import wait_until
 from .dump_log import Dump, check_segments, dump, files_in
+from .java_programs import run_java
 from .real_records import Sending, Sent, check_against, create, produce
-from .test_messages_against_java import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

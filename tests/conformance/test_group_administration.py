@@ -4,21 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
-from tierlog.clients.protocol.messages.describe_groups import DescribeGroupsRequest
 from tierlog.clients.protocol.messages.join_group import JoinGroupRequestProtocol
 from tierlog.clients.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tierlog.clients.protocol.messages.list_groups import ListGroupsRequest
-from tierlog.clients.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
 
+from .group_requests import deleting, deleting_offsets, describing, listing
 from .twin_brokers import delete_groups, leave, twin_brokers
 from .twins import (
     TOPIC,
-    Ask,
     Twins,
     committing,
     fetching_several,
@@ -60,36 +52,6 @@ def stable(twins: Twins) -> int:
     generation = founded(twins)
     twins.same(syncing("anna", generation), 5)
     return generation
-
-
-def listing(states: list[str] | None = None, types: list[str] | None = None) -> Ask:
-    return lambda _: ListGroupsRequest(states_filter=states or [], types_filter=types or [])
-
-
-def describing(*group_ids: str, operations: bool = False) -> Ask:
-    return lambda _: DescribeGroupsRequest(
-        groups=list(group_ids), include_authorized_operations=operations
-    )
-
-
-def deleting(*group_ids: str) -> Ask:
-    return lambda _: DeleteGroupsRequest(groups_names=list(group_ids))
-
-
-def deleting_offsets(group_id: str, **topics: list[int]) -> Ask:
-    return lambda _: OffsetDeleteRequest(
-        group_id=group_id,
-        topics=[
-            OffsetDeleteRequestTopic(
-                name=name,
-                partitions=[
-                    OffsetDeleteRequestPartition(partition_index=partition)
-                    for partition in partitions
-                ],
-            )
-            for name, partitions in topics.items()
-        ],
-    )
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -28,7 +28,7 @@ from tierlog.broker.coordinator.group_records import (
 from tierlog.broker.coordinator.offsets_topic import partition_for
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
 from tierlog.clients.record.builder import RecordBatchBuilder
-from tierlog.tests.conformance.test_messages_against_java import run_java
+from tierlog.tests.conformance.java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

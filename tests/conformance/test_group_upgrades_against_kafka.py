@@ -21,8 +21,8 @@ from tierlog.clients.protocol.messages.sync_group import (
 )
 
 from ..broker_process import BrokerProcess
+from .dumped_groups import comparable, dumped
 from .side_by_side import Plain
-from .test_consumer_group_log_against_kafka import comparable, dumped
 from .test_consumer_groups_against_kafka import Story, assigned
 from .twins import TOPIC, Ask, Side, Twins, committing, prepare, topic_ids
 

@@ -9,10 +9,8 @@ understood the same values: its JSON of the message is compared with ours.
 import base64
 import json
 import random
-import subprocess
 import zipfile
 from functools import cache
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -44,9 +42,9 @@ from tierlog.tests.clients.protocol.served_messages import (
 )
 from tierlog.tiering.metadata import metadata_events
 
-pytestmark = pytest.mark.requires("java", "mvn")
+from .java_programs import run_java
 
-JAVA = Path(__file__).parent / "java"
+pytestmark = pytest.mark.requires("java", "mvn")
 DAMAGED_PER_VERSION = 30
 RECORDS = (
     metadata_records,
@@ -69,22 +67,6 @@ def record_classes() -> list[type[Message]]:
 
 
 VERSIONS = [*message_versions(), *versions_of(record_classes())]
-
-
-def run_java(program: str, lines: list[str]) -> list[str]:
-    """Run one of the programs in `java/` beside Kafka's jars; its answer to each line."""
-    flags = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")
-    command = ["java", *flags, "-cp", f"{kafka_jars()}/*", str(JAVA / program)]
-    answer = subprocess.run(
-        command,
-        input="\n".join([*lines, ""]),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert answer.returncode == 0, answer.stderr
-    return answer.stdout.split("\n")[:-1]
 
 
 def camel_case(name: str) -> str:

@@ -22,7 +22,7 @@ from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
 from tierlog.tests.clients.record.golden import golden_segment
 
-from .test_messages_against_java import run_java
+from .java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

@@ -5,7 +5,7 @@ import pytest
 from tierlog.broker.config.config_values import TABLES
 from tierlog.broker.config.dynamic_config import DYNAMIC
 from tierlog.clients.config_def import ConfigDef
-from tierlog.tests.conformance.test_messages_against_java import run_java
+from tierlog.tests.conformance.java_programs import run_java
 from tierlog.tiering.config import BROKER_SETTINGS, METADATA_SETTINGS
 
 pytestmark = pytest.mark.requires("java", "mvn")

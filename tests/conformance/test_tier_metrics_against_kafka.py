@@ -14,8 +14,8 @@ from tierlog.broker.metrics.prometheus import exposition
 
 from ..broker.exposition_reader import Series, parse_exposition
 from ..waiting import wait_until
+from .java_programs import run_java
 from .real_records import Sending, consume, create, produce
-from .test_messages_against_java import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

@@ -10,8 +10,8 @@ from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.bench.tierlog_node import TierlogNode
 
 from ..waiting import wait_until
+from .log_directory_plans import TOPIC, Plan, described, home, other, properties, tool
 from .real_records import Sending, as_consumed, consume, create, produce
-from .test_log_directories import TOPIC, Plan, described, home, other, properties, tool
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

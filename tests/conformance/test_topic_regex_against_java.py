@@ -7,7 +7,7 @@ import pytest
 
 from tierlog.broker.coordinator.consumer.topic_regex import compile_regex
 from tierlog.clients.errors import KafkaError
-from tierlog.tests.conformance.test_messages_against_java import run_java
+from tierlog.tests.conformance.java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

@@ -16,7 +16,7 @@ from tierlog.broker.coordinator.transaction.transaction_records import (
 )
 from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.tests.conformance.test_messages_against_java import run_java
+from tierlog.tests.conformance.java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")
 

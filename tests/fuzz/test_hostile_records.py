@@ -52,7 +52,7 @@ from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
-from tierlog.tests.broker.coordinator.group.test_group_coordinator import (
+from tierlog.tests.broker.coordinator.group.coordinated_groups import (
     GROUP,
     commit_request,
     join_request,
@@ -60,11 +60,11 @@ from tierlog.tests.broker.coordinator.group.test_group_coordinator import (
 )
 from tierlog.tests.broker.coordinator.group_driver import committed
 from tierlog.tests.broker.coordinator.memory_offsets_log import MemoryOffsetsLog
-from tierlog.tests.broker.coordinator.transaction.test_transaction_coordinator import Partitions
+from tierlog.tests.broker.coordinator.transaction.transaction_partitions import Partitions
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
-from tierlog.tests.tiering.metadata.test_hostile_metadata import (
+from tierlog.tests.tiering.metadata.hostile_metadata import (
     NUMBER,
     PARTITIONS,
     USER,

@@ -4,10 +4,10 @@ import pytest
 
 from tierlog.broker.broker import StartError
 from tierlog.tests.simulation.broker import SimulatedBroker
+from tierlog.tests.simulation.broker_clients import consume, create_topic, produce
 from tierlog.tests.simulation.disk import Fault, Kind, Survival
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import SimulatedNetwork, on_host
-from tierlog.tests.simulation.test_broker import consume, create_topic, produce
 
 MARKER = ".kafka_cleanshutdown"
 

@@ -9,10 +9,10 @@ from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.producer.producer import Producer
 from tierlog.clients.producer.sender import ProducerOptions
 from tierlog.tests.simulation.broker import SimulatedBroker
+from tierlog.tests.simulation.broker_clients import TOPIC, consume
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import SimulatedNetwork, on_host
-from tierlog.tests.simulation.test_broker import TOPIC, consume
 
 RECORDS = 60
 RECORD_BYTES = 100_000

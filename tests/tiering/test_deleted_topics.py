@@ -6,13 +6,10 @@ from typing import cast
 
 import pytest
 
-from tierlog.clients.admin import Admin
-from tierlog.tests.simulation.broker import SimulatedBroker
-from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import on_host
-from tierlog.tests.tiering.test_whole_broker import (
-    TOPIC,
+from tierlog.tests.tiering.tiered_broker import until
+from tierlog.tests.tiering.whole_broker import (
     MemoryFileSystem,
     check_all,
     consume,
@@ -21,7 +18,8 @@ from tierlog.tests.tiering.test_whole_broker import (
     segments_in_tier,
     tiered_broker,
 )
-from tierlog.tests.tiering.tiered_broker import until
+
+from .deleted_topics import delete_topic
 
 
 def objects(name: str) -> list[str]:
@@ -29,12 +27,6 @@ def objects(name: str) -> list[str]:
         MemoryFileSystem, import_module("fsspec.implementations.memory").MemoryFileSystem()
     )
     return memory.find(f"/{name}")
-
-
-async def delete_topic(loop: SimulatedLoop, broker: SimulatedBroker) -> None:
-    environment = SimulatedEnvironment(loop, f"deleter at {loop.time()}")
-    async with Admin(broker.bootstrap, environment=environment) as admin:
-        await admin.delete_topics([TOPIC])
 
 
 @pytest.mark.scenario("2.8")

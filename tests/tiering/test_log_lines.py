@@ -10,7 +10,7 @@ from tierlog.clients.admin import Admin, NewTopic
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import on_host
-from tierlog.tests.tiering.test_whole_broker import (
+from tierlog.tests.tiering.whole_broker import (
     TOPIC,
     create_topic,
     produce,

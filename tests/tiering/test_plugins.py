@@ -15,9 +15,9 @@ from tierlog.clients.properties import parse_properties
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import SimulatedNetwork, on_host
-from tierlog.tests.tiering.test_deleted_topics import delete_topic
-from tierlog.tests.tiering.test_whole_broker import check_all, consume, create_topic, produce
+from tierlog.tests.tiering.deleted_topics import delete_topic
 from tierlog.tests.tiering.tiered_broker import until
+from tierlog.tests.tiering.whole_broker import check_all, consume, create_topic, produce
 
 PAGE = Path(__file__).parents[2] / "docs" / "tiering-plugins.md"
 QUICK = {

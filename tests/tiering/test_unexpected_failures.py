@@ -15,7 +15,7 @@ from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
 from tierlog.tests.tiering.memory_tier import COPY, DELETE, MemoryTier
 from tierlog.tests.tiering.segments import PARTITION as USER, segment_metadata
-from tierlog.tests.tiering.task.test_partition_remover import Remover, Topics, store
+from tierlog.tests.tiering.task.remover import Remover, Topics, store
 from tierlog.tests.tiering.tiered_broker import (
     CONFIG,
     PARTITION,

@@ -29,7 +29,7 @@ from tierlog.replication.leader.replica_manager import ReplicaManager
 from tierlog.replication.metadata.metadata_records import ConfigRecord
 
 from ...broker_process import BrokerThread, RawClient
-from ...replication.test_replication_factor_three import SECOND, THIRD, Leader, with_leader
+from ...replication.three_replicas import SECOND, THIRD, Leader, with_leader
 from ..twin_brokers import (
     PARTITIONS,
     TOPICS,

@@ -9,7 +9,7 @@ from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.record_shapes import KnownShapes
 from tierlog.clients.record.record_walk import RecordWalk
 
-from .test_record_walk import TIME, batch_of, payloads
+from .record_payloads import TIME, batch_of, payloads
 
 OFTEN = 20
 """More often than a shape must be met to be learned."""

@@ -31,8 +31,8 @@ from tierlog.replication.metadata.cluster_image import (
     ConfigResource,
     ConfigResourceType,
 )
-from tierlog.tests.replication.controller.test_topic_control import cluster
-from tierlog.tests.replication.metadata.test_cluster_image import fold
+from tierlog.tests.replication.controller.topic_cluster import cluster
+from tierlog.tests.replication.metadata.folded_image import fold
 from tierlog.tests.replication.node import creation
 
 IMAGE = cluster()

@@ -11,7 +11,7 @@ from tierlog.replication.controller.controller_config import ConfigSource, Contr
 from tierlog.replication.controller.topic_control import TopicControl, create_topics
 from tierlog.replication.metadata.metadata_records import ConfigRecord
 from tierlog.storage.config import LogConfig
-from tierlog.tests.replication.controller.test_topic_control import Ids, cluster, topic
+from tierlog.tests.replication.controller.topic_cluster import Ids, cluster, topic
 
 TIERED = ("remote.storage.enable", "true")
 CONFIG = ControllerConfig(1, remote_storage_system_enabled=True, remote_storage_default=True)

@@ -23,14 +23,10 @@ from tierlog.replication.metadata.metadata_records import (
     UnregisterBrokerRecord,
 )
 
+from .folded_image import fold
+
 EMPTY = ClusterImage("cluster", 1)
 A, B = Uuid(b"a" * 16), Uuid(b"b" * 16)
-
-
-def fold(image: ClusterImage, *records: Message) -> ClusterImage:
-    delta = ClusterDelta(image)
-    delta.replay_all(records)
-    return delta.apply(image.offset + len(records), 1)
 
 
 def topic(name: str, topic_id: Uuid, partitions: int = 1) -> list[Message]:

@@ -19,7 +19,7 @@ from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk, Survival
 from tierlog.tests.simulation.files import SimulatedFiles
 
 from ..crash_scenarios import NOW_MS
-from .test_log_cleaner_crashes import CleanedLog
+from .cleaned_log import CleanedLog
 
 KINDS = [Kind.CREATE, Kind.WRITE, Kind.RENAME, Kind.FLUSH, Kind.SYNC_DIRECTORY]
 SURVIVALS = [Survival.NOTHING, Survival.BY_CHANCE, Survival.EVERYTHING]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.tests.storage.log_home import NOW_MS, LogHome
-from tierlog.tests.storage.manager.test_log_loader import flip, lived_in, truncate
+from tierlog.tests.storage.manager.damaged_directories import flip, lived_in, truncate
 
 
 def test_what_a_recovery_drops_is_told_with_place_and_reason(tmp_path: Path) -> None:

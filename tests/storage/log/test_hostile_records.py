@@ -14,7 +14,7 @@ from tierlog.clients.record.batch import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD, s
 from tierlog.clients.record.compression import CompressionType, compress
 from tierlog.storage.log.fetch_data import RemoteTimestampLookup
 
-from ...clients.record.test_record_walk import TIME, payloads
+from ...clients.record.record_payloads import TIME, payloads
 from ..compacted_log import COMPACTED, all_batches, clean, roll
 from ..log_home import NOW_MS, LogHome, append
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tierlog.clients.record.batch import batches
-from tierlog.clients.record.control import ControlRecordType
 from tierlog.storage.checkpoint import (
     CLEANER_OFFSET_FILE,
     write_epoch_checkpoint,
@@ -27,7 +26,6 @@ from tierlog.tests.storage.log_home import (
     TIERED,
     LogHome,
     append,
-    end_transaction,
     everything,
     filled,
     idempotent,
@@ -36,17 +34,7 @@ from tierlog.tests.storage.log_home import (
     producer_states,
 )
 
-
-def lived_in(home: LogHome, count: int = 20) -> UnifiedLog:
-    """Several segments, epochs, producers, aborted and committed transactions."""
-    log = home.open()
-    for step in range(count):
-        append(log, idempotent(2 * step, 2), step // 8)
-        append(log, idempotent(3 * step, 3, producer=8, txn=True), step // 8)
-        if step % 4 == 3:
-            kind = ControlRecordType.ABORT if step % 8 == 3 else ControlRecordType.COMMIT
-            end_transaction(log, kind, producer=8)
-    return log
+from .damaged_directories import flip, lived_in, truncate
 
 
 def picture(log: UnifiedLog) -> dict[str, object]:
@@ -97,16 +85,6 @@ def test_rebuilt_indexes_are_the_originals(tmp_path: Path) -> None:
         again = home.open(clean=clean)
         assert indexes(again) == before
         again.close(NOW_MS)
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-7])
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0x55
-    path.write_bytes(content)
 
 
 def zero(path: Path) -> None:

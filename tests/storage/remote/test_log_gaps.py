@@ -6,7 +6,7 @@ from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
-from tierlog.tests.storage.remote.test_remote_lineage import remote_log, segment
+from tierlog.tests.storage.remote.lineage_segments import remote_log, segment
 
 HISTORY = [(0, 0), (2, 15)]
 BOUNDS = LogBounds(log_start_offset=5, local_log_start_offset=30, log_end_offset=50)

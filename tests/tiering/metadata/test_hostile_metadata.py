@@ -14,21 +14,20 @@ from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.record.batch import Record, stamp_crc
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.varint import encode_unsigned_varint
-from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
+from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.remote.remote_segment import (
     RemoteLogMetadata,
-    RemoteLogSegmentMetadata,
-    RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
 from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import on_host
-from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
+from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.metadata_event_strategies import EVENTS, UUIDS
 from tierlog.tests.tiering.segments import segment_metadata
-from tierlog.tests.tiering.test_whole_broker import (
+from tierlog.tests.tiering.tiered_broker import until
+from tierlog.tests.tiering.whole_broker import (
     RECORDS,
     check_all,
     consume,
@@ -37,42 +36,16 @@ from tierlog.tests.tiering.test_whole_broker import (
     segments_in_tier,
     tiered_broker,
 )
-from tierlog.tests.tiering.tiered_broker import until
-from tierlog.tiering.config import MetadataManagerConfig
 from tierlog.tiering.metadata.metadata_events import (
     METADATA_TOPIC,
     encode_event,
-    metadata_partition,
 )
-from tierlog.tiering.metadata.metadata_manager import TopicBasedRemoteLogMetadataManager
 from tierlog.tiering.metadata.skipped_events import SkippedEvents
 from tierlog.tiering.tools.read_metadata import metadata_of_cluster
 
-USER = TopicIdPartition(Uuid(b"topic id number1"), "orders", 0)
-PARTITIONS = 5
-NUMBER = metadata_partition(USER, PARTITIONS)
+from .hostile_metadata import NUMBER, PARTITIONS, USER, finished, reader, started
+
 INT32, INT64, EPOCH = Struct(">i"), Struct(">q"), Struct(">iqB")
-
-
-def started(number: int) -> RemoteLogSegmentMetadata:
-    offsets = (number * 100, number * 100 + 99)
-    return segment_metadata(number, offsets=offsets, epochs=((0, offsets[0]),), partition=USER)
-
-
-def finished(number: int) -> RemoteLogSegmentMetadataUpdate:
-    return RemoteLogSegmentMetadataUpdate(
-        segment_id=started(number).segment_id,
-        event_timestamp_ms=1,
-        state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
-        broker_id=1,
-    )
-
-
-def reader(loop: SimulatedLoop, topic: SharedTopic) -> TopicBasedRemoteLogMetadataManager:
-    config = MetadataManagerConfig(topic_partitions=PARTITIONS)
-    return TopicBasedRemoteLogMetadataManager(
-        config, MemoryMetadataTopic(topic), SimulatedEnvironment(loop)
-    )
 
 
 def entry(name: bytes, topic_id: bytes, partition: int) -> bytes:

@@ -9,7 +9,7 @@ from tierlog.storage.files import OsFiles
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
-from tierlog.tests.tiering.metadata.test_metadata_manager import (
+from tierlog.tests.tiering.metadata.managed_metadata import (
     FIRST,
     PARTITIONS,
     finished,

@@ -7,34 +7,18 @@ from dataclasses import replace
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote.remote_segment import (
-    RemoteLogSegmentMetadata,
-    RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
 )
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
-from tierlog.tests.tiering.segments import segment_metadata
 from tierlog.tests.tiering.tiered_broker import until
 from tierlog.tiering.config import MetadataManagerConfig
 from tierlog.tiering.metadata.metadata_events import metadata_partition
 from tierlog.tiering.metadata.metadata_manager import TopicBasedRemoteLogMetadataManager
 
-FIRST = TopicIdPartition(Uuid(b"topic id number1"), "orders", 0)
-PARTITIONS = 5
-
-
-def in_partition(number: int, count: int = 1) -> list[TopicIdPartition]:
-    """User partitions whose events lie in one metadata partition."""
-    found = [
-        partition
-        for index in range(500)
-        if metadata_partition(partition := FIRST._replace(partition=index), PARTITIONS) == number
-    ]
-    return found[:count]
+from .managed_metadata import FIRST, PARTITIONS, finished, in_partition, started
 
 
 def manager(
@@ -43,19 +27,6 @@ def manager(
     config = MetadataManagerConfig(topic_partitions=PARTITIONS, consume_wait_ms=consume_wait_ms)
     return TopicBasedRemoteLogMetadataManager(
         config, MemoryMetadataTopic(topic), SimulatedEnvironment(loop)
-    )
-
-
-def started(partition: TopicIdPartition, number: int = 1) -> RemoteLogSegmentMetadata:
-    return segment_metadata(number, partition=partition)
-
-
-def finished(partition: TopicIdPartition, number: int = 1) -> RemoteLogSegmentMetadataUpdate:
-    return RemoteLogSegmentMetadataUpdate(
-        segment_id=started(partition, number).segment_id,
-        event_timestamp_ms=1,
-        state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
-        broker_id=1,
     )
 
 

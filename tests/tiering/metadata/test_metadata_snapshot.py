@@ -22,7 +22,8 @@ from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import on_host
 from tierlog.tests.tiering.memory_metadata_topic import MemoryMetadataTopic, SharedTopic
 from tierlog.tests.tiering.segments import segment_metadata
-from tierlog.tests.tiering.test_whole_broker import (
+from tierlog.tests.tiering.tiered_broker import PARTITION, until
+from tierlog.tests.tiering.whole_broker import (
     check_all,
     consume,
     create_topic,
@@ -30,7 +31,6 @@ from tierlog.tests.tiering.test_whole_broker import (
     segments_in_tier,
     tiered_broker,
 )
-from tierlog.tests.tiering.tiered_broker import PARTITION, until
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.config import MetadataManagerConfig
 from tierlog.tiering.metadata.metadata_events import metadata_partition

@@ -13,13 +13,13 @@ import pytest
 from tierlog.storage.remote.remote_retention import RetentionLimits, decide_retention
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
-from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
-from tierlog.tests.tiering.memory_tier import MemoryTier
-from tierlog.tests.tiering.test_tier_faults import (
+from tierlog.tests.tiering.faulty_tier import (
     Chaos,
     check_nothing_is_lost,
     check_the_tier_is_what_the_metadata_says,
 )
+from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
+from tierlog.tests.tiering.memory_tier import MemoryTier
 from tierlog.tests.tiering.tiered_broker import LOG_CONFIG, PARTITION, TieredBroker, until
 from tierlog.tiering.task.expiration_task import facts_of
 

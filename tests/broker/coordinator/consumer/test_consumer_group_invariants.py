@@ -1,21 +1,17 @@
 """Whatever members do: no partition is had twice, and the log tells all of it."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from hypothesis import example, given, settings, strategies as st
 
-from tierlog.broker.coordinator.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
+from tierlog.broker.coordinator.consumer.consumer_group import ConsumerGroupState
 from tierlog.broker.coordinator.consumer.consumer_records import by_topic
-from tierlog.broker.coordinator.consumer.shard_entries import ShardEntry, entry_record
 from tierlog.broker.coordinator.consumer.topic_partitions import Partition
-from tierlog.broker.coordinator.group.group_shard import GroupShard
 from tierlog.broker.coordinator.group_config import ConsumerGroupConfig
 from tierlog.clients.errors import KafkaError
-from tierlog.clients.record.batch import RecordBatch
-from tierlog.clients.record.builder import RecordBatchBuilder
 
-from ..consumer_group_driver import CONFIG, GROUP, ConsumerGroupDriver
+from ..consumer_group_driver import GROUP, ConsumerGroupDriver
+from .folded_group import folded, state_of
 
 NAMES = ["anna", "bert", "cleo"]
 TOPICS = {"red": 3, "rose": 1, "blue": 2}
@@ -55,40 +51,6 @@ deeds = st.builds(
     st.sampled_from(NAMES),
     st.integers(0, 9),
 )
-
-
-def state_of(group: ConsumerGroup | None) -> tuple[object, ...]:
-    """All that a group is made of, but for what is not in the log."""
-    if group is None:
-        return ()
-    members = {
-        member_id: (
-            member.metadata,
-            member.held._replace(
-                assigned=dict(member.held.assigned), revoking=dict(member.held.revoking)
-            ),
-        )
-        for member_id, member in group.members.items()
-    }
-    return (
-        (group.epoch, group.metadata_hash, group.target_epoch, group.target_timestamp_ms),
-        members,
-        dict(group.static_members),
-        dict(group.targets),
-        dict(group.regexes),
-        group.state,
-        group.subscribed_topics(),
-    )
-
-
-def folded(log: Sequence[ShardEntry]) -> GroupShard:
-    """What another broker makes of the log, from its bytes."""
-    shard = GroupShard(0, 1, CONFIG)
-    for entry in log:
-        builder = RecordBatchBuilder()
-        builder.append(0, *entry_record(entry))
-        shard.replay(RecordBatch(memoryview(builder.build())))
-    return shard
 
 
 class Walk:

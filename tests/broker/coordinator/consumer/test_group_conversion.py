@@ -28,22 +28,11 @@ from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
 from tierlog.clients.errors import ErrorCode, KafkaError
 
 from ..consumer_group_driver import GROUP, ConsumerGroupDriver, parts, topic_id
-from .test_consumer_group_invariants import folded, state_of
+from .folded_group import folded, state_of
+from .member_wishes import topic_list, wish
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
-
-
-def topic_list(owned: Iterable[int]) -> bytes:
-    numbers = sorted(owned)
-    if not numbers:
-        return struct.pack(">i", 0)
-    start = struct.pack(">ih3si", 1, 3, b"red", len(numbers))
-    return start + b"".join(struct.pack(">i", number) for number in numbers)
-
-
-def wish(owned: Iterable[int] = ()) -> bytes:
-    return struct.pack(">hih3si", 1, 1, 3, b"red", -1) + topic_list(owned)
 
 
 def gift(given: Iterable[int], user_data: bytes = b"") -> bytes:

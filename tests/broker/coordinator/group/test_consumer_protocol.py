@@ -34,7 +34,7 @@ from tierlog.replication.metadata.cluster_image import (
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
-from ..consumer.test_group_conversion import wish
+from ..consumer.member_wishes import wish
 from ..consumer_group_driver import GROUP, image_of, topic_id
 from ..group_driver import committed
 from ..memory_offsets_log import MemoryOffsetsLog

@@ -3,7 +3,7 @@
 from tierlog.clients.errors import ErrorCode
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
-from .test_group_coordinator import GROUP, PARTITION, Broker, later
+from .coordinated_groups import GROUP, PARTITION, Broker, later
 
 
 def test_a_deletion_is_told_when_the_log_has_it_and_stands_there() -> None:

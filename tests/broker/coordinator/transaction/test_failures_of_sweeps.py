@@ -16,7 +16,7 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 from ..memory_offsets_log import MemoryOffsetsLog
-from .test_transaction_coordinator import Partitions
+from .transaction_partitions import Partitions
 
 SWEEPS = 3
 GROUPS, TRANSACTIONS = GroupCoordinatorConfig(), TransactionConfig()

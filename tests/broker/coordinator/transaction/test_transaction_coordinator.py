@@ -1,7 +1,6 @@
 """The coordinator in virtual time over a log in memory: waiting, loading, moving, giving up."""
 
 import asyncio
-from collections.abc import Collection
 from itertools import count
 from typing import TypeVar, cast
 
@@ -13,7 +12,7 @@ from tierlog.broker.coordinator.transaction.transaction import (
     TransactionCoordinator,
 )
 from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
-from tierlog.broker.coordinator.transaction.transaction_markers import Answer, Marker, MarkerErrors
+from tierlog.broker.coordinator.transaction.transaction_markers import Answer, Marker
 from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
 from tierlog.broker.coordinator.transaction.transaction_records import (
     TransactionEntry,
@@ -33,6 +32,7 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 from ..memory_offsets_log import MemoryOffsetsLog
+from .transaction_partitions import E, Partitions
 
 ID = "an-id"
 PARTITION = partition_for(ID, 50)
@@ -41,25 +41,7 @@ COUNT_POSITION = 57
 """Of the number of records, in a batch."""
 MINUTE_MS = 60_000
 HOUR_S = 3_600
-E = ErrorCode
 T = TypeVar("T")
-
-
-class Partitions:
-    """The other side of the door for markers: partitions that accept them, or do not."""
-
-    def __init__(self) -> None:
-        self.refuse: dict[TopicPartition, ErrorCode] = {}
-        self.markers: list[tuple[Marker, TopicPartition]] = []
-        self.asked = 0
-
-    def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[MarkerErrors]:
-        self.asked += 1
-        errors = {each: self.refuse.get(each, E.NONE) for each in partitions}
-        self.markers += [(marker, each) for each, error in sorted(errors.items()) if not error]
-        future: asyncio.Future[MarkerErrors] = asyncio.get_running_loop().create_future()
-        future.set_result(errors)
-        return errors if self.asked % 2 else future
 
 
 class Broker:
