@@ -36,6 +36,14 @@ def test_a_producer_that_is_not_known_may_start_anywhere() -> None:
     assert refusal(ProducerEntry(7), batch(41)) is None
 
 
+def test_a_transaction_starts_at_zero_where_the_log_has_no_batch_of_its_producer() -> None:
+    ProducerEntry(7).check_transaction_start(batch(0, txn=True))
+    known(batch(0, 3)).check_transaction_start(batch(3, txn=True))
+    with pytest.raises(KafkaError) as refused:
+        ProducerEntry(7).check_transaction_start(batch(3, txn=True))
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_the_next_number_follows_the_last() -> None:
     entry = known(batch(0, 3))
     assert refusal(entry, batch(3)) is None
