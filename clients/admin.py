@@ -66,7 +66,7 @@ class NewTopic(NamedTuple):
 
 
 class ClusterDescription(NamedTuple):
-    """The cluster as DescribeCluster tells it."""
+    """The result of DescribeCluster."""
 
     cluster_id: str
     controller_id: int
@@ -237,7 +237,7 @@ class Admin:
         self._metadata.apply(response)
 
     async def _controller(self) -> int:
-        """Where to send what the controller does. Raises `KafkaError` where nobody says."""
+        """The controller's node. Raises `KafkaError` if no broker names it."""
         if self._metadata.is_stale:
             await self._metadata.refresh(())
         if self._metadata.controller_id not in self._network.node_ids:

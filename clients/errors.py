@@ -1,6 +1,6 @@
 """Kafka's error codes, and the one exception that carries them.
 
-Everything a client, a replica or the disk can be told to have gone wrong has a code; the table is
+Every failure of a client, a replica or the disk has a code; the table is
 that of `org.apache.kafka.common.protocol.Errors` in Apache Kafka 4.3.1. Code below the handlers
 raises `KafkaError`; the handlers put its code (and, where the response has room, its sentence)
 into the response. Nothing else crosses a layer as an expected failure.
@@ -215,7 +215,7 @@ class KafkaError(Exception):
 
 
 class ProtocolError(KafkaError):
-    """Bytes that are not what their header announced; whoever sent them is cut off."""
+    """Bytes that do not match their header; the broker closes the connection."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)

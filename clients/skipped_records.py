@@ -1,7 +1,7 @@
-"""Records of an internal topic that are stepped over, because nobody can make sense of them.
+"""Records of an internal topic that are skipped, because they cannot be decoded or applied.
 
 Whoever may write to the topic may write anything, and a disk may give anything back. One record
-that cannot be decoded, or that breaks a rule nobody thought of, must neither stop the reading of
+that cannot be decoded, or that breaks an unforeseen rule, must neither stop the reading of
 all others nor fill the log. Each is counted; the first few of a partition are logged, and then one
 at each doubling.
 """
@@ -35,7 +35,7 @@ class SkippedRecords:
     ) -> None:
         """Report what lies at an offset, unless that was done when it was read before.
 
-        `failure` is what nobody expected; its traceback is logged.
+        `failure` is an unexpected exception; its traceback is logged.
         """
         if offset < self._ends.get(partition, 0):
             return

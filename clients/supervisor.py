@@ -1,7 +1,7 @@
 """Loops that no single failure ends.
 
 A loop of a broker works on many things in turn: partitions, groups, events, files. Whoever writes
-one expects some errors and handles them; an exception that nobody expected must stop the one thing
+one expects some errors and handles them; an unexpected exception must stop the one thing
 that it came from, and neither the loop nor the other things.
 
     while True:
@@ -100,7 +100,7 @@ class Supervisor:
 
 
 def is_answer_of_system(error: Exception) -> bool:
-    """Whether a sentence tells a person all: nothing is wrong with this program."""
+    """Whether the message alone explains the failure: it is not a bug in this program."""
     if isinstance(error, KafkaError):
         return error.code is ErrorCode.KAFKA_STORAGE_ERROR
     return isinstance(error, OSError) and error.errno in _OF_THE_MACHINE

@@ -16,7 +16,7 @@ T = TypeVar("T")
 class TaskOwner:
     """Tasks that live until they are done or `stop` is called.
 
-    `on_failure` is told of each exception that ends a task, right when it happens.
+    `on_failure` is called with each exception that ends a task, as soon as it happens.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TaskOwner:
     async def stop(self) -> None:
         """Cancel every task and wait until all have ended.
 
-        Raises the first failure that no `on_failure` was told of. Calling it again does nothing.
+        Raises the first failure that no `on_failure` received. Calling it again does nothing.
         """
         self._is_stopped = True
         while self._tasks:

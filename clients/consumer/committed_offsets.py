@@ -1,4 +1,4 @@
-"""A group's committed offsets: written by its members, read by whoever continues."""
+"""A group's committed offsets, which its members write, and read after a rebalance."""
 
 from collections.abc import Collection, Mapping
 

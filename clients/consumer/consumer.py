@@ -201,7 +201,7 @@ class Consumer:
             self._position(partition).is_paused = False
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """The high watermark that the last fetch told; -1 before the first."""
+        """The high watermark in the last fetch response; -1 before the first."""
         return self._position(partition).high_watermark
 
     async def position(self, partition: TopicPartition) -> int:

@@ -49,7 +49,7 @@ class FetchConfig:
 
 @dataclass(slots=True)
 class PartitionPosition:
-    """Where the consumer stands in one partition."""
+    """The consumer's position in one partition."""
 
     # None until it is known: committed offsets and resets come first.
     offset: int | None = None
@@ -64,7 +64,7 @@ class PartitionPosition:
 
     @property
     def is_sought(self) -> bool:
-        """Whether the position is still to be found."""
+        """Whether the position is still to be determined."""
         return self.offset is None or self.reset_to is not None
 
     @property
@@ -73,7 +73,7 @@ class PartitionPosition:
         return self.reset_to is None and not self.had_position
 
     def find(self, offset: int) -> None:
-        """Stand at this offset."""
+        """Set the position to this offset."""
         self.offset = offset
         self.had_position = True
         self.reset_to = None
@@ -107,7 +107,7 @@ class Fetcher:
     def take(self, max_records: int) -> list[ConsumerRecord]:
         """Records in order within each partition. Raises a `KafkaError` that fetching met.
 
-        What was taken before it is returned first, and the error is met again at the next call.
+        Records before the error are returned first; the next call raises it.
         """
         records: list[ConsumerRecord] = []
         for fetch in tuple(self._completed):

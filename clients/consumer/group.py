@@ -177,7 +177,7 @@ class GroupMember:
                 )
                 self._coordinator.raise_for(response.error_code, "The heartbeat was refused.")
             except KafkaError as error:
-                # Should joining not be the remedy either, it will say why, to whoever polls.
+                # If joining does not help either, the next poll raises its error.
                 if generation == self.generation and not self._mends(error):
                     self.must_join = True
 

@@ -153,7 +153,7 @@ class Channel(asyncio.Protocol):
     def _settle(self, sent: _InFlight, outcome: Message | KafkaError) -> None:
         self._slots.release()
         if sent.future.done():
-            return  # whoever asked was cancelled meanwhile
+            return  # the caller was cancelled meanwhile
         if isinstance(outcome, KafkaError):
             sent.future.set_exception(outcome)
         else:

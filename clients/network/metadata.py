@@ -89,7 +89,7 @@ class Metadata:
         return leader if leader is not None and leader.leader_id != NO_LEADER else None
 
     def topic_id(self, topic: str) -> Uuid:
-        """The topic's id, the zero id where the broker told none."""
+        """The topic's id, or the zero id if the broker sent none."""
         metadata = self.topics.get(topic)
         return metadata.topic_id if metadata is not None else ZERO_UUID
 

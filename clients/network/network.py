@@ -1,7 +1,7 @@
 """Connections to the brokers of one cluster (`NetworkClient` in Kafka).
 
 Addresses come from the bootstrap list first and from metadata afterwards; bootstrap addresses have
-negative node ids, as in Kafka, because nobody knows yet which brokers stand behind them. A node is
+negative node ids, as in Kafka, as it is not yet known which brokers they are. A node is
 connected when a request needs it. The first request on a connection is ApiVersions (KIP-511), and
 every later one goes in the newest version that both sides know. A node that could not be reached is
 left alone for a back-off that grows with each failure; requests for it wait that long.
@@ -80,7 +80,7 @@ class _Node:
     versions: dict[int, VersionRange] = field(default_factory=dict[int, VersionRange])
     failures: int = 0
     retry_at: float = 0.0
-    # Held while somebody connects, so that others wait for that connection.
+    # Held while a task connects, so that others wait for that connection.
     connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -254,7 +254,7 @@ class NetworkClient:
         return channel
 
     def _reason(self, error: OSError | KafkaError) -> str:
-        """Why nobody could be connected to, without the loop's own words."""
+        """Why no connection was made, without the event loop's own words."""
         if isinstance(error, KafkaError):
             return error.message
         if isinstance(error, TimeoutError) and error.errno is None:

@@ -91,7 +91,7 @@ class ProducerBatch:
                 future.set_result(RecordMetadata(topic, partition, offset, timestamp))
 
     def fail(self, error: Exception) -> None:
-        """Tell everyone who waits that the batch is given up."""
+        """Fail the futures of all records of an abandoned batch."""
         for future in self.futures:
             if not future.done():
                 future.set_exception(error)
@@ -109,7 +109,7 @@ class RecordAccumulator:
         self._sequences: dict[TopicPartition, int] = {}
         self._is_flushing = False
         self.buffered_bytes = 0
-        # Records counted in `buffered_bytes`: neither acknowledged nor given up.
+        # Records counted in `buffered_bytes`: neither acknowledged nor failed.
         self.incomplete: set[Future[RecordMetadata]] = set()
 
     def has_room(self, record: ProducerRecord) -> bool:
@@ -182,7 +182,7 @@ class RecordAccumulator:
         self._under_way.discard(batch.partition)
 
     def finish(self, batch: ProducerBatch) -> bool:
-        """Let go of a batch that was acknowledged or given up; False if `clear` did so before."""
+        """Remove a batch that was acknowledged or failed; False if `clear` did so before."""
         queue = self._queues.get(batch.partition)
         if not queue or queue[0] is not batch:
             return False

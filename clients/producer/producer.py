@@ -2,7 +2,7 @@
 
 `send` puts a record into the accumulator and waits for the broker's answer; `send_nowait` leaves
 the waiting to the caller. Records of topics that are not known yet stand aside, in order, until
-metadata has told their partitions. What becomes of batches is the sender's affair (`sender.py`).
+metadata lists their partitions. The sender handles the batches (`sender.py`).
 """
 
 import asyncio
@@ -130,7 +130,7 @@ class Producer:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Put a record on its way; the future tells where it was written, or the `KafkaError`.
+        """Send a record; the future returns where it was written, or raises `KafkaError`.
 
         Raises `KafkaError(REQUEST_TIMED_OUT)` at once where the buffer is full.
         """
@@ -140,7 +140,7 @@ class Producer:
         return self._enqueue(topic, partition, record)
 
     async def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until every record sent so far is acknowledged or given up, or time is over."""
+        """Wait until every record sent so far is acknowledged or failed, or the timeout ends."""
         self._accumulator.begin_flush()
         self._sender.wake()
         try:

@@ -37,7 +37,7 @@ _SPARE_BYTES_MAX = 16 << 20
 
 
 class FrameBuffers:
-    """Buffers of frames that nobody needs any more, for the frames of all connections to come.
+    """Buffers of finished frames, to be reused for later frames of all connections.
 
     At most 16 MiB of them wait, and none of more than 4 MiB each.
     """
@@ -60,7 +60,7 @@ class FrameBuffers:
         return buffer
 
     def give_back(self, buffer: bytearray) -> None:
-        """Nobody will look at it again; what is in it may be overwritten."""
+        """Return a buffer that is no longer in use; its content may be overwritten."""
         size = len(buffer)
         if size <= _REUSED_BYTES_MAX and self._spare_bytes + size <= _SPARE_BYTES_MAX:
             self._spare.append(buffer)
@@ -201,7 +201,7 @@ class FrameReader:
         return self._completed()
 
     def release(self) -> None:
-        """The frame that arrived in pieces has been dealt with: its buffer may be used again."""
+        """Return the buffer of the last frame that arrived in pieces for reuse."""
         if self._frame_buffer is not None and self._buffers is not None:
             self._buffers.give_back(self._frame_buffer)
             self._frame_buffer = None
@@ -234,7 +234,7 @@ class FrameReader:
                 if self._buffers.is_short:
                     capacity = needed
             grown = bytearray(capacity)
-            # A new one and not a longer one: somebody may still hold a view of its space.
+            # Allocate a new buffer, not a longer one: a caller may still hold a view of its space.
             grown[: self._received] = memoryview(self._buffer)[: self._received]
             self._buffer = grown
 

@@ -1,6 +1,6 @@
 """Compiles decoders: the function that reads one version of one message.
 
-What it reads comes from anyone, so nothing in it is believed: every length and count is compared
+Its input comes from any client, so nothing in it is trusted: every length and count is compared
 with the bytes that are there before anything is allocated for it, and a count of array elements
 with the room that so many of the smallest elements need. The struct module and indexing refuse to
 read past the end by themselves; their complaints become `ProtocolError` too.

@@ -16,7 +16,7 @@ The rules this file keeps:
   imports twenty such modules and should be up in a fraction of a second. The constructor is written
   at the first construction, the codecs (see `codec.py`) at the first use of a version.
 - Type checkers see the constructor: every field is an optional keyword.
-- A struct-valued field that nobody set holds *the* default instance of its class. It is shared and
+- A struct-valued field that is not set holds *the* default instance of its class. It is shared and
   refuses assignment; to say something else, construct a struct.
 """
 
@@ -304,7 +304,7 @@ def _refuse(self: object, name: str, _: object) -> None:
 
 @cache
 def default_instance(cls: type[Struct]) -> Struct:
-    """The one instance of `cls` that stands for "nobody set this". It refuses assignment."""
+    """The one instance of `cls` that stands for "not set". It refuses assignment."""
     frozen = StructType(cls.__name__, (cls,), {"__slots__": (), "__setattr__": _refuse})
     instance = object.__new__(cast("type[Struct]", frozen))
     for spec in fields_of(cls):

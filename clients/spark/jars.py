@@ -3,7 +3,7 @@
 Spark's Kafka connector goes with one minor version of Spark ("4.1"), as Apache Iceberg and Delta
 Lake do. It is published for each patch version, later than PySpark is: a PySpark that is newer than
 every connector of its line gets the newest one. The connector names a token provider of the same
-version, which nobody publishes, so Spark's `--packages` cannot resolve it: the list here is
+version, which is not published, so Spark's `--packages` cannot resolve it: the list here is
 complete instead, with the newest token provider there is and nothing followed from there. The extra
 `spark` in pyproject.toml allows the minor versions of `LINES` and no others; a test keeps the two
 together.

@@ -1,6 +1,6 @@
 """Which rows a query can want, as far as that says which batches to leave out.
 
-A filter is only ever a reason to read less: whoever asks looks at each row once more.
+A filter only lets a scan read less: the caller checks each row again.
 """
 
 from dataclasses import dataclass

@@ -91,7 +91,7 @@ class ScanTask:
 
 
 async def _plainly(work: Coroutine[object, object, T]) -> T:
-    """Let errors of the tier pass as what they are to whoever scans."""
+    """Pass the tier's errors to the caller unchanged."""
     try:
         return await work
     except RemoteStorageError as error:
@@ -102,7 +102,7 @@ def _run(runner: asyncio.Runner, work: Coroutine[object, object, T]) -> T:
     """Run this to its end in the runner's loop.
 
     `Runner.run` itself looks at signal handlers after each call, and in doing so Python 3.11 prints
-    the finished task with its result to a text that nobody reads: for a piece of a segment that
+    the finished task with its result to an unused text: for a piece of a segment that
     costs more than decoding it.
     """
     return runner.get_loop().run_until_complete(work)

@@ -57,7 +57,7 @@ def spark_session(
 
     Args:
         app_name: what a cluster shows.
-        master: where it runs; `local[*]`, or what spark-submit was told, if nothing is said.
+        master: where it runs; `local[*]`, or the master of spark-submit, if it is not set.
         jars: which jars it needs: "kafka", "iceberg", "delta".
         warehouse: where the Iceberg catalog `lake` keeps its tables, a path or URL.
         settings: Spark's own settings, which win over everything here.
@@ -68,7 +68,7 @@ def spark_session(
     java_command()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     stated = {"spark.app.name": app_name, **_USUAL}
-    # A program that spark-submit started has been told its master already.
+    # spark-submit has set the master already.
     where = master or (None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]")
     if where is not None:
         stated |= {"spark.master": where} | (_LOCAL if where.startswith("local") else {})

@@ -47,7 +47,7 @@ class TopicWriterError(Exception):
 
 
 class SourceRecord(NamedTuple):
-    """A row on its way, and its offset in the source."""
+    """A record to write, and its offset in the source."""
 
     key: bytes | None
     value: bytes | None
@@ -97,7 +97,7 @@ class TopicWriter:
         return int(row[0] or 0)
 
     def settings(self) -> dict[str, str]:
-        """What every client of this job is told."""
+        """The librdkafka settings of every client of this job."""
         return {"bootstrap.servers": self.bootstrap, **self.client}
 
     def group(self, source_topic: str) -> str:
@@ -338,7 +338,7 @@ class _SourceWriter:
                 return
 
     def _retried(self, call: Callable[[], object]) -> None:
-        """Repeat a call that may be repeated, as librdkafka tells."""
+        """Retry a call while librdkafka's errors are retriable."""
         import confluent_kafka
 
         for attempt in range(1, _ATTEMPTS + 1):

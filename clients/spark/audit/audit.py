@@ -44,7 +44,7 @@ exit code: 0 sound, 1 something needs attention, 2 cannot run"""
 
 
 def add_parser(jobs: Jobs) -> ArgumentParser:
-    """Teach the parser of `tierlog-spark` this job."""
+    """Add this job and its arguments to the parser of `tierlog-spark`."""
     parser = jobs.add_parser(
         "audit",
         help="read a whole tier and say whether it is sound",

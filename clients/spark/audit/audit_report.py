@@ -191,7 +191,7 @@ HEAD = [
 
 
 def topic_rows(report: AuditReport) -> list[list[str]]:
-    """A row for each topic, under HEAD. Topics of one name are told apart by their ids."""
+    """A row for each topic, under HEAD. Topics of equal name are distinguished by their ids."""
     topics = report.topics()
     names = [each.topic for each in topics]
     return [

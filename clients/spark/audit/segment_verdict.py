@@ -78,7 +78,7 @@ async def audit_segment(tier: TierReader, manifest: Manifest) -> SegmentVerdict:
 
 
 def _of_batch(batch: RecordBatch) -> Totals:
-    # A damaged count is told as a wrong CRC; sums need not suffer for it.
+    # A damaged count is reported as a wrong CRC; it must not distort the sums.
     count = max(batch.record_count, 0)
     records, markers = (0, count) if batch.is_control else (count, 0)
     # Where the broker stamps records, the base timestamp is still what the producer sent.

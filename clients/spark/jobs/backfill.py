@@ -97,7 +97,7 @@ class BackfillSettings(NamedTuple):
 
 
 def add_parser(commands: Jobs) -> argparse.ArgumentParser:
-    """Teach the command line this job."""
+    """Add this job and its arguments to the command line."""
     parser = commands.add_parser(
         "backfill",
         help="tier or table to a topic through the broker, each record once",

@@ -49,7 +49,7 @@ class ExportSettings(NamedTuple):
 
 
 def add_parser(commands: Jobs) -> argparse.ArgumentParser:
-    """Teach the command line this job."""
+    """Add this job and its arguments to the command line."""
     parser = commands.add_parser(
         "export",
         help="tier to an Iceberg, Delta or Parquet table, incremental and exactly once",
@@ -137,7 +137,7 @@ class Export:
         """Bring the table to the end of these ranges, which are what the tier holds.
 
         Raises:
-            ExportError: offsets are lost, or somebody else commits at the same time.
+            ExportError: offsets are lost, or another job commits at the same time.
         """
         state = self._goal.state()
         missing = missing_ranges(

@@ -68,7 +68,7 @@ def size_of(manifests: Sequence[Manifest]) -> TierSize:
 
 
 async def surveyed(tier: TierReader, where: str, topics: Sequence[str], output: Output) -> Survey:
-    """What a tier tells of these topics, or of all if none are named, without their records.
+    """What a tier holds of these topics, or of all if none are named, without their records.
 
     Raises:
         KafkaError: UNKNOWN_TOPIC_OR_PARTITION, where there is no tier or no such topic.

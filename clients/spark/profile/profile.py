@@ -37,7 +37,7 @@ examples:
 
 
 def add_parser(jobs: Jobs) -> ArgumentParser:
-    """Teach the parser of `tierlog-spark` this job."""
+    """Add this job and its arguments to the parser of `tierlog-spark`."""
     parser = jobs.add_parser(
         "profile",
         help="say what is in a tier: sizes, rates, keys, codecs, and what retention would save",

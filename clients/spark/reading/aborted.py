@@ -1,7 +1,7 @@
 """Which records of a scan belong to aborted transactions (KIP-98), for `isolation=read_committed`.
 
-A broker tells its consumers with each fetch; here the transaction indexes in the tier are read. The
-entry of a transaction stands in the index of the segment that holds its abort marker, which may be
+A broker sends them with each fetch; here they come from the transaction indexes in the tier. The
+entry of a transaction is in the index of the segment that holds its abort marker, which may be
 a later one than its records: indexes are read from the first segment of the scan on, until one says
 that the last stable offset was beyond the end of the scan. All transactions in the tier are
 decided, because only what is below the last stable offset is copied.
@@ -43,7 +43,7 @@ async def aborted_in(
         for _, *fields in _ENTRY.iter_unpack(content[: len(content) - len(content) % _ENTRY.size]):
             txn = AbortedTxn(*fields)
             if not stretch.first_offset <= txn.last_offset < stretch.end_offset:
-                # Its marker was cut off, or is told of by another copy.
+                # Its marker was truncated, or another copy lists it.
                 continue
             if txn.last_offset >= first and txn.first_offset < end:
                 transactions.append(txn)

@@ -46,7 +46,7 @@ class TierView(NamedTuple):
     manifests: Mapping[str, Manifest]
     """Of all whole segments, by the stem of their keys."""
     partition_counts: Mapping[str, int]
-    """By topic; partitions without a segment count too, where a manifest tells of them."""
+    """By topic; includes partitions without a segment if a manifest lists them."""
 
     def manifest_of(self, segment: RemoteLogSegmentMetadata) -> Manifest:
         """The manifest of a segment of a lineage."""
@@ -111,7 +111,7 @@ class TierLineages:
         return view
 
     def _may_pass_over(self, finding: Finding, survey: Survey) -> bool:
-        """Whether it is about a partition that nobody asks for.
+        """Whether it is about a partition outside the scan.
 
         Which of two topics of one name is the younger is up to all their partitions: of a topic
         that no sound manifest shows, any finding counts.

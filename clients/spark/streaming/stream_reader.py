@@ -42,7 +42,7 @@ class TierlogStreamReader(DataSourceStreamReader):
         self._options = options
         self._tier: _OpenTier | None = None
         self._reached: Offsets | None = None
-        """Where the stream stands, once Spark has told."""
+        """The position of the stream, once Spark has passed it."""
 
     def _opened(self) -> "_OpenTier":
         # Not before the first call: Spark copies this object to the executors.

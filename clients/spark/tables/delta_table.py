@@ -1,6 +1,6 @@
 """A Delta table as the goal of an export.
 
-The offsets stand in the user metadata of the commit. Its number is Delta's transaction version of
+The offsets are in the user metadata of the commit. Its number is Delta's transaction version of
 the series: Delta leaves out a write whose version is not above the last one, and of two writers of
 the same version at once it lets one win. So after each commit the table is asked whose it was.
 """

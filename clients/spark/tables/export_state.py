@@ -105,7 +105,7 @@ class Compaction(NamedTuple):
 
     files_before: int
     files_after: int
-    """0 in a dry run: nobody knows before it has happened."""
+    """0 in a dry run: it is not known before the run."""
 
 
 class ExportTable(Protocol):

@@ -1,4 +1,4 @@
-"""Spark's SQL with types: PySpark's own `sql` takes arguments that nobody has typed."""
+"""Spark's SQL with types: the arguments of PySpark's own `sql` are untyped."""
 
 from typing import TYPE_CHECKING, Protocol, cast
 
