@@ -154,7 +154,7 @@ class DynamicConfig:
             values = self._merged(own, everyone)
             self._topic_defaults.update(values, own, everyone)
         except KafkaError as error:
-            _log.warning("The dynamic configuration is invalid and ignored: %s", error.message)
+            _log.warning("Ignoring an invalid dynamic configuration: %s", error.message)
             return
         self.values = values
         for listener in self._listeners:
@@ -256,7 +256,7 @@ def _effective(values: Mapping[str, str]) -> dict[str, str]:
         try:
             parse_value(definition, text)
         except KafkaError as error:
-            _log.warning("A dynamic property is invalid and ignored: %s", error.message)
+            _log.warning("Ignoring an invalid dynamic property: %s", error.message)
         else:
             effective[name] = text
     return effective

@@ -212,7 +212,7 @@ class Controller:
             if records:
                 self._metadata_log.append(records, self._environment.wall_clock_ms())
         except KafkaError as error:
-            _log.warning("It is not written down that the broker goes: %s", error)
+            _log.warning("Could not record the broker's controlled shutdown: %s", error)
 
     def _apply(self, event: ControllerEvent) -> None:
         self._state = TRANSITIONS[self._state, event]

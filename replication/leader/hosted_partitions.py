@@ -170,7 +170,7 @@ class HostedPartitions:
             if log.topic_partition in self.by_name or log.topic_partition in self.offline:
                 continue
             if log.topic_id in image.deleted_topic_ids:
-                _log.info("The topic of the log %s was deleted: the log goes", log.directory)
+                _log.info("Deleting log %s: its topic was deleted", log.directory)
                 # By itself: a log of the same name may be another topic's.
                 delete = partial(manager.delete_only, log, now_ms, durably=False)
                 deletions.append((log.topic_partition, delete))

@@ -76,7 +76,7 @@ class ReplicaDirectories:
                 try:
                     await self._tell_some()
                 except KafkaError as error:
-                    _LOG.info("The controller was not told where replicas are: %s", error)
+                    _LOG.info("Could not report replica directories to the controller: %s", error)
                     await asyncio.sleep(_RETRY_S)
             await asyncio.sleep(self._supervisor.pause_seconds(_ASSIGNMENT))
 

@@ -188,7 +188,9 @@ class FsspecStorage:
         except RemoteStorageError as error:
             if error.failure is not Failure.BROKEN:
                 raise
-            _log.warning("The manifest of %s is not believed: %s", metadata.segment_id, error)
+            _log.warning(
+                "Ignoring the invalid manifest of remote segment %s: %s", metadata.segment_id, error
+            )
             return None
         return manifest.parts if manifest.metadata.id == metadata.id else None
 

@@ -307,7 +307,7 @@ class TransactionCoordinator:
     def _abort_timed_out_of(self, shard: TransactionShard) -> None:
         for target in shard.timed_out(self._now_ms()):
             _log.info(
-                "The transaction of %.300r has been open for more than %d ms: it is aborted.",
+                "Aborting the transaction of %.300r: open for more than %d ms.",
                 target.transactional_id,
                 target.timeout_ms,
             )
