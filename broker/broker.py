@@ -512,8 +512,8 @@ def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> 
     used = log_manager.producer_ids_from(controller.image.next_producer_id)
     if used:
         _log.warning(
-            "Producer id %d and %d more are in the logs, but not in the metadata log: "
-            "they are not issued again",
+            "The metadata log does not know that producer id %d, and %d more, "
+            "are in use: skipping them",
             used[0],
             len(used) - 1,
         )

@@ -311,7 +311,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._partitions = await self._topic.open()
         if self._partitions != self._config.topic_partitions:
             _log.warning(
-                "%s has %d partitions and not %d as configured: the topic is believed",
+                "%s has %d partitions and not %d as configured: using the topic's count",
                 METADATA_TOPIC,
                 self._partitions,
                 self._config.topic_partitions,
