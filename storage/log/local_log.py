@@ -68,6 +68,8 @@ class FlushTask:
         self.offset = 0
         self.truncations = 0
         """How often the log had been truncated when this task was made."""
+        self.has_run = False
+        """Whether `run` has returned: only then may anything count as durable."""
 
     def run(self) -> None:
         """fsync; raises OSError, after which nothing may be assumed durable.
@@ -80,6 +82,7 @@ class FlushTask:
             self._unless_deleted(segment, segment.flush_indexes)
         for sync in self.others:
             self._unless_deleted(None, sync)
+        self.has_run = True
 
     def _unless_deleted(self, segment: LogSegment | None, sync: Callable[[], None]) -> None:
         try:
@@ -322,6 +325,7 @@ class LocalLog:
         After a truncation its offsets may name other records, which it did not sync: then only the
         next flush moves the recovery point.
         """
+        assert task.has_run, "The recovery point moves only after the fsync."
         if task.truncations == self._truncations:
             assert task.offset <= self.log_end_offset
             self.recovery_point = max(self.recovery_point, task.offset)

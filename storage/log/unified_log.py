@@ -440,6 +440,9 @@ class UnifiedLog:
         return len(segments)
 
     def _delete_segments(self, segments: list[LogSegment], now_ms: int) -> None:
+        assert not self.config.copies_to_tier or all(map(self._is_safe_in_tier, segments)), (
+            f"{self} would delete what is neither in the tier nor below the log start offset."
+        )
         self.local.delete_segments(segments, now_ms)
         for segment in segments:
             self.producers.delete_snapshot_at(segment.base_offset)
@@ -448,6 +451,11 @@ class UnifiedLog:
             self.increment_local_log_start_offset(first)
         else:
             self.maybe_increment_log_start_offset(first)
+
+    def _is_safe_in_tier(self, segment: LogSegment) -> bool:
+        """Whether nothing is lost with a local segment."""
+        last = self.local.end_offset_of(segment) - 1
+        return last <= self.bounds.highest_remote or last < self.bounds.log_start
 
     @on_disk
     def delete_pending(self, now_ms: int) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.storage.config import LogConfig
+from tierlog.storage.log.log_retention import Breached
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.tests.storage.log_home import NOW_MS, TIERED, LogHome, append, plain
 
@@ -123,3 +124,23 @@ def test_a_log_that_goes_on_far_ahead_keeps_what_the_tier_has_below(tmp_path: Pa
     log = log_of(LogHome(tmp_path, UNLIMITED), 3)
     log.truncate_fully_and_start_at(60, 40)
     assert (log.local_log_start_offset, log.log_end_offset, log.log_start_offset) == (60, 60, 40)
+
+
+def test_a_rule_that_lets_go_what_is_not_in_the_tier_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = LogHome(tmp_path, TIERED).open()
+    for _ in range(30):
+        append(log, plain(2))
+    segments = [each for each in log.local.segments if each is not log.local.active_segment]
+
+    def too_much(*_: object) -> Breached:
+        return Breached(segments, rolls_active=False)
+
+    monkeypatch.setattr("tierlog.storage.log.unified_log.breached_segments", too_much)
+    log.update_highest_remote_offset(segments[-1].base_offset - 1)
+    with pytest.raises(AssertionError, match="neither in the tier nor below the log start"):
+        log.delete_old_segments(NOW_MS)
+    assert log.local.segments.first is segments[0]
+    log.update_highest_remote_offset(log.end_offset_of(segments[-1]) - 1)
+    assert log.delete_old_segments(NOW_MS) == len(segments)

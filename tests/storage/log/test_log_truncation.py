@@ -224,3 +224,12 @@ def test_positions_of_batches_are_forgotten_with_the_batches(tmp_path: Path) -> 
     for _ in range(2):
         append(log, plain(count=3, size=90), epoch=1)
     assert offsets_in(fetch(log, 3)) == [2, 5]
+
+
+def test_a_flush_that_has_not_run_does_not_count(tmp_path: Path) -> None:
+    log = filled(LogHome(tmp_path), 20)
+    task = log.prepare_flush()
+    assert task is not None
+    with pytest.raises(AssertionError, match="only after the fsync"):
+        log.complete_flush(task)
+    assert log.recovery_point == 0
