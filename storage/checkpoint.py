@@ -78,7 +78,10 @@ def read_offset_checkpoint(files: Files, path: str) -> dict[TopicPartition, int]
     for words in _read(files, path):
         try:
             topic, partition, offset = words
-            offsets[TopicPartition(topic, int(partition))] = int(offset)
+            key = TopicPartition(topic, int(partition))
+            offsets[key] = int(offset)
+            if offsets[key] < 0:
+                raise ValueError("an offset is not negative")
         except ValueError as error:
             raise MalformedCheckpointError(f"{path} holds the line {words}.") from error
     return offsets

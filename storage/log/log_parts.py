@@ -11,9 +11,12 @@ from .leader_epoch import LeaderEpochCache
 from .local_log import LocalLog
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogParts:
-    """The parts of one partition's log; `UnifiedLog` is what they do together."""
+    """The parts of one partition's log; `UnifiedLog` is what they do together.
+
+    Only the topic id changes: where partition.metadata was lost or damaged it is written anew.
+    """
 
     topic_partition: TopicPartition
     topic_id: Uuid

@@ -103,7 +103,8 @@ def _fill_windows(
         entry = producers.get(batch.producer_id)
         if entry is None or batch.is_control or batch.producer_epoch != entry.producer_epoch:
             continue
-        if batch.base_offset >= log_start_offset and batch.last_offset < entry.last_offset:
+        is_earlier = batch.base_offset >= log_start_offset and batch.last_offset < entry.last_offset
+        if is_earlier and batch.crc_is_valid():
             window = earlier.setdefault(
                 batch.producer_id, deque[BatchMetadata](maxlen=BATCHES_TO_RETAIN - 1)
             )

@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import Uuid
 from ...clients.record.batch import NO_TIMESTAMP, RecordBatch, batches
 from ...clients.steps import finished
 from ...clients.topic_partition import TopicIdPartition
@@ -71,7 +72,6 @@ class UnifiedLog:
     def __init__(self, parts: LogParts, log_start_offset: int, now_ms: int) -> None:
         self._parts = parts
         self.topic_partition = parts.topic_partition
-        self.topic_id = parts.topic_id
         self.log_dir = parts.log_dir
         self.local = parts.local
         self.leader_epochs = parts.leader_epochs
@@ -91,8 +91,17 @@ class UnifiedLog:
     # -- Where it stands ----------------------------------------------------------------------
 
     @property
+    def topic_id(self) -> Uuid:
+        """Which topic's log this is; zero while that is not known."""
+        return self._parts.topic_id
+
+    @topic_id.setter
+    def topic_id(self, topic_id: Uuid) -> None:
+        self._parts.topic_id = topic_id
+
+    @property
     def topic_id_partition(self) -> TopicIdPartition:
-        return TopicIdPartition(self.topic_id, *self.topic_partition)
+        return self._parts.topic_id_partition
 
     @property
     def directory(self) -> str:

@@ -69,6 +69,7 @@ def test_what_is_missing_or_empty_says_nothing(tmp_path: Path) -> None:
         b"0\n2\nt 0 1\n",
         b"0\n1\nt 0\n",
         b"0\n1\nt x 1\n",
+        b"0\n1\nt 0 -5\n",
         b"\xff\xfe",
         b"garbage",
     ],

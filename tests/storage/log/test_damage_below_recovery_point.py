@@ -99,7 +99,7 @@ def test_damage_to_where_a_batch_ends_is_cut_off_as_before(tmp_path: Path) -> No
     assert loss.offset == 6
 
 
-ATTRIBUTES_AT, RECORD_AT = 21, 61
+ATTRIBUTES_AT, BASE_SEQUENCE_AT, RECORD_AT = 21, 53, 61
 
 
 @pytest.mark.parametrize(
@@ -145,3 +145,24 @@ def test_a_damaged_batch_opens_no_transaction(tmp_path: Path) -> None:
     log = home.open(clean=False, recovery_point=2)
     log.update_high_watermark(2)
     assert (log.log_end_offset, log.last_stable_offset) == (2, 2)
+
+
+def test_a_damaged_batch_before_a_snapshot_is_no_reason_to_call_a_batch_a_repeat(
+    tmp_path: Path,
+) -> None:
+    """Its sequence may be that of a batch which was never sent; that one would be lost."""
+    home = LogHome(tmp_path)
+    log = home.open()
+    for sequence in range(3):
+        append(log, idempotent(sequence))
+    log.flush()
+    log.producers.take_snapshot()
+    _, (at, _), _ = log.local.segments.first.positioned_batches()
+    log.release()
+    path = home.path / "00000000000000000000.log"
+    content = bytearray(path.read_bytes())
+    content[at + BASE_SEQUENCE_AT : at + BASE_SEQUENCE_AT + 4] = (3).to_bytes(4, "big")
+    path.write_bytes(content)
+    log = home.open(clean=False, recovery_point=3)
+    append(log, idempotent(3))
+    assert log.log_end_offset == 4

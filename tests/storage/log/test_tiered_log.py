@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.storage.log.fetch_data import FetchIsolation, RemoteRead, RemoteTimestampLookup
 from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.partition_directory import write_topic_id
 from tierlog.storage.segment.time_index import TimestampAndOffset
 from tierlog.tests.storage.log_home import (
     NOW_MS,
@@ -17,6 +19,7 @@ from tierlog.tests.storage.log_home import (
     append,
     end_transaction,
     fetch,
+    filled,
     idempotent,
     offsets_in,
     plain,
@@ -114,3 +117,15 @@ def test_segments_are_copied_when_closed_and_wholly_stable(tmp_path: Path) -> No
     assert [segment.base_offset for segment in log.copy_candidates(3)] == [2, 4]
     end_transaction(log, ControlRecordType.COMMIT)
     assert [segment.base_offset for segment in log.copy_candidates(6)] == [6]
+
+
+def test_a_look_up_in_the_tier_names_the_topic_id_that_the_log_has_now(tmp_path: Path) -> None:
+    """It is written anew where partition.metadata was lost."""
+    log = filled(LogHome(tmp_path, TIERED), 60)
+    topic_id = Uuid(bytes(range(1, 17)))
+    write_topic_id(log, topic_id)
+    log.update_highest_remote_offset(log.log_end_offset - 10)
+    log.increment_local_log_start_offset(20)
+    lookup = log.offset_for_timestamp(NOW_MS)
+    assert isinstance(lookup, RemoteTimestampLookup)
+    assert lookup.topic_id_partition.topic_id == log.topic_id == topic_id
