@@ -30,7 +30,6 @@ LAYERS = ("broker", "replication", "tiering", "storage", "clients", "bench")
 # Lower a number as soon as the count is lower; take the layer out at zero.
 WORD_CEILINGS = {
     "replication": 59,
-    "tiering": 99,
     "storage": 63,
     "clients": 3,
     "bench": 84,
@@ -38,7 +37,6 @@ WORD_CEILINGS = {
 PHRASE_CEILINGS = {
     "broker": 13,
     "replication": 7,
-    "tiering": 20,
     "storage": 8,
     "clients": 1,
     "bench": 9,

@@ -5,8 +5,8 @@ looks, and in the folders of `*.manager.class.path` (separated as in PYTHONPATH)
 a plugin can shadow nothing. It is made without arguments and told its configuration once, as Kafka
 does: `configure(configs)` gets the properties behind its prefix, without the prefix.
 
-A file of a Kafka broker names Java classes. What they are here is told in
-broker/config/remote_plugins.py.
+A file of a Kafka broker names Java classes. broker/config/remote_plugins.py maps
+them to the classes here.
 
 docs/tiering-plugins.md tells authors of plugins what to write.
 """
@@ -93,21 +93,21 @@ def find_class(plugin: PluginClass) -> type[object] | None:
         return None
     except Exception as error:
         raise _refuse(f"{plugin} cannot be loaded: {error!r}.") from error
-    found: object = getattr(module, class_name, None)
-    if not isinstance(found, type):
+    candidate: object = getattr(module, class_name, None)
+    if not isinstance(candidate, type):
         raise _refuse(f"{plugin} cannot be loaded: {module_name} has no class {class_name}.")
-    return cast("type[object]", found)
+    return cast("type[object]", candidate)
 
 
 def _make(plugin: PluginClass, configs: Mapping[str, str], kind: str, *methods: str) -> object:
-    found = find_class(plugin)
-    if found is None:
+    plugin_class = find_class(plugin)
+    if plugin_class is None:
         raise _refuse(f"{plugin} is a Java class, which tierlog cannot load.")
-    missing = [name for name in methods if not callable(getattr(found, name, None))]
+    missing = [name for name in methods if not callable(getattr(plugin_class, name, None))]
     if missing:
         raise _refuse(f"{plugin} is no {kind}: it has no {', '.join(missing)}.")
     try:
-        made = found()
+        made = plugin_class()
         if isinstance(made, Configurable):
             made.configure(configs)
     except KafkaError:

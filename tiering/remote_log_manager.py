@@ -391,12 +391,12 @@ class RemoteLogManager:
 
         copied = CopiedOffset(self._access.metadata.remote_log(partition))
 
-        async def learn() -> int:
+        async def update_offset() -> int:
             self._learn_copied_offset(partition, copied)
             return 0
 
         name = partition.topic_partition
-        loop = PartitionLoop("Following", name, self._learners, learn, self._loop_tools)
+        loop = PartitionLoop("Following", name, self._learners, update_offset, self._loop_tools)
         self._followed[partition] = self._tasks.start(loop.run(), loop.name)
 
     def _learn_copied_offset(self, partition: TopicIdPartition, copied: CopiedOffset) -> None:

@@ -95,15 +95,15 @@ class LogSegmentData:
 
     def indexes(self) -> dict[IndexType, bytes]:
         """The companions that exist, in the order in which they are uploaded."""
-        found = {
+        by_type = {
             IndexType.OFFSET: self.offset_index,
             IndexType.TIMESTAMP: self.time_index,
             IndexType.PRODUCER_SNAPSHOT: self.producer_snapshot,
             IndexType.LEADER_EPOCH: self.leader_epoch_index,
         }
         if self.transaction_index is not None:
-            found[IndexType.TRANSACTION] = self.transaction_index
-        return found
+            by_type[IndexType.TRANSACTION] = self.transaction_index
+        return by_type
 
 
 class RemoteStorageManager(Protocol):
@@ -179,6 +179,6 @@ class OwnedStorage(Protocol):
     async def look_at_owner(self) -> None:
         """Raises RemoteStorageError if nothing could be copied there, because it is another's.
 
-        A look only: what is nobody's stays nobody's.
+        It only reads: a tier without an owner stays without one.
         """
         ...

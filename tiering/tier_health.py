@@ -1,7 +1,7 @@
 """Whether the tier works, said once when it ceases to and once when it works again.
 
 Copying, expiration and the removal of data fail in the same outage, partition by partition, for as
-long as it lasts. Who operates the broker is told with one line.
+long as it lasts. The operator sees one log line.
 """
 
 import logging

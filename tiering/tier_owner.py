@@ -2,7 +2,7 @@
 
     tierlog-owner.json    cluster_id, node_id, token, since_ms
 
-Two writers under one prefix destroy each other's data: what one has copied is nobody's to the
+Two writers under one prefix destroy each other's data: what one has copied is an orphan to the
 other's scrub, and past its limits to the other's retention. A cluster id alone does not tell a
 broker from a copy of its data directory, so each process that comes to write draws a token anew,
 which is kept beside its data as well (`OwnerFile`). Whoever finds another token in the tier is not
@@ -107,7 +107,7 @@ def decode_owner(content: bytes) -> Owner:
 
 
 async def read_owner(tier: OwnedTier) -> Owner | None:
-    """Whose a tier is; None: nobody's yet. Raises RemoteStorageError."""
+    """The owner of a tier; None if it has none yet. Raises RemoteStorageError."""
     try:
         return decode_owner(await tier.read_small(OWNER_KEY, _OWNER_BYTES_MAX))
     except RemoteResourceNotFound:
@@ -179,7 +179,7 @@ class TierOwnership:
     async def check(self, before_claim: Callable[[], Awaitable[None]] | None = None) -> None:
         """Raises NotTheOwnerError, or RemoteStorageError where the store does not answer.
 
-        `before_claim` may raise as well: then nothing is written to a tier that is nobody's.
+        `before_claim` may raise as well: then nothing is written to a tier without an owner.
         """
         loop = asyncio.get_running_loop()
         if loop.time() < self._trusted_until:

@@ -126,7 +126,6 @@ class TierStatistics:
         self.copy_throttle_times = RecentTimes(clock)
         self.fetch_throttle_times = RecentTimes(clock)
         self.fetch_times = RecentTimes(clock)
-        self.remote_fetches_expired = 0
 
     @property
     def counters(self) -> Mapping[str, Counter[str]]:
@@ -192,10 +191,6 @@ class TierStatistics:
     def fetch_throttled(self, seconds: float) -> None:
         """A remote fetch was put off because the quota is used up, for so long."""
         self.fetch_throttle_times.record(seconds * 1000)
-
-    def remote_fetch_expired(self) -> None:
-        """A fetch waited for the tier as long as it may, in vain."""
-        self.remote_fetches_expired += 1
 
     def delete_began(self, topic: str) -> None:
         """A segment is about to be deleted from the tier."""

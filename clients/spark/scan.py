@@ -29,7 +29,7 @@ from ...tiering.remote_storage import Failure, RemoteStorageError
 from ...tiering.store.file_system import TierFileSystem
 from ...tiering.store.object_keys import LOG_SUFFIX, object_key
 from ...tiering.tools.in_parallel import in_parallel
-from ...tiering.tools.lineage_choice import Lineage, Stretch
+from ...tiering.tools.lineage_choice import Stretch, TierLineage
 from ...tiering.tools.opened_tier import opened_tier
 from ...tiering.tools.tier_survey import WORKERS, TierReader
 from ..errors import KafkaError
@@ -197,7 +197,9 @@ class _Planner:
         return list(_cut_by_index(ScanRange(key, 0, size, first, end), index, self._options))
 
 
-def _check_holes(lineage: Lineage, partition: TopicPartition, offset_range: OffsetRange) -> None:
+def _check_holes(
+    lineage: TierLineage, partition: TopicPartition, offset_range: OffsetRange
+) -> None:
     for hole in lineage.holes:
         if hole.first < offset_range.end and hole.last >= offset_range.first:
             raise ScanError(

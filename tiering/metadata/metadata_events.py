@@ -134,10 +134,10 @@ def event_summary(event: RemoteLogMetadata) -> str:
     """What an event tells, short enough for a log line whoever wrote it."""
     partition = event.topic_id_partition
     name = f"{partition.topic[:_NAME_CHARACTERS_MAX]!r}-{partition.partition}"
-    told = f"{event.state.name} from broker {event.broker_id}"
+    summary = f"{event.state.name} from broker {event.broker_id}"
     if isinstance(event, RemotePartitionDeleteMetadata):
-        return f"{told}, of partition {name}"
-    return f"{told}, of segment {uuid_to_string(event.segment_id.id)} of {name}"
+        return f"{summary}, of partition {name}"
+    return f"{summary}, of segment {uuid_to_string(event.segment_id.id)} of {name}"
 
 
 def _message(event: RemoteLogMetadata) -> Message:

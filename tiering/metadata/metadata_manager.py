@@ -177,7 +177,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._backoff = Backoff(config.initialization_retry_interval_ms, _RETRY_MAX_MS)
         self._tasks = TaskOwner(1)
         self._is_started = False
-        self._wanted: set[TopicIdPartition] = set()
+        self._user_partitions: set[TopicIdPartition] = set()
         self._wants_all = False
         self._remote_logs: dict[TopicIdPartition, RemoteLog] = {}
         self._partitions = 0
@@ -225,7 +225,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._want(partitions)
 
     def _want(self, partitions: Iterable[TopicIdPartition]) -> None:
-        self._wanted.update(partitions)
+        self._user_partitions.update(partitions)
         self._begin()
         self._update_assignment()
 
@@ -237,13 +237,13 @@ class TopicBasedRemoteLogMetadataManager:
         return target is not None and self._positions.get(number, 0) >= target
 
     def remote_log(self, partition: TopicIdPartition) -> RemoteLog:
-        known = self._remote_logs.get(partition)
-        if known is None:
-            known = self._remote_logs[partition] = RemoteLog(partition)
-        return known
+        remote = self._remote_logs.get(partition)
+        if remote is None:
+            remote = self._remote_logs[partition] = RemoteLog(partition)
+        return remote
 
     def remote_logs(self) -> list[RemoteLog]:
-        return [known for known in self._remote_logs.values() if not known.is_unheard_of]
+        return [remote for remote in self._remote_logs.values() if not remote.is_unheard_of]
 
     def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
         """Stop waiting for these at the next start.
@@ -253,11 +253,11 @@ class TopicBasedRemoteLogMetadataManager:
         deleted one its segments.
         """
         for partition in partitions:
-            self._wanted.discard(partition)
+            self._user_partitions.discard(partition)
             self._renewed.discard(partition)
             self._ready_offsets.pop(partition, None)
-            known = self._remote_logs.get(partition)
-            if known is not None and known.is_unheard_of:
+            remote = self._remote_logs.get(partition)
+            if remote is not None and remote.is_unheard_of:
                 del self._remote_logs[partition]
 
     def watch_all(self) -> None:
@@ -284,7 +284,7 @@ class TopicBasedRemoteLogMetadataManager:
     # -- In the background --------------------------------------------------------------------
 
     def _begin(self) -> None:
-        is_needed = self._wants_all or self._wanted
+        is_needed = self._wants_all or self._user_partitions
         if self._is_started and is_needed and not len(self._tasks):
             self._tasks.start(self._run(), "remote log metadata")
 
@@ -325,7 +325,7 @@ class TopicBasedRemoteLogMetadataManager:
         if self._wants_all:
             needed = set(range(self._partitions))
         else:
-            needed = {metadata_partition(each, self._partitions) for each in self._wanted}
+            needed = {metadata_partition(each, self._partitions) for each in self._user_partitions}
         # Nothing is ever given up: what was learnt of a partition must stay current.
         self._assigned |= needed
 

@@ -169,13 +169,13 @@ def _log(fields: _LogFields) -> tuple[TopicIdPartition, RemoteLogImage]:
         None if state is None else RemotePartitionDeleteState(state),
         remover_id,
     )
-    known = {each.id for each in image.segments}
+    segment_ids = {each.id for each in image.segments}
     for epoch, highest, readable in image.epochs:
         _check(int, epoch, *(() if highest is None else (highest,)))
         previous = -1
         for start, end, segment_id in readable:
             _check(int, start, end)
-            if segment_id not in known or start <= previous:
+            if segment_id not in segment_ids or start <= previous:
                 raise ValueError(f"epoch {epoch} is read from a segment that is not there")
             previous = start
     return partition, image

@@ -173,11 +173,11 @@ class ClusterMetadataTopic:
 
     def seek(self, partition: int, offset: int | None) -> None:
         assert self._consumer is not None
-        wanted = TopicPartition(METADATA_TOPIC, partition)
+        target = TopicPartition(METADATA_TOPIC, partition)
         if offset is None:
-            self._consumer.seek_to_beginning([wanted])
+            self._consumer.seek_to_beginning([target])
         else:
-            self._consumer.seek(wanted, offset)
+            self._consumer.seek(target, offset)
 
     async def poll(self, timeout_ms: int) -> "list[ConsumerRecord]":
         assert self._consumer is not None

@@ -22,9 +22,9 @@ class AnswerMemory:
         """Bytes promised to reads under way or standing in answers."""
         return self._held
 
-    def reserve(self, wanted: int) -> int:
+    def reserve(self, nbytes: int) -> int:
         """How much a read may take of what it wants; to be given back or turned into an answer."""
-        granted = min(wanted, max((self._max_bytes - self._held) // 2, LEAST_BYTES))
+        granted = min(nbytes, max((self._max_bytes - self._held) // 2, LEAST_BYTES))
         self._held += granted
         return granted
 

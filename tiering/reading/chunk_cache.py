@@ -29,7 +29,7 @@ _LOADS_WAITING_MAX = 4096
 """Loads that wait for room hold no bytes yet; the reader pool bounds who can ask for them."""
 
 _PREFETCHES_MAX = 64
-"""With so many loads under way nobody's future is fetched at the cost of somebody's present."""
+"""With so many loads under way none is begun ahead of its reader: readers that wait come first."""
 
 
 _ABANDONED_AFTER_READS = 512
@@ -181,8 +181,8 @@ class ChunkCache:
             if chunk.touched > self._reads - _ABANDONED_AFTER_READS:
                 break
             self._spend(key)
-        wanted = (len(self._flights) + 1) * self.chunk_bytes
-        return self._fresh_bytes + wanted <= self._fresh_max
+        load_bytes = (len(self._flights) + 1) * self.chunk_bytes
+        return self._fresh_bytes + load_bytes <= self._fresh_max
 
     def _make_room(self) -> None:
         """Drop what may go until what is held and what is being loaded is within the bound."""

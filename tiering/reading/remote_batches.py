@@ -57,7 +57,7 @@ class Choice(NamedTuple):
     """For FOUND: one past the last offset in the batches."""
 
 
-class Wanted(NamedTuple):
+class BatchQuery(NamedTuple):
     """A read, as far as choosing batches goes."""
 
     offset: int
@@ -73,7 +73,7 @@ class _Header(NamedTuple):
     last_offset: int
 
 
-def choose(piece: memoryview, wanted: Wanted, *, is_segment_end: bool) -> Choice:
+def choose(piece: memoryview, query: BatchQuery, *, is_segment_end: bool) -> Choice:
     """Choose from a piece that begins with a batch.
 
     `is_segment_end` says that nothing of the segment follows the piece. Raises CorruptSegmentError.
@@ -83,33 +83,33 @@ def choose(piece: memoryview, wanted: Wanted, *, is_segment_end: bool) -> Choice
         if header.base_offset < expected:
             raise CorruptSegmentError(f"Offset {header.base_offset} again")
         expected = header.last_offset + 1
-        if header.last_offset >= wanted.offset:
-            return _take(piece, position, header, wanted)
+        if header.last_offset >= query.offset:
+            return _take(piece, position, header, query)
         position += header.size
     if is_segment_end:
         return Choice(Outcome.END, position)
     return Choice(Outcome.READ_MORE, position, _BATCH_OVERHEAD)
 
 
-def _take(piece: memoryview, start: int, first: _Header, wanted: Wanted) -> Choice:
-    if not _is_ours(first, wanted.history):
+def _take(piece: memoryview, start: int, first: _Header, query: BatchQuery) -> Choice:
+    if not _is_ours(first, query.history):
         return Choice(Outcome.DEAD_BRANCH, start)
-    if first.size > wanted.max_bytes and not wanted.min_one_message:
+    if first.size > query.max_bytes and not query.min_one_message:
         return Choice(Outcome.TOO_LARGE, start)
     if start + first.size > len(piece):
         return Choice(Outcome.READ_MORE, start, first.size)
-    end, next_offset = _take_more(piece, start, first, wanted)
+    end, next_offset = _take_more(piece, start, first, query)
     return Choice(Outcome.FOUND, start, end - start, next_offset)
 
 
-def _take_more(piece: memoryview, start: int, first: _Header, wanted: Wanted) -> tuple[int, int]:
+def _take_more(piece: memoryview, start: int, first: _Header, query: BatchQuery) -> tuple[int, int]:
     """Where the batches end that fit and are ours, and the offset after them.
 
     This runs once a batch served, so it asks the history only where an epoch ends.
     """
-    limit = min(start + max(wanted.max_bytes, first.size), len(piece))
+    limit = min(start + max(query.max_bytes, first.size), len(piece))
     end, next_offset = start + first.size, first.last_offset + 1
-    epoch, epoch_end = first.epoch, _epoch_end(wanted.history, first.epoch)
+    epoch, epoch_end = first.epoch, _epoch_end(query.history, first.epoch)
     last_header = len(piece) - _BATCH_OVERHEAD
     unpack = _HEADER.unpack_from
     while end <= last_header:
@@ -121,8 +121,8 @@ def _take_more(piece: memoryview, start: int, first: _Header, wanted: Wanted) ->
         if batch_end > limit:
             break
         if last_offset >= epoch_end:
-            epoch = epoch_of_offset(wanted.history, last_offset)
-            epoch_end = _epoch_end(wanted.history, epoch)
+            epoch = epoch_of_offset(query.history, last_offset)
+            epoch_end = _epoch_end(query.history, epoch)
         if batch_epoch != epoch:
             break
         end, next_offset = batch_end, last_offset + 1

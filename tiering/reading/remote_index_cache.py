@@ -231,8 +231,8 @@ class RemoteIndexCache:
             return
         await self._pool.run(lambda: self._write(path, content))
         if index_type is IndexType.TRANSACTION:
-            told = _SUM.pack(len(content), crc32c(content))
-            await self._pool.run(lambda: self._write(_sum_path(path), told))
+            checksum = _SUM.pack(len(content), crc32c(content))
+            await self._pool.run(lambda: self._write(_sum_path(path), checksum))
         if await self._pool.run(lambda: self._is_sound(path, index_type, segment)):
             return
         await self._pool.run(lambda: self._files.remove(path))
@@ -329,12 +329,12 @@ class RemoteIndexCache:
 
     def _drop(self, stem: str) -> None:
         entry = self._entries.pop(stem, None)
-        found = self._found_on_disk.pop(stem, None)
-        if entry is None and found is None:
+        size_on_disk = self._found_on_disk.pop(stem, None)
+        if entry is None and size_on_disk is None:
             return
         if entry is not None:
             entry.close()
-        self._bytes -= entry.nbytes if entry is not None else found or 0
+        self._bytes -= entry.nbytes if entry is not None else size_on_disk or 0
         for path in self._paths(stem):
             self._files.remove(path)
 

@@ -34,10 +34,10 @@ from ...storage.segment.transaction_index import AbortedTxn
 from ..remote_storage import RemoteResourceNotFound, RemoteStorageError
 from .chunk_cache import ChunkCache
 from .remote_batches import (
+    BatchQuery,
     Choice,
     CorruptSegmentError,
     Outcome,
-    Wanted,
     are_intact,
     check_begins,
     check_belongs,
@@ -81,7 +81,7 @@ class RemoteFetchResult:
     """There is a batch, but it is larger than the reader allows."""
 
 
-class _Found(NamedTuple):
+class _SegmentBatches(NamedTuple):
     segment: RemoteLogSegmentMetadata
     records: memoryview
     next_offset: int
@@ -133,44 +133,44 @@ class RemoteLogReader:
         first = next_segment(remote, history, offset)
         if first is None:
             raise _out_of_range(read)
-        wanted = Wanted(offset, read.max_bytes, read.min_one_message, history)
+        query = BatchQuery(offset, read.max_bytes, read.min_one_message, history)
         parts = islice(_parts_from(remote, history, first, offset), _PARTS_MAX)
         for segment, offset, _ in parts:
-            choice, records = await self._search(segment, wanted._replace(offset=offset))
+            choice, records = await self._search(segment, query._replace(offset=offset))
             if choice.outcome is Outcome.TOO_LARGE:
                 return RemoteFetchResult(b"", _none_or_empty(read), first_entry_incomplete=True)
             if choice.outcome is Outcome.FOUND:
-                found = _Found(segment, records, choice.next_offset)
-                self._check(read, found)
-                self._read_ahead(remote, history, found)
-                aborted = await self._aborted(read, remote, log, found)
+                batches = _SegmentBatches(segment, records, choice.next_offset)
+                self._check(read, batches)
+                self._read_ahead(remote, history, batches)
+                aborted = await self._aborted(read, remote, log, batches)
                 return RemoteFetchResult(records, aborted)
         return RemoteFetchResult(b"", _none_or_empty(read))
 
     async def _search(
-        self, segment: RemoteLogSegmentMetadata, wanted: Wanted
+        self, segment: RemoteLogSegmentMetadata, query: BatchQuery
     ) -> tuple[Choice, memoryview]:
         try:
-            return await self._search_once(segment, wanted)
+            return await self._search_once(segment, query)
         except SuspectIndexError:
             if not self._indexes.rebuild(segment):
                 raise
-            return await self._search_once(segment, wanted)
+            return await self._search_once(segment, query)
 
     async def _search_once(
-        self, segment: RemoteLogSegmentMetadata, wanted: Wanted
+        self, segment: RemoteLogSegmentMetadata, query: BatchQuery
     ) -> tuple[Choice, memoryview]:
         indexes = await self._indexes.indexes(segment)
-        begin = position = indexes.offset_index.lookup(wanted.offset).position
-        most = min(wanted.max_bytes, self._chunks.chunk_bytes)
+        begin = position = indexes.offset_index.lookup(query.offset).position
+        most = min(query.max_bytes, self._chunks.chunk_bytes)
         size = most + _SCAN_BYTES
         while True:
             piece = await self._chunks.read(segment, position, size)
             is_end = position + len(piece) >= segment.segment_size_bytes
             try:
                 if position == begin > 0:
-                    check_begins(piece, position, wanted.offset, segment)
-                choice = choose(piece, wanted, is_segment_end=is_end)
+                    check_begins(piece, position, query.offset, segment)
+                choice = choose(piece, query, is_segment_end=is_end)
                 if choice.outcome is Outcome.DEAD_BRANCH:
                     check_belongs(piece, choice.position, segment)
             except CorruptSegmentError as error:
@@ -184,21 +184,23 @@ class RemoteLogReader:
             position += choice.position
             size = max(choice.size, most) + _SCAN_BYTES
 
-    def _check(self, read: RemoteRead, found: _Found) -> None:
+    def _check(self, read: RemoteRead, batches: _SegmentBatches) -> None:
         """Nothing damaged leaves for a client; what was cached of it is forgotten."""
-        segment = found.segment
-        if not are_intact(found.records, segment.start_offset, segment.end_offset):
+        segment = batches.segment
+        if not are_intact(batches.records, segment.start_offset, segment.end_offset):
             self._chunks.forget(segment.id)
             raise _failed(read, f"segment {segment.segment_id} is damaged in the remote tier")
 
-    def _read_ahead(self, remote: RemoteLog, history: EpochHistory, found: _Found) -> None:
+    def _read_ahead(
+        self, remote: RemoteLog, history: EpochHistory, batches: _SegmentBatches
+    ) -> None:
         """Near the end of a segment, begin with the next ones: its reader comes soon.
 
         A chunk beyond the one at hand is under way already. As much again is fetched of what
         follows: the beginning of one large segment, or several small ones.
         """
-        segment = found.segment
-        remaining = segment.end_offset - found.next_offset + 1
+        segment = batches.segment
+        remaining = segment.end_offset - batches.next_offset + 1
         if remaining > (segment.end_offset - segment.start_offset + 1) // 2:
             return
         ahead, next_offset = 0, segment.end_offset + 1
@@ -212,16 +214,16 @@ class RemoteLogReader:
             next_offset = following.end_offset + 1
 
     async def _aborted(
-        self, read: RemoteRead, remote: RemoteLog, log: TieredLog, found: _Found
+        self, read: RemoteRead, remote: RemoteLog, log: TieredLog, batches: _SegmentBatches
     ) -> list[AbortedTxn] | None:
         if read.isolation is not FetchIsolation.TXN_COMMITTED:
             return None
-        start, upper_bound = read.offset, found.next_offset
+        start, upper_bound = read.offset, batches.next_offset
         aborted: list[AbortedTxn] = []
         history = log.leader_epochs.entries
         last = remote.aborted_transactions_end
-        begin = max(start, found.segment.start_offset)
-        for part in _parts_from(remote, history, found.segment, begin):
+        begin = max(start, batches.segment.start_offset)
+        for part in _parts_from(remote, history, batches.segment, begin):
             if part.begin > last:
                 break
             if part.segment.txn_index_empty:

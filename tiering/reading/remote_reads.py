@@ -37,7 +37,7 @@ from .remote_timestamp_reader import RemoteTimestampReader
 _log = logging.getLogger(__name__)
 
 _TROUBLE_SECONDS = 600.0
-"""How long a partition that cannot be read from the tier is told of no second time."""
+"""How long a partition that cannot be read from the tier is not logged again."""
 
 
 class RemoteReads:
@@ -178,12 +178,12 @@ class RemoteReads:
             self._statistics.fetch_took(loop.time() - began)
 
     async def _read_bounded(
-        self, wanted: RemoteRead, remote: RemoteLog, log: UnifiedLog
+        self, request: RemoteRead, remote: RemoteLog, log: UnifiedLog
     ) -> RemoteFetchResult:
         """Read as much as the answers that clients have not taken yet leave room for."""
         answers = self._answers
-        granted = answers.reserve(min(wanted.max_bytes, self._chunks.chunk_bytes))
-        read = wanted._replace(max_bytes=min(wanted.max_bytes, granted))
+        granted = answers.reserve(min(request.max_bytes, self._chunks.chunk_bytes))
+        read = request._replace(max_bytes=min(request.max_bytes, granted))
         try:
             result = await self._reader.read(read, remote, log)
         except BaseException:
@@ -200,7 +200,7 @@ class RemoteReads:
         remote = self._metadata.remote_log(partition)
         history, end = log.leader_epochs.entries, log.log_end_offset
         try:
-            found = await self._pool.run(
+            result = await self._pool.run(
                 lambda: self._timestamps.find(lookup, remote, history, end), self._search_wait_s
             )
         except NoTurnError:
@@ -214,7 +214,7 @@ class RemoteReads:
             )
             self._failed(partition, failure)
             raise failure from error
-        return found if found is not None else lookup.local_result
+        return result if result is not None else lookup.local_result
 
     def _failed(self, partition: TopicIdPartition, error: KafkaError) -> None:
         """Clients try again without a word, so nobody would learn of it; one line tells it here."""

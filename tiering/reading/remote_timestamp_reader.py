@@ -73,9 +73,9 @@ class RemoteTimestampReader:
         self, lookup: RemoteTimestampLookup, parts: list[_Part]
     ) -> TimestampAndOffset | None:
         for part in parts:
-            found = await self._first_in(part, lookup.timestamp)
-            if found is not None:
-                return found
+            result = await self._first_in(part, lookup.timestamp)
+            if result is not None:
+                return result
         return None
 
     async def _youngest(
@@ -88,11 +88,11 @@ class RemoteTimestampReader:
                 break
             if best and best.timestamp == highest and best.offset < part.begin:
                 continue
-            found = await self._first_in(part, highest)
+            result = await self._first_in(part, highest)
             # Its youngest record may lie outside of the part; of the rest nothing is known.
-            found = found or await self._youngest_in(part)
-            if found is not None and (best is None or found.is_better_maximum(best)):
-                best = found
+            result = result or await self._youngest_in(part)
+            if result is not None and (best is None or result.is_better_maximum(best)):
+                best = result
         return None if best is None or (local and local.timestamp > best.timestamp) else best
 
     async def _first_in(self, part: _Part, timestamp: int) -> TimestampAndOffset | None:
@@ -171,10 +171,10 @@ class _Pieces:
         segment, size = self._segment, _PIECE_BYTES
         while self._position < segment.segment_size_bytes:
             piece = await self._chunks.read(segment, self._position, size)
-            found = self._sound(piece)
-            if found:
-                self._position += sum(batch.size_in_bytes for batch in found)
-                return found
+            sound_batches = self._sound(piece)
+            if sound_batches:
+                self._position += sum(batch.size_in_bytes for batch in sound_batches)
+                return sound_batches
             if len(piece) < size:
                 break
             # A batch larger than the piece: read again with room for it.
@@ -183,9 +183,9 @@ class _Pieces:
 
     def _sound(self, piece: memoryview) -> list[RecordBatch]:
         try:
-            found = list(batches(piece))
-            if all(batch.crc_is_valid() for batch in found):
-                return found
+            sound_batches = list(batches(piece))
+            if all(batch.crc_is_valid() for batch in sound_batches):
+                return sound_batches
         except KafkaError:
             # Told below: bytes that cannot be batches are as damaged as those with a wrong CRC.
             pass

@@ -1,8 +1,8 @@
 """One load for all who want the same thing at the same time.
 
 A load belongs to nobody who waits for it: a consumer that gives up, or whose fetch times out, does
-not cancel it, so its retry finds the result. A load that fails is told to those who wait now and
-forgotten; the next one who asks tries again.
+not cancel it, so its retry finds the result. Those who wait now get the error of a load that
+fails; the next caller tries again.
 """
 
 import asyncio

@@ -63,13 +63,13 @@ class AbfsClient:
         container, _, key = prefix.partition("/")
         client = self._service.get_container_client(container)
         pages = client.list_blobs(name_starts_with=key, **self._limits).by_page(after)
-        found: list[TierObject] = []
+        objects: list[TierObject] = []
         async for page in pages:
             async for each in page:
                 modified_ms = int(each.last_modified.timestamp() * 1000)
-                found.append(TierObject(f"{container}/{each.name}", each.size, modified_ms))
+                objects.append(TierObject(f"{container}/{each.name}", each.size, modified_ms))
             break
-        return found, pages.continuation_token or None
+        return objects, pages.continuation_token or None
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         # The service forgets them after a week.

@@ -77,7 +77,7 @@ class BlockingStore:
             return await self._pool.run(call)
 
     async def _with(self, call: Callable[[FileSystem, str], T]) -> T:
-        return await self._run(lambda: self._lent(call))
+        return await self._run(lambda: self._on_connection(call))
 
     # In the pool's threads.
 
@@ -86,7 +86,7 @@ class BlockingStore:
         set_deadline(file_system, self._protocol, self._deadline.seconds)
         return file_system, root
 
-    def _lent(self, call: Callable[[FileSystem, str], T]) -> T:
+    def _on_connection(self, call: Callable[[FileSystem, str], T]) -> T:
         try:
             kept = self._idle.popleft()
         except IndexError:
@@ -100,17 +100,17 @@ class BlockingStore:
         self._disconnect_idle()
         return self._use(self._connected(), call)
 
-    def _use(self, lent: tuple[FileSystem, str], call: Callable[[FileSystem, str], T]) -> T:
+    def _use(self, connection: tuple[FileSystem, str], call: Callable[[FileSystem, str], T]) -> T:
         try:
-            result = call(*lent)
+            result = call(*connection)
         except FileNotFoundError:
-            self._idle.append(lent)
+            self._idle.append(connection)
             raise
         except BaseException:
-            disconnect(lent[0])
+            disconnect(connection[0])
             raise
         self._worked = True
-        self._idle.append(lent)
+        self._idle.append(connection)
         return result
 
     def _disconnect_idle(self) -> None:
@@ -254,7 +254,7 @@ def _spoil(stream: Stream) -> None:
 
 
 def _walk(file_system: FileSystem, root: str, prefix: str) -> list[TierObject]:
-    found: list[TierObject] = []
+    objects: list[TierObject] = []
     folder = prefix.rpartition("/")[0]
     folders = [f"{root}/{folder}" if folder else root]
     while folders:
@@ -272,8 +272,8 @@ def _walk(file_system: FileSystem, root: str, prefix: str) -> list[TierObject]:
             key = name[len(root) :].lstrip("/")
             if key.startswith(prefix):
                 size = cast("int", entry["size"])
-                found.append(TierObject(key, size, modified_ms_of(entry)))
-    return found
+                objects.append(TierObject(key, size, modified_ms_of(entry)))
+    return objects
 
 
 def modified_ms_of(entry: dict[str, object]) -> int | None:

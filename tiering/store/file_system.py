@@ -95,12 +95,12 @@ class TierFileSystem:
         self._check(key)
         content = await self._do(lambda: self._store.get(key, start, end))
         if end is not None and len(content) != end - (start or 0):
-            wanted = end - (start or 0)
+            length = end - (start or 0)
             text = (
                 f"The remote tier {self} sent {len(content)} bytes of {key} "
-                f"where {wanted} were asked for"
+                f"where {length} were asked for"
             )
-            if len(content) > wanted:
+            if len(content) > length:
                 raise RemoteStorageError(f"{text}: it ignores byte ranges")
             raise RemoteStorageError(text, Failure.UNREACHABLE)
         return content

@@ -124,7 +124,7 @@ class FsspecStorage:
             await self._ownership.look()
 
     async def _check_owner(self, metadata: RemoteLogSegmentMetadata) -> None:
-        """Nobody's tier becomes ours once the store has shown that it can be one."""
+        """Check the owner; claim a tier without one after the store has passed its probe."""
         if self._ownership is not None:
             await self._ownership.check(lambda: self._probe_once(metadata))
 

@@ -68,11 +68,11 @@ class GsClient:
         answer = await self._gs._call(
             "GET", "b/{}/o", bucket, prefix=key, pageToken=after, json_out=True
         )
-        found = [
+        objects = [
             TierObject(f"{bucket}/{each['name']}", int(each["size"]), _modified_ms(each))
             for each in cast("list[dict[str, Any]]", answer.get("items") or [])
         ]
-        return found, answer.get("nextPageToken")
+        return objects, answer.get("nextPageToken")
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         # The service forgets them after a week.

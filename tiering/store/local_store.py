@@ -130,11 +130,11 @@ class LocalStore:
 
     async def find(self, prefix: str) -> list[TierObject]:
         folder = prefix.rpartition("/")[0]
-        found = await self._run(lambda: self._walk(folder))
-        return [each for each in found if each.key.startswith(prefix)]
+        objects = await self._run(lambda: self._walk(folder))
+        return [each for each in objects if each.key.startswith(prefix)]
 
     def _walk(self, folder: str) -> list[TierObject]:
-        found: list[TierObject] = []
+        objects: list[TierObject] = []
         folders = [folder]
         while folders:
             inside = folders.pop()
@@ -154,8 +154,8 @@ class LocalStore:
                 except FileNotFoundError:
                     # Removed since the folder was read.
                     continue
-                found.append(TierObject(key, size, modified_ms))
-        return found
+                objects.append(TierObject(key, size, modified_ms))
+        return objects
 
     async def remove_folder(self, prefix: str) -> None:
         await self._run(lambda: self._files.remove_tree(self._path(prefix.rstrip("/"))))

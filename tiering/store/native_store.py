@@ -212,13 +212,13 @@ class NativeStore:
 
     async def find(self, prefix: str) -> list[TierObject]:
         async with self._client() as (client, root):
-            found: list[TierObject] = []
+            objects: list[TierObject] = []
             after: str | None = None
             while True:
                 page, after = await self._within(client.page(f"{root}/{prefix}", after))
-                found += [each._replace(key=each.key[len(root) + 1 :]) for each in page]
+                objects += [each._replace(key=each.key[len(root) + 1 :]) for each in page]
                 if after is None:
-                    return found
+                    return objects
 
     async def remove_folder(self, prefix: str) -> None:
         """Object stores have no folders."""

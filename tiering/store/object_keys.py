@@ -2,10 +2,10 @@
 
     <topic>-<partition>-<topic id>/<start offset>-<leader epoch>-<segment id>.<suffix>
 
-A key alone says whose it is and how old: the topic id keeps two topics of one name apart, the start
-offset (20 digits, so that a listing is in offset order) and the newest leader epoch in the segment
-say where it belongs, and the segment id, new for each attempt to copy, keeps one attempt from
-overwriting another. A sweep for orphans can thus decide from keys, and so can a person.
+A key alone names its partition and its age: the topic id keeps two topics of one name apart, the
+start offset (20 digits, so that a listing is in offset order) and the newest leader epoch in
+the segment say where it belongs, and the segment id, new for each attempt to copy, keeps one
+attempt from overwriting another. A sweep for orphans, or a person, can thus decide from keys.
 
 Ids are in Kafka's text form, which may contain a dash: keys are taken apart by length, not by dash.
 
@@ -85,14 +85,14 @@ def parse_object_key(key: str) -> ObjectKey | None:
     if not (slash and dot and dash and topic):
         return None
     try:
-        found = ObjectKey(
+        candidate = ObjectKey(
             TopicIdPartition(uuid_from_string(topic_id), topic, int(partition)),
             int(start_offset),
             int(epoch),
             uuid_from_string(stem[-_ID_LENGTH:]),
             suffix,
         )
-        return found if _key_of(found) == f"{folder}/{name}" else None
+        return candidate if _key_of(candidate) == f"{folder}/{name}" else None
     except (ValueError, RemoteStorageError):
         return None
 

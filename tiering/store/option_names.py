@@ -3,7 +3,7 @@
 fsspec's file systems take any keyword and keep silent about those that they do not know. What they
 do know stands here, so that a start imports no library for it; only for a name that does not stand
 here is the installed library asked, which may be newer. Where a library hands its keywords on to
-others (`is_open`), only a name that nearly is a known one is told: nothing valid is called wrong.
+others (`is_open`), only a name close to a known one is reported: nothing valid is called wrong.
 """
 
 import inspect
@@ -22,7 +22,7 @@ _NEAR = 0.6
 class _Names(NamedTuple):
     """The names of the options at one place."""
 
-    known: frozenset[str]
+    options: frozenset[str]
     library: tuple[str, str] | None = None
     """The module and the function whose keywords they are."""
     is_open: bool = False
@@ -120,35 +120,35 @@ def unknown_options(location: RemoteUrl, prefix: str) -> str | None:
     names = _PROTOCOLS.get(kind)
     if names is None:
         names = _names("", _class_of(location.protocol), is_open=True)
-    names = names._replace(known=names.known | _OF_FSSPEC.known)
-    found = list(_unknown(location.options, names, ""))
+    names = names._replace(options=names.options | _OF_FSSPEC.options)
+    unknown = list(_unknown(location.options, names, ""))
     for path, nested in _NESTED.get(kind, {}).items():
-        found += _unknown(_inside(location.options, path), nested, f"{path}.")
-    if not found:
+        unknown += _unknown(_inside(location.options, path), nested, f"{path}.")
+    if not unknown:
         return None
-    told = ", ".join(
+    unknown_names = ", ".join(
         prefix + OPTION_PREFIX + name + (f" (did you mean {near}?)" if near else "")
-        for name, near in found
+        for name, near in unknown
     )
-    return f"The file system of {location.protocol}:// knows no such option: {told}."
+    return f"The file system of {location.protocol}:// knows no such option: {unknown_names}."
 
 
 def _unknown(
     options: Mapping[str, OptionValue], names: _Names, path: str
 ) -> Iterator[tuple[str, str]]:
     """The names that are not known, and the nearest one that is."""
-    doubtful = [each for each in options if each not in names.known]
-    known = names.known
+    doubtful = [each for each in options if each not in names.options]
+    valid = names.options
     if doubtful:
         keywords, is_closed = _keywords(names.library)
         if not is_closed and names.library is not None:
             # It is not installed, or of a kind that cannot be asked.
             names = names._replace(is_open=True)
-        known |= keywords
+        valid |= keywords
     for each in doubtful:
-        if each in known:
+        if each in valid:
             continue
-        near = get_close_matches(each.lower(), known, 1, _CLOSE if names.is_open else _NEAR)
+        near = get_close_matches(each.lower(), valid, 1, _CLOSE if names.is_open else _NEAR)
         if near or not names.is_open:
             yield path + each, path + near[0] if near else ""
 
@@ -175,9 +175,9 @@ def _keywords(library: tuple[str, str] | None) -> tuple[frozenset[str], bool]:
         return frozenset(), False
     module, path = library
     try:
-        found: Any = import_module(module)
+        target: Any = import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
-        return frozenset(inspect.signature(found).parameters), True
+            target = getattr(target, name)
+        return frozenset(inspect.signature(target).parameters), True
     except (ImportError, AttributeError, TypeError, ValueError):
         return frozenset(), False

@@ -123,9 +123,9 @@ def failure_of(error: BaseException) -> Failure:
     # What a server answered says more than what a library made of it.
     for tell in (_by_answer, _by_name):
         for each in chain:
-            found = tell(each)
-            if found is not None:
-                return found
+            failure = tell(each)
+            if failure is not None:
+                return failure
     if any(each.args and str(each.args[0]).startswith("Forbidden") for each in chain):
         # gcsfs says 403 in words only.
         return Failure.DENIED
@@ -186,9 +186,9 @@ def _status(error: BaseException) -> int:
         return 0
     for holder in (error, response):
         for name in ("status_code", "status", "code"):
-            found = _number(getattr(holder, name, None))
-            if found:
-                return found
+            status = _number(getattr(holder, name, None))
+            if status:
+                return status
     return 0
 
 

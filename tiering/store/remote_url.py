@@ -88,27 +88,27 @@ class RemoteUrl:
         return _SIGNED.sub(r"\1***", text)
 
     def _secrets(self) -> list[str]:
-        found = [urlsplit(self.url).netloc.rpartition("@")[0]]
+        secrets = [urlsplit(self.url).netloc.rpartition("@")[0]]
         password = urlsplit(self.url).password
-        found.append(password or "")
-        found.extend(_secret_values(self.options, inherited=False))
+        secrets.append(password or "")
+        secrets.extend(_secret_values(self.options, inherited=False))
         # The parts of a connection string are secrets one by one.
-        found += [part for each in found for part in _CONNECTION_SECRET.findall(each)]
+        secrets += [part for each in secrets for part in _CONNECTION_SECRET.findall(each)]
         # An address in a message holds them as addresses do.
-        found += [quote(each, safe="") for each in found]
+        secrets += [quote(each, safe="") for each in secrets]
         # The longest first, so that a secret inside another does not leave the rest standing.
-        return sorted({each for each in found if each}, key=len, reverse=True)
+        return sorted({each for each in secrets if each}, key=len, reverse=True)
 
 
 def _secret_values(options: Mapping[str, OptionValue], *, inherited: bool) -> list[str]:
-    found: list[str] = []
+    secrets: list[str] = []
     for name, value in options.items():
         secret = inherited or _is_secret(name)
         if isinstance(value, dict):
-            found.extend(_secret_values(value, inherited=secret))
+            secrets.extend(_secret_values(value, inherited=secret))
         elif secret and not isinstance(value, bool):
-            found.append(str(value))
-    return found
+            secrets.append(str(value))
+    return secrets
 
 
 def remote_url(properties: Mapping[str, str]) -> RemoteUrl:

@@ -82,11 +82,11 @@ class S3Client:
         bucket, _, key = prefix.partition("/")
         more = {"ContinuationToken": after} if after else {}
         answer = await self._call("list_objects_v2", Bucket=bucket, Prefix=key, **more)
-        found = [
+        objects = [
             TierObject(f"{bucket}/{each['Key']}", each["Size"], _milliseconds(each["LastModified"]))
             for each in _entries(answer, "Contents")
         ]
-        return found, answer.get("NextContinuationToken")
+        return objects, answer.get("NextContinuationToken")
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         bucket, _, key = prefix.partition("/")

@@ -58,10 +58,10 @@ def abandoned_before(time_ms: int) -> IsLeft:
 async def _reads_what_was_written(objects: TierFileSystem, key: str) -> None:
     await objects.write_bytes(key, _FIRST)
     try:
-        found = await objects.read(key)
+        content = await objects.read(key)
     except RemoteResourceNotFound:
         raise _wrong(objects, "does not find an object that was just written") from None
-    if found != _FIRST:
+    if content != _FIRST:
         raise _wrong(objects, "gives back other bytes than were written")
 
 
@@ -78,12 +78,12 @@ async def _shows_the_newest(objects: TierFileSystem, key: str) -> None:
 
 
 async def _lists_and_removes(objects: TierFileSystem, key: str) -> None:
-    found = {each.key: each for each in await objects.list(key)}
-    if key not in found:
+    by_key = {each.key: each for each in await objects.list(key)}
+    if key not in by_key:
         raise _wrong(objects, "does not list an object that was just written")
-    if found[key].size != len(_SECOND):
+    if by_key[key].size != len(_SECOND):
         raise _wrong(objects, "lists an object with another size than it has")
-    now_ms = found[key].modified_ms
+    now_ms = by_key[key].modified_ms
     if now_ms is not None:
         with suppress(RemoteStorageError):
             # Not everybody who may write may see these; they cost money and nothing else.

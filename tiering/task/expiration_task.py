@@ -7,8 +7,8 @@ What may go is decided in `storage/remote/remote_retention.py`. The rules kept h
 
 - Nothing expires before the metadata is complete (KAFKA-17980) and before this term of leadership
   knows how far the tier has the log (KAFKA-20732).
-- The log start offset is raised before anything is deleted, so that a reader of what goes away is
-  told OFFSET_OUT_OF_RANGE and not that something is broken (KAFKA-15352).
+- The log start offset is raised before anything is deleted, so that a reader of what goes away
+  gets OFFSET_OUT_OF_RANGE and not an error of the storage (KAFKA-15352).
 - A segment that cannot be deleted does not keep others from it; it is tried again at the next
   run, and so is what an earlier leader left half deleted. When several fail in a row for want of
   a tier, the run ends: the rest would fail as well.

@@ -86,5 +86,5 @@ class GapRepair:
 
 
 def _may_be_finished(segment: RemoteLogSegmentMetadata, remote: RemoteLog) -> bool:
-    known = remote.segment(segment.id)
-    return known is None or known.state is _STATE.COPY_SEGMENT_STARTED
+    metadata = remote.segment(segment.id)
+    return metadata is None or metadata.state is _STATE.COPY_SEGMENT_STARTED

@@ -4,8 +4,8 @@ Copying, expiration and following each have a pool of their own, so that a slow 
 deletion (pitfall of one pool for all: deletions wait behind uploads). What a pool bounds is how
 many partitions are worked on at once; who may try is not bounded. After work that failed the
 pause doubles with each failure in a row, bounded and jittered, so that an outage is not hammered
-and partitions do not come back in step. A failure that nobody expected ends no loop either: it is
-told with its traceback, counted, and the work is tried again (`clients/supervisor.py`).
+and partitions do not come back in step. An unexpected exception does not end a loop either: it
+is logged with its traceback, counted, and the work is tried again (`clients/supervisor.py`).
 """
 
 import asyncio

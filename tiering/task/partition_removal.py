@@ -30,7 +30,7 @@ from ..tier_access import ClusterTopics
 _STATE = RemotePartitionDeleteState
 
 
-class Step(Enum):
+class RemovalStep(Enum):
     """What this broker is to do about a partition."""
 
     MARK = "tell that it is to go, and remove it"
@@ -42,7 +42,7 @@ class Removal(NamedTuple):
     """A step that is due."""
 
     partition: TopicIdPartition
-    step: Step
+    step: RemovalStep
 
 
 class Patience(NamedTuple):
@@ -97,7 +97,7 @@ class PartitionRemovals:
                 step = self._next_step(remote, now - seen[partition].since)
             elif len(remote):
                 gone[partition] = self._gone_since.get(partition, now)
-                step = Step.MARK if now - gone[partition] >= self._patience.gone else None
+                step = RemovalStep.MARK if now - gone[partition] >= self._patience.gone else None
             if step is not None:
                 due.append(Removal(partition, step))
         self._seen, self._gone_since = seen, gone
@@ -115,12 +115,16 @@ class PartitionRemovals:
             return before
         return _Seen(signature, now)
 
-    def _next_step(self, remote: RemoteLog, unmoved_seconds: float) -> Step | None:
+    def _next_step(self, remote: RemoteLog, unmoved_seconds: float) -> RemovalStep | None:
         is_mine = remote.remover_id == self._broker_id
         if remote.partition_delete_state is not _STATE.DELETE_PARTITION_FINISHED:
-            return Step.REMOVE if is_mine or unmoved_seconds >= self._patience.takeover else None
+            return (
+                RemovalStep.REMOVE
+                if is_mine or unmoved_seconds >= self._patience.takeover
+                else None
+            )
         if not len(remote):
             return None
         # The broker that finished comes first; the others only if it does not come.
         patience = self._patience.takeover * (1 if is_mine else 2)
-        return Step.SWEEP if unmoved_seconds >= patience else None
+        return RemovalStep.SWEEP if unmoved_seconds >= patience else None

@@ -2,11 +2,11 @@
 
 What is to be done is decided in `partition_removal.py`, from the metadata alone; here it is done.
 It looks when it starts, when this broker has marked a partition, and every
-`remote.partition.remover.task.interval.ms`. A kill at any point loses nothing: each step is told in
-the metadata topic before and after, each is idempotent, and the next broker that looks goes on with
-the first that is missing. The objects go before DELETE_SEGMENT_FINISHED, and everything that is
-left under the partition's prefix (halves of uploads that no metadata names, the directory of a
-file system: KAFKA-15166) before DELETE_PARTITION_FINISHED.
+`remote.partition.remover.task.interval.ms`. A kill at any point loses nothing: an event in the
+metadata topic comes before and after each step, each is idempotent, and the next broker that looks
+goes on from the first that is missing. Objects go before DELETE_SEGMENT_FINISHED, and everything
+that is left under the partition's prefix (halves of uploads that no metadata names, the directory
+of a file system: KAFKA-15166) before DELETE_PARTITION_FINISHED.
 
 Deletions are paced, so that a topic of a million segments does not throttle the store that
 others read from. A step that fails is counted, and is tried again with back-off for as long as
@@ -42,7 +42,7 @@ from .partition_removal import (
     PartitionRemovals,
     Patience,
     Removal,
-    Step,
+    RemovalStep,
 )
 
 _log = logging.getLogger(__name__)
@@ -132,12 +132,12 @@ class PartitionRemover:
         metadata, topics = self._tools.metadata, self._tools.topics
         if topics is not None and topics.has_metadata_topic():
             metadata.watch_all()
-        known = [
+        remote_logs = [
             remote
             for remote in metadata.remote_logs()
             if metadata.is_ready(remote.topic_id_partition)
         ]
-        for removal in self._removals.look(known, topics, asyncio.get_running_loop().time()):
+        for removal in self._removals.look(remote_logs, topics, asyncio.get_running_loop().time()):
             partition = removal.partition
             if partition not in self._at_work and len(self._tasks) < _PARTITIONS_MAX:
                 self._at_work.add(partition)
@@ -193,7 +193,7 @@ class PartitionRemover:
         """Whether a copy was on its way when the removal began."""
         partition, step = removal
         remote = self._tools.metadata.remote_log(partition)
-        if step is not Step.SWEEP and not await self._take(remote):
+        if step is not RemovalStep.SWEEP and not await self._take(remote):
             return False
         copying = _SEGMENT.COPY_SEGMENT_STARTED
         was_copying = any(each.state is copying for each in remote.unfinished_segments())

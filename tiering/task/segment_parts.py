@@ -146,8 +146,8 @@ def check_batches(facts: SegmentFacts) -> None:
         size = _size_of_whole_batches(piece)
         if size == 0 and _LOG_OVERHEAD <= len(piece) < rest:
             # One batch, larger than a piece.
-            wanted = min(_LOG_OVERHEAD + max(_HEADER.unpack_from(piece)[1], 0), rest)
-            piece = memoryview(facts.log.slice(position, wanted).read())
+            batch_size = min(_LOG_OVERHEAD + max(_HEADER.unpack_from(piece)[1], 0), rest)
+            piece = memoryview(facts.log.slice(position, batch_size).read())
             size = _size_of_whole_batches(piece)
         if size == 0 or not are_intact(piece[:size], first_offset, facts.end_offset):
             raise CorruptSegmentError(f"at or after position {position}")

@@ -1,8 +1,8 @@
 """The metadata topic, folded by somebody who only looks at it.
 
-What a broker's metadata manager keeps for its own partitions, a tool keeps for all of them. What is
-no event is stepped over here as it is there, and told: a whole segment that the topic does not tell
-of is nobody's orphan for that (`orphans.py`), so nothing is lost with it.
+What a broker's metadata manager keeps for its own partitions, a tool keeps for all of them. A
+record that is no event is skipped here as it is there, and reported. Nothing is lost with it: a
+whole segment that the topic does not name is left alone (`orphans.py`).
 """
 
 from typing import TYPE_CHECKING

@@ -55,7 +55,7 @@ class Stretch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Lineage:
+class TierLineage:
     """One partition's log, as far as the tier has it."""
 
     topic_id_partition: TopicIdPartition
@@ -107,7 +107,9 @@ def remote_log_of(
     return remote
 
 
-def choose_lineage(segments: Sequence[RemoteLogSegmentMetadata], history: EpochHistory) -> Lineage:
+def choose_lineage(
+    segments: Sequence[RemoteLogSegmentMetadata], history: EpochHistory
+) -> TierLineage:
     """The log that ends with the tail of these segments, whose epoch history is `history`."""
     tail = tail_of(segments)
     partition, end = tail.topic_id_partition, tail.end_offset + 1
@@ -133,7 +135,7 @@ def choose_lineage(segments: Sequence[RemoteLogSegmentMetadata], history: EpochH
         kept[segment.segment_id] = announced[segment.segment_id]
         stretches.append(Stretch(announced[segment.segment_id], offset, until))
         offset = until
-    return Lineage(
+    return TierLineage(
         topic_id_partition=partition,
         history=tuple(_from_start(history, start)),
         log_start_offset=start,
@@ -146,7 +148,7 @@ def choose_lineage(segments: Sequence[RemoteLogSegmentMetadata], history: EpochH
     )
 
 
-def after_last_hole(lineage: Lineage) -> Lineage:
+def after_last_hole(lineage: TierLineage) -> TierLineage:
     """The same log from where nothing is missing any more; what lies before is left out."""
     if not lineage.holes:
         return lineage

@@ -17,7 +17,7 @@ from ..remote_storage import IndexType
 from ..store.manifest import Manifest
 from ..store.object_keys import object_stem
 from .in_parallel import in_parallel
-from .lineage_choice import Lineage, after_last_hole, choose_lineage, remote_log_of, tail_of
+from .lineage_choice import TierLineage, after_last_hole, choose_lineage, remote_log_of, tail_of
 from .rebuild_plan import description_of, newest_topics
 from .stored_segments import StoredSegment, sort_out
 from .tier_survey import (
@@ -42,7 +42,7 @@ class MountedTopic(NamedTuple):
 class MountedPartition:
     """A partition's log as the mounted tier has it."""
 
-    lineage: Lineage
+    lineage: TierLineage
     remote: RemoteLog
     """For readers: its segments, all finished."""
 
@@ -105,18 +105,20 @@ class TierWatcher:
             stems = frozenset(object_stem(manifest.metadata) for manifest in manifests)
             before = self._view.partitions.get(partition)
             if before is not None and self._segments_of.get(partition) == stems:
-                found: MountedPartition | None = before
+                mount: MountedPartition | None = before
             else:
-                found = await self._decide_partition(manifests) or before
-            if found is not None:
-                view.partitions[partition] = found
+                mount = await self._decide_partition(manifests) or before
+            if mount is not None:
+                view.partitions[partition] = mount
                 segments_of[partition] = stems
         self._segments_of = segments_of
         for name, topic_id in names.by_name.items():
             own = [each for each in by_partition if each.topic_id == topic_id]
-            told = description_of(manifest for each in own for manifest in by_partition[each])
+            description = description_of(
+                manifest for each in own for manifest in by_partition[each]
+            )
             shown = max(each.partition for each in own) + 1
-            count = max(shown, 0 if told is None else told.partitions)
+            count = max(shown, 0 if description is None else description.partitions)
             view.topics[name] = MountedTopic(name, topic_id, count)
         return view
 

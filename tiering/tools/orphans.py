@@ -2,7 +2,7 @@
 
 COPY_SEGMENT_STARTED is in the metadata topic before the first object of a segment is written, and
 DELETE_SEGMENT_FINISHED comes after the last one is gone. So an object that was listed *before* the
-metadata was read to its end, and that the metadata does not know, is nobody's: what a killed broker
+metadata was read to its end, and that is not in the metadata, is an orphan: what a killed broker
 or a store that failed half-way has left, or what is left of a deleted topic. The rules:
 
 - The listing comes first, then the metadata, whole. Half of it is as good as none.
@@ -10,7 +10,7 @@ or a store that failed half-way has left, or what is left of a deleted topic. Th
   unfinished copies and deletions are for the leader, or the next one, to clean up.
 - A whole segment of a living topic that the metadata does not know, and that is no second copy of
   one that it knows, says that the metadata was lost, or that another cluster writes here: a rebuild
-  would bring it back. It is told, and left alone unless somebody who knows says otherwise.
+  would bring it back. It is reported, and left alone unless somebody who knows says otherwise.
 - A partition that the metadata has never heard of may be another cluster's, in the same bucket:
   its objects are left alone unless somebody who knows says otherwise.
 - An orphan goes only when it was one in an earlier look as well, and is older than the grace time:
@@ -34,7 +34,7 @@ _TEMPORARY = ".tmp"
 
 
 class Orphan(NamedTuple):
-    """Objects of one segment that are nobody's."""
+    """Objects of one segment to which no metadata refers."""
 
     segment: StoredSegment
     objects: tuple[TierObject, ...]
@@ -42,7 +42,7 @@ class Orphan(NamedTuple):
     reason: str
     is_of_known_partition: bool
     is_whole: bool = False
-    """Whether a rebuild would bring it back: rather the metadata is lost than it is nobody's."""
+    """Whether a rebuild would bring it back: it is more likely that the metadata is lost."""
 
     @property
     def id(self) -> Uuid:
@@ -59,18 +59,20 @@ class Orphan(NamedTuple):
         return max(times) if len(times) == len(self.objects) else None
 
 
-def find_orphans(listing: Listing, known: Mapping[TopicIdPartition, RemoteLog]) -> list[Orphan]:
+def find_orphans(
+    listing: Listing, remote_logs: Mapping[TopicIdPartition, RemoteLog]
+) -> list[Orphan]:
     """The orphans of a listing, as the metadata has it that was read after the listing."""
-    found: list[Orphan] = []
+    orphans: list[Orphan] = []
     for segment in listing.segments.values():
         is_whole = False
-        remote = known.get(segment.topic_id_partition)
-        told = None if remote is None else remote.segment(segment.segment_id)
-        if told is None:
+        remote = remote_logs.get(segment.topic_id_partition)
+        metadata = None if remote is None else remote.segment(segment.segment_id)
+        if metadata is None:
             objects = list(segment.objects.values())
             is_whole = remote is not None and is_unknown_whole(segment, remote)
             reason = _UNKNOWN_WHOLE if is_whole else _reason(segment, remote)
-        elif told.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+        elif metadata.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
             objects = [
                 each for suffix, each in segment.objects.items() if suffix.endswith(_TEMPORARY)
             ]
@@ -79,8 +81,8 @@ def find_orphans(listing: Listing, known: Mapping[TopicIdPartition, RemoteLog]) 
             continue
         if objects:
             is_known = remote is not None
-            found.append(Orphan(segment, _in_order(objects), reason, is_known, is_whole))
-    return found
+            orphans.append(Orphan(segment, _in_order(objects), reason, is_known, is_whole))
+    return orphans
 
 
 def is_unknown_whole(segment: StoredSegment, remote: RemoteLog) -> bool:

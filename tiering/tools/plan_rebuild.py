@@ -15,7 +15,7 @@ from ..remote_storage import IndexType
 from ..store.manifest import Manifest
 from ..store.object_keys import MANIFEST_SUFFIX, object_key
 from .in_parallel import in_parallel
-from .lineage_choice import Lineage, after_last_hole, choose_lineage, tail_of
+from .lineage_choice import TierLineage, after_last_hole, choose_lineage, tail_of
 from .rebuild_plan import (
     PlannedPartition,
     PlannedTopic,
@@ -78,9 +78,11 @@ async def plan_rebuild(
     planned: dict[TopicIdPartition, PlannedPartition] = {}
 
     async def decide(partition: TopicIdPartition) -> None:
-        found = await _plan_partition(tier, partitions[partition], plan, skip_holes=skip_holes)
-        if found is not None:
-            planned[partition] = found
+        partition_plan = await _plan_partition(
+            tier, partitions[partition], plan, skip_holes=skip_holes
+        )
+        if partition_plan is not None:
+            planned[partition] = partition_plan
 
     await in_parallel(partitions, decide, WORKERS)
     for name, topic_id in sorted(names.by_name.items()):
@@ -140,7 +142,7 @@ async def _plan_partition(
     return PlannedPartition(after_last_hole(lineage) if skip_holes else lineage, snapshot)
 
 
-def _tell(lineage: Lineage, plan: RebuildPlan, *, skip_holes: bool) -> None:
+def _tell(lineage: TierLineage, plan: RebuildPlan, *, skip_holes: bool) -> None:
     where = str(lineage.topic_id_partition.topic_partition)
     for hole in lineage.holes:
         advice = (

@@ -29,7 +29,7 @@ async def metadata_of_cluster(
     """
     from ...clients.consumer.consumer import Consumer
 
-    known = KnownMetadata(skipped)
+    metadata = KnownMetadata(skipped)
     async with Consumer(
         bootstrap, auto_offset_reset="earliest", environment=environment
     ) as consumer:
@@ -46,14 +46,14 @@ async def metadata_of_cluster(
         while remaining:
             try:
                 for record in await consumer.poll(_POLL_MS):
-                    known.apply(record.value or b"", record.partition, record.offset)
+                    metadata.apply(record.value or b"", record.partition, record.offset)
             except UndecodableRecordsError as error:
-                known.skipped.skip(error.partition.partition, error.offset, str(error.reason))
+                metadata.skipped.skip(error.partition.partition, error.offset, str(error.reason))
                 consumer.seek(error.partition, error.next_offset)
             for partition, end in list(remaining.items()):
                 if await consumer.position(partition) >= end:
                     del remaining[partition]
-    return known.remote_logs
+    return metadata.remote_logs
 
 
 def no_metadata(where: str) -> KafkaError:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ...clients.kafka_uuid import Uuid
 from ..store.manifest import Manifest, TopicDescription
-from .lineage_choice import Lineage
+from .lineage_choice import TierLineage
 
 KEPT_FOR_EVER: Mapping[str, str] = {
     "remote.storage.enable": "true",
@@ -32,7 +32,7 @@ KEPT_FOR_EVER: Mapping[str, str] = {
 class PlannedPartition:
     """A partition that comes back with what is in the tier."""
 
-    lineage: Lineage
+    lineage: TierLineage
     producer_snapshot: bytes
     """The state of its producers at the end of the lineage."""
 

@@ -2,7 +2,7 @@
 
 Where bytes stand that are no record batch the next whole one behind them is looked for, and what
 lies between is a finding: whoever asks learns what it does not know. The end of the last file is
-told as a note only, for there lies what was being written when the broker was killed.
+reported as a note only: a broker that is killed while it writes leaves a partial batch there.
 """
 
 from collections.abc import Iterator
@@ -55,9 +55,9 @@ class _Unread(NamedTuple):
 class StoredMetadata:
     """Reads the topic's partitions one after the other."""
 
-    def __init__(self, files: Files, known: KnownMetadata) -> None:
+    def __init__(self, files: Files, metadata: KnownMetadata) -> None:
         self._files = files
-        self._known = known
+        self._metadata = metadata
         self.findings: list[Finding] = []
         """What was not read."""
 
@@ -74,18 +74,18 @@ class StoredMetadata:
                     raise incomplete(partition, base)
                 self.findings.append(_lost(path, expected, base))
                 expected = base
-            for found in _batches(self._files.read(path), path, expected):
-                if isinstance(found, _Unread):
+            for entry in _batches(self._files.read(path), path, expected):
+                if isinstance(entry, _Unread):
                     if unread is not None:
                         self.findings.append(unread.finding(expected, base))
                         expected = max(expected, base)
-                    unread = found
+                    unread = entry
                     continue
                 if unread is not None:
-                    self.findings.append(unread.finding(expected, found.base_offset))
+                    self.findings.append(unread.finding(expected, entry.base_offset))
                     unread = None
-                self._known.apply_all(found, partition.partition)
-                expected = found.next_offset
+                self._metadata.apply_all(entry, partition.partition)
+                expected = entry.next_offset
         if unread is not None:
             self.findings.append(unread.note())
 
@@ -147,8 +147,8 @@ def _may_begin(content: bytes, position: int, expected: int) -> bool:
     """Whether a batch of these offsets and of a possible size may stand there."""
     if len(content) - position < BATCH_OVERHEAD:
         return False
-    found: tuple[int, int] = _OFFSET_AND_LENGTH.unpack_from(content, position)
-    base_offset, size = found[0], LOG_OVERHEAD + found[1]
+    header: tuple[int, int] = _OFFSET_AND_LENGTH.unpack_from(content, position)
+    base_offset, size = header[0], LOG_OVERHEAD + header[1]
     return (
         BATCH_OVERHEAD <= size <= len(content) - position
         and expected <= base_offset <= expected + _OFFSETS_AHEAD_MAX

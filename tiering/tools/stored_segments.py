@@ -78,11 +78,11 @@ def sort_out(objects: Iterable[TierObject]) -> Listing:
 
 def missing_parts(manifest: Manifest, objects: Mapping[str, TierObject]) -> list[str]:
     """What a manifest promises and the listing does not keep, each as a few plain words."""
-    found: list[str] = []
+    problems: list[str] = []
     for suffix, part in manifest.parts.items():
         stored = objects.get(suffix)
         if stored is None:
-            found.append(f"{suffix} is missing")
+            problems.append(f"{suffix} is missing")
         elif stored.size != part.size:
-            found.append(f"{suffix} has {stored.size} bytes and not {part.size}")
-    return found
+            problems.append(f"{suffix} has {stored.size} bytes and not {part.size}")
+    return problems

@@ -16,7 +16,7 @@ from ..remote_storage import IndexType
 from ..store.manifest import Manifest
 from ..store.object_keys import MANIFEST_SUFFIX, object_key, object_stem, partition_prefix
 from .in_parallel import in_parallel
-from .lineage_choice import Lineage, choose_lineage, tail_of
+from .lineage_choice import TierLineage, choose_lineage, tail_of
 from .orphans import is_unknown_whole
 from .segment_check import check_segment
 from .stored_segments import StoredSegment, sort_out
@@ -36,10 +36,11 @@ WORKERS = 4
 
 
 async def check_survey(
-    tier: TierReader, survey: Survey, known: Mapping[TopicIdPartition, RemoteLog] | None
+    tier: TierReader, survey: Survey, remote_logs: Mapping[TopicIdPartition, RemoteLog] | None
 ) -> list[Finding]:
-    """All that can be said without reading the records. `known` is the metadata, if it was read.
+    """Every finding that needs no reading of records.
 
+    `remote_logs` comes from the metadata topic; None if that was not read.
     Raises RemoteStorageError if the store does not answer.
     """
     lineages = await _lineages(tier, survey)
@@ -47,32 +48,32 @@ async def check_survey(
     for lineage in lineages:
         findings += lineage_findings(lineage)
     findings += unused_findings(survey)
-    if known is not None:
-        await _look_for_younger(tier, survey, known)
+    if remote_logs is not None:
+        await _look_for_younger(tier, survey, remote_logs)
         needed = {object_stem(each) for lineage in lineages for each in lineage.segments}
-        gone = await _gone_since(tier, survey, known, needed)
-        findings += metadata_findings(survey, known, needed - gone)
+        gone = await _gone_since(tier, survey, remote_logs, needed)
+        findings += metadata_findings(survey, remote_logs, needed - gone)
     return findings
 
 
 async def _look_for_younger(
-    tier: TierReader, survey: Survey, known: Mapping[TopicIdPartition, RemoteLog]
+    tier: TierReader, survey: Survey, remote_logs: Mapping[TopicIdPartition, RemoteLog]
 ) -> None:
     """Add what was copied after the listing and before the metadata was read."""
     unseen = [
-        told
-        for remote in known.values()
-        for told in remote.segments()
-        if told.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-        and object_stem(told) not in survey.manifests
+        segment
+        for remote in remote_logs.values()
+        for segment in remote.segments()
+        if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+        and object_stem(segment) not in survey.manifests
     ]
 
-    async def look(told: RemoteLogSegmentMetadata) -> None:
-        found = sort_out(await tier.list(object_key(told, "")))
-        stored = found.segments.get(object_stem(told))
+    async def look(segment: RemoteLogSegmentMetadata) -> None:
+        listing = sort_out(await tier.list(object_key(segment, "")))
+        stored = listing.segments.get(object_stem(segment))
         if stored is not None and stored.has_manifest:
             # What is wrong with it was told already, if it was there before.
-            again = Survey(found)
+            again = Survey(listing)
             await read_manifest(tier, stored, again)
             survey.manifests.update(again.manifests)
 
@@ -97,34 +98,34 @@ async def check_segments(tier: TierReader, survey: Survey, progress: Progress) -
 async def _gone_since(
     tier: TierReader,
     survey: Survey,
-    known: Mapping[TopicIdPartition, RemoteLog],
+    remote_logs: Mapping[TopicIdPartition, RemoteLog],
     needed: AbstractSet[str],
 ) -> set[str]:
     """Of the whole segments that the metadata does not know, those deleted since the listing."""
     gone: set[str] = set()
 
     async def look(stored: StoredSegment) -> None:
-        found = sort_out(await tier.list(stored.key("")))
-        if stored.stem not in found.segments:
+        listing = sort_out(await tier.list(stored.key("")))
+        if stored.stem not in listing.segments:
             gone.add(stored.stem)
 
     unknown = [
         stored
         for stored in survey.listing.segments.values()
-        if stored.stem in needed and not _knows(known, stored)
+        if stored.stem in needed and not _knows(remote_logs, stored)
     ]
     await in_parallel(unknown, look, WORKERS)
     return gone
 
 
-def _knows(known: Mapping[TopicIdPartition, RemoteLog], stored: StoredSegment) -> bool:
-    its_log = known.get(stored.topic_id_partition)
+def _knows(remote_logs: Mapping[TopicIdPartition, RemoteLog], stored: StoredSegment) -> bool:
+    its_log = remote_logs.get(stored.topic_id_partition)
     return its_log is not None and its_log.segment(stored.segment_id) is not None
 
 
-async def _lineages(tier: TierReader, survey: Survey) -> list[Lineage]:
+async def _lineages(tier: TierReader, survey: Survey) -> list[TierLineage]:
     """What a rebuild would make of each partition."""
-    found: list[Lineage] = []
+    lineages: list[TierLineage] = []
     for manifests in survey.partitions().values():
         segments = [manifest.metadata for manifest in manifests]
         tail = tail_of(segments)
@@ -134,14 +135,14 @@ async def _lineages(tier: TierReader, survey: Survey) -> list[Lineage]:
         except (DamagedPartError, MalformedCheckpointError):
             # Told where the segment itself is checked.
             continue
-        found.append(choose_lineage(segments, history))
-    return found
+        lineages.append(choose_lineage(segments, history))
+    return lineages
 
 
-def lineage_findings(lineage: Lineage) -> list[Finding]:
+def lineage_findings(lineage: TierLineage) -> list[Finding]:
     """What is to be said of a partition's segments together."""
     where = partition_prefix(lineage.topic_id_partition)
-    found = [
+    findings = [
         Finding(
             where,
             f"no segment holds the offsets {hole}",
@@ -160,65 +161,67 @@ def lineage_findings(lineage: Lineage) -> list[Finding]:
         )
         advice = "nothing needs to be done: retention removes it"
         key = object_key(each, MANIFEST_SUFFIX)
-        found.append(Finding(key, problem, advice, False, offsets_of(each)))
-    return found
+        findings.append(Finding(key, problem, advice, False, offsets_of(each)))
+    return findings
 
 
 def unused_findings(survey: Survey) -> list[Finding]:
     """Objects that no manifest speaks of: orphans, unless they are on their way just now."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for stored in survey.listing.segments.values():
         if not stored.has_manifest:
             problem = "there is no manifest"
             advice = "it is on its way just now, or was given up: `tierlog tier scrub` knows"
-            found.append(Finding(stored.stem, problem, advice, is_trouble=False))
+            findings.append(Finding(stored.stem, problem, advice, is_trouble=False))
         manifest = survey.manifests.get(stored.stem)
         named = {MANIFEST_SUFFIX, *stored.objects} if manifest is None else manifest.parts.keys()
         for suffix in sorted(stored.objects.keys() - named - {MANIFEST_SUFFIX}):
             problem = "the manifest of its segment does not name it"
             advice = "`tierlog tier scrub` knows whether it may go"
-            found.append(Finding(stored.key(suffix), problem, advice, is_trouble=False))
+            findings.append(Finding(stored.key(suffix), problem, advice, is_trouble=False))
     problem, advice = "it is no object of a tier", "it is left alone: find out who has put it there"
-    found += [Finding(each.key, problem, advice, False) for each in survey.listing.foreign]
-    return found
+    findings += [Finding(each.key, problem, advice, False) for each in survey.listing.foreign]
+    return findings
 
 
 def metadata_findings(
-    survey: Survey, known: Mapping[TopicIdPartition, RemoteLog], needed: AbstractSet[str]
+    survey: Survey, remote_logs: Mapping[TopicIdPartition, RemoteLog], needed: AbstractSet[str]
 ) -> list[Finding]:
     """What the metadata topic and the objects say of one another.
 
     `needed` are the segments of which a rebuild would make the logs: where the metadata does not
     know one of them, records are lost to readers that are not lost.
     """
-    found: list[Finding] = []
-    for remote in known.values():
-        for told in remote.segments():
-            if told.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+    findings: list[Finding] = []
+    for remote in remote_logs.values():
+        for segment in remote.segments():
+            if segment.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
                 continue
-            key = object_key(told, MANIFEST_SUFFIX)
-            manifest = survey.manifests.get(object_stem(told))
+            key = object_key(segment, MANIFEST_SUFFIX)
+            manifest = survey.manifests.get(object_stem(segment))
             if manifest is None:
                 problem = "the metadata says that the segment is whole, and it is not"
                 advice = "restore its objects from a backup"
-                found.append(Finding(key, problem, advice, offsets=offsets_of(told)))
-            elif differs := _differences(told, manifest.metadata):
+                findings.append(Finding(key, problem, advice, offsets=offsets_of(segment)))
+            elif differs := _differences(segment, manifest.metadata):
                 problem = f"the manifest and the metadata differ in {', '.join(differs)}"
                 advice = "one of them was changed: compare a backup"
-                found.append(Finding(key, problem, advice, offsets=offsets_of(told)))
-    found += [
-        _unknown(stored, known, needed)
+                findings.append(Finding(key, problem, advice, offsets=offsets_of(segment)))
+    findings += [
+        _unknown(stored, remote_logs, needed)
         for stored in survey.listing.segments.values()
-        if not _knows(known, stored)
+        if not _knows(remote_logs, stored)
     ]
-    return sorted(found)
+    return sorted(findings)
 
 
 def _unknown(
-    stored: StoredSegment, known: Mapping[TopicIdPartition, RemoteLog], needed: AbstractSet[str]
+    stored: StoredSegment,
+    remote_logs: Mapping[TopicIdPartition, RemoteLog],
+    needed: AbstractSet[str],
 ) -> Finding:
     problem = f"the metadata does not know the segment {uuid_to_string(stored.segment_id)}"
-    its_log = known.get(stored.topic_id_partition)
+    its_log = remote_logs.get(stored.topic_id_partition)
     is_lost = its_log is None or is_unknown_whole(stored, its_log)
     if stored.stem not in needed or not is_lost:
         advice = "`tierlog tier scrub` knows whether it may go"
@@ -240,5 +243,5 @@ _COMPARED = (
 )
 
 
-def _differences(told: RemoteLogSegmentMetadata, written: RemoteLogSegmentMetadata) -> list[str]:
-    return [name for name in _COMPARED if getattr(told, name) != getattr(written, name)]
+def _differences(segment: RemoteLogSegmentMetadata, written: RemoteLogSegmentMetadata) -> list[str]:
+    return [name for name in _COMPARED if getattr(segment, name) != getattr(written, name)]

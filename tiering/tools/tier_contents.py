@@ -95,11 +95,11 @@ class ListedPartition:
 
 
 def list_contents(
-    survey: Survey, known: Mapping[TopicIdPartition, RemoteLog] | None
+    survey: Survey, remote_logs: Mapping[TopicIdPartition, RemoteLog] | None
 ) -> list[ListedPartition]:
     """The partitions by topic and number, their segments by start offset.
 
-    `known` is the metadata topic; None if it was not read.
+    `remote_logs` comes from the metadata topic; None if that was not read.
     """
     partitions: dict[TopicIdPartition, ListedPartition] = {}
 
@@ -107,8 +107,8 @@ def list_contents(
         partitions.setdefault(partition, ListedPartition(partition)).segments.append(segment)
 
     for stored in survey.listing.segments.values():
-        add(stored.topic_id_partition, _stored(stored, survey, known))
-    for partition, remote in (known or {}).items():
+        add(stored.topic_id_partition, _stored(stored, survey, remote_logs))
+    for partition, remote in (remote_logs or {}).items():
         for metadata in remote.segments():
             if object_stem(metadata) not in survey.listing.segments:
                 add(partition, _without_objects(metadata))
@@ -121,16 +121,16 @@ def list_contents(
 
 
 def _stored(
-    stored: StoredSegment, survey: Survey, known: Mapping[TopicIdPartition, RemoteLog] | None
+    stored: StoredSegment, survey: Survey, remote_logs: Mapping[TopicIdPartition, RemoteLog] | None
 ) -> ListedSegment:
     manifest = survey.manifests.get(stored.stem)
     metadata = None if manifest is None else manifest.metadata
     state = INCOMPLETE if manifest is None else WHOLE
-    if known is not None:
-        remote = known.get(stored.topic_id_partition)
-        told = None if remote is None else remote.segment(stored.segment_id)
-        metadata = told or metadata
-        state = UNKNOWN if told is None else told.state.name
+    if remote_logs is not None:
+        remote = remote_logs.get(stored.topic_id_partition)
+        topic_metadata = None if remote is None else remote.segment(stored.segment_id)
+        metadata = topic_metadata or metadata
+        state = UNKNOWN if topic_metadata is None else topic_metadata.state.name
     return ListedSegment(
         uuid_to_string(stored.segment_id),
         stored.start_offset,

@@ -1,7 +1,7 @@
 """Reading a tier from outside: list it, read its manifests, say what does not fit together.
 
 Manifests are read a few at a time, so even a bucket with a million segments is read in bounded
-memory but for what is kept of each of them. What cannot be read is told as a finding and left out;
+memory but for what is kept of each of them. What cannot be read becomes a finding and is left out;
 an unreachable store is an error, never an empty tier.
 """
 
@@ -70,12 +70,12 @@ class Survey:
 
     def partitions(self) -> dict[TopicIdPartition, list[Manifest]]:
         """The whole segments of each partition, by start offset."""
-        found: dict[TopicIdPartition, list[Manifest]] = {}
+        by_partition: dict[TopicIdPartition, list[Manifest]] = {}
         for manifest in self.manifests.values():
-            found.setdefault(manifest.metadata.topic_id_partition, []).append(manifest)
-        for manifests in found.values():
+            by_partition.setdefault(manifest.metadata.topic_id_partition, []).append(manifest)
+        for manifests in by_partition.values():
             manifests.sort(key=lambda each: (each.metadata.start_offset, each.metadata.end_offset))
-        return dict(sorted(found.items(), key=lambda item: item[0][1:]))
+        return dict(sorted(by_partition.items(), key=lambda item: item[0][1:]))
 
     def only(self, topics: Container[str]) -> "Survey":
         """What it tells of these topics."""

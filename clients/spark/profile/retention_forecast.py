@@ -14,7 +14,7 @@ from ....storage.remote.remote_retention import LogFacts, RetentionLimits, decid
 from ....storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ....tiering.store.manifest import Manifest
 from ....tiering.store.object_keys import object_stem
-from ....tiering.tools.lineage_choice import Lineage, remote_log_of
+from ....tiering.tools.lineage_choice import TierLineage, remote_log_of
 from ...errors import ErrorCode, KafkaError
 from ...topic_partition import TopicPartition
 
@@ -86,7 +86,7 @@ def _number(text: str, units: Mapping[str, int], usual: str) -> int | None:
 
 
 def forecasts(
-    lineages: Mapping[TopicPartition, Lineage],
+    lineages: Mapping[TopicPartition, TierLineage],
     manifests: Mapping[str, Manifest],
     settings: Sequence[Setting],
     now_ms: int,
@@ -106,7 +106,7 @@ def forecasts(
 
 
 def _expired(
-    lineage: Lineage, limits: RetentionLimits, now_ms: int
+    lineage: TierLineage, limits: RetentionLimits, now_ms: int
 ) -> list[RemoteLogSegmentMetadata]:
     remote = remote_log_of(lineage.topic_id_partition, lineage.segments)
     end = lineage.log_end_offset

@@ -13,7 +13,7 @@ from struct import Struct
 
 from ....storage.segment.transaction_index import AbortedTxn
 from ....tiering.remote_storage import IndexType
-from ....tiering.tools.lineage_choice import Lineage
+from ....tiering.tools.lineage_choice import TierLineage
 from ....tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
 from ...record.batch import RecordBatch
 from ..scan_options import ScanError
@@ -23,7 +23,7 @@ _ENTRY = Struct(">hqqqq")
 
 
 async def aborted_in(
-    tier: TierReader, view: TierView, lineage: Lineage, first: int, end: int
+    tier: TierReader, view: TierView, lineage: TierLineage, first: int, end: int
 ) -> list[AbortedTxn]:
     """The aborted transactions with records in [first, end). Raises ScanError."""
     transactions: list[AbortedTxn] = []

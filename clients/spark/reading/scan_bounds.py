@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ....tiering.remote_storage import IndexType
 from ....tiering.store.manifest import Manifest
 from ....tiering.store.object_keys import LOG_SUFFIX, object_key
-from ....tiering.tools.lineage_choice import Lineage, Stretch
+from ....tiering.tools.lineage_choice import Stretch, TierLineage
 from ....tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
 from ...record.batch import BATCH_OVERHEAD
 from ...topic_partition import TopicPartition
@@ -97,7 +97,7 @@ def _check_names(name: str, bound: Bound, partitions: list[TopicPartition], view
             raise ScanError(f"{name} names {topic}-{number}, which is not scanned")
 
 
-def checked(offset: int, partition: TopicPartition, lineage: Lineage, *, lenient: bool) -> int:
+def checked(offset: int, partition: TopicPartition, lineage: TierLineage, *, lenient: bool) -> int:
     """An offset that the tier has; the nearest one, or ScanError, for another."""
     begin, end = lineage.log_start_offset, lineage.log_end_offset
     if begin <= offset <= end or lenient:
@@ -111,7 +111,7 @@ def checked(offset: int, partition: TopicPartition, lineage: Lineage, *, lenient
 class _TimeSearch:
     """Finds where one partition's scan begins or ends."""
 
-    def __init__(self, tier: TierReader, view: TierView, lineage: Lineage) -> None:
+    def __init__(self, tier: TierReader, view: TierView, lineage: TierLineage) -> None:
         self._tier = tier
         self._view = view
         self._lineage = lineage

@@ -17,7 +17,7 @@ from ....tiering.remote_storage import IndexType
 from ....tiering.store.manifest import Manifest
 from ....tiering.store.object_keys import MANIFEST_SUFFIX, object_key, object_stem, parse_object_key
 from ....tiering.tools.in_parallel import in_parallel
-from ....tiering.tools.lineage_choice import Lineage, choose_lineage, tail_of
+from ....tiering.tools.lineage_choice import TierLineage, choose_lineage, tail_of
 from ....tiering.tools.rebuild_plan import description_of, newest_topics
 from ....tiering.tools.stored_segments import Listing, StoredSegment, sort_out
 from ....tiering.tools.tier_survey import (
@@ -41,7 +41,7 @@ _LOOKS = 3
 class TierView(NamedTuple):
     """What a look has found of the topics that were asked for."""
 
-    lineages: Mapping[TopicPartition, Lineage]
+    lineages: Mapping[TopicPartition, TierLineage]
     """Of partitions with a whole segment."""
     manifests: Mapping[str, Manifest]
     """Of all whole segments, by the stem of their keys."""
@@ -69,7 +69,7 @@ class TierLineages:
         self._topics = topics
         self._partitions = partitions
         self._manifests: dict[str, Manifest] = {}
-        self._decided: dict[TopicIdPartition, tuple[frozenset[str], Lineage]] = {}
+        self._decided: dict[TopicIdPartition, tuple[frozenset[str], TierLineage]] = {}
 
     async def look(self) -> TierView:
         """What is there now. Raises ScanError, RemoteStorageError."""
@@ -149,8 +149,8 @@ class TierLineages:
 
     async def _decide(self, survey: Survey) -> TierView:
         newest = newest_topics(survey.manifests.values())
-        lineages: dict[TopicPartition, Lineage] = {}
-        decided: dict[TopicIdPartition, tuple[frozenset[str], Lineage]] = {}
+        lineages: dict[TopicPartition, TierLineage] = {}
+        decided: dict[TopicIdPartition, tuple[frozenset[str], TierLineage]] = {}
         partitions = survey.partitions()
         shown = [each for each in partitions if newest.by_name[each.topic] == each.topic_id]
         for partition in filter(self._wants, shown):
@@ -164,7 +164,7 @@ class TierLineages:
         self._decided = decided
         return TierView(lineages, survey.manifests, _partition_counts(survey.manifests, shown))
 
-    async def _decide_partition(self, manifests: list[Manifest]) -> Lineage:
+    async def _decide_partition(self, manifests: list[Manifest]) -> TierLineage:
         segments = [manifest.metadata for manifest in manifests]
         tail = tail_of(segments)
         manifest = next(each for each in manifests if each.metadata is tail)

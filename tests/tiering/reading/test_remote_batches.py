@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
-from tierlog.tiering.reading.remote_batches import Outcome, Wanted, are_intact, choose
+from tierlog.tiering.reading.remote_batches import BatchQuery, Outcome, are_intact, choose
 
 SIZES = [1, 100, 3, 50, 7]
 EPOCHS = [0, 0, 2, 2, 5]
@@ -32,7 +32,7 @@ def test_what_is_chosen_is_the_first_batch_and_what_fits_after_it(
     offset: int, max_bytes: int
 ) -> None:
     first = offset // 2
-    wanted = Wanted(offset, max_bytes, True, HISTORY)
+    wanted = BatchQuery(offset, max_bytes, True, HISTORY)
     found = choose(memoryview(SEGMENT), wanted, is_segment_end=True)
     start = ends(first)
     last = max(
@@ -57,7 +57,7 @@ def test_what_is_chosen_is_the_first_batch_and_what_fits_after_it(
 def test_a_read_ends_where_the_segment_leaves_the_history(
     history: tuple[tuple[int, int], ...], batches: int
 ) -> None:
-    wanted = Wanted(0, len(SEGMENT), True, history)
+    wanted = BatchQuery(0, len(SEGMENT), True, history)
     found = choose(memoryview(SEGMENT), wanted, is_segment_end=True)
     assert found == (Outcome.FOUND, 0, ends(batches), 2 * batches)
 

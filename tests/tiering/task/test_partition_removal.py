@@ -7,7 +7,7 @@ from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote.remote_log import Applied, RemoteLog
 from tierlog.storage.remote.remote_segment import RemotePartitionDeleteState
 from tierlog.tests.tiering.segments import segment_metadata
-from tierlog.tiering.task.partition_removal import PartitionRemovals, Patience, Removal, Step
+from tierlog.tiering.task.partition_removal import PartitionRemovals, Patience, Removal, RemovalStep
 
 MARKED = RemotePartitionDeleteState.DELETE_PARTITION_MARKED
 STARTED = RemotePartitionDeleteState.DELETE_PARTITION_STARTED
@@ -51,32 +51,32 @@ def removals() -> PartitionRemovals:
     ("steps", "segments", "unmoved", "expected"),
     [
         # Its own are taken up at once, at whatever point they were left.
-        ([(MARKED, HERE)], 2, 0, Step.REMOVE),
-        ([(MARKED, HERE)], 0, 0, Step.REMOVE),
-        ([(MARKED, HERE), (STARTED, HERE)], 2, 0, Step.REMOVE),
+        ([(MARKED, HERE)], 2, 0, RemovalStep.REMOVE),
+        ([(MARKED, HERE)], 0, 0, RemovalStep.REMOVE),
+        ([(MARKED, HERE), (STARTED, HERE)], 2, 0, RemovalStep.REMOVE),
         # Those of another only once nothing has moved for long.
         ([(MARKED, THERE)], 2, 999, None),
-        ([(MARKED, THERE)], 2, 1000, Step.REMOVE),
+        ([(MARKED, THERE)], 2, 1000, RemovalStep.REMOVE),
         ([(MARKED, THERE), (STARTED, THERE)], 2, 999, None),
-        ([(MARKED, THERE), (STARTED, THERE)], 0, 1000, Step.REMOVE),
+        ([(MARKED, THERE), (STARTED, THERE)], 0, 1000, RemovalStep.REMOVE),
         # Who was first to mark, or last to take over, has it.
-        ([(MARKED, HERE), (MARKED, THERE)], 2, 0, Step.REMOVE),
+        ([(MARKED, HERE), (MARKED, THERE)], 2, 0, RemovalStep.REMOVE),
         ([(MARKED, THERE), (MARKED, HERE)], 2, 0, None),
-        ([(MARKED, THERE), (STARTED, THERE), (STARTED, HERE)], 2, 0, Step.REMOVE),
+        ([(MARKED, THERE), (STARTED, THERE), (STARTED, HERE)], 2, 0, RemovalStep.REMOVE),
         ([(MARKED, HERE), (STARTED, HERE), (STARTED, THERE)], 2, 0, None),
         # After the end nothing is done, but for segments that were told of late.
         ([(MARKED, HERE), (STARTED, HERE), (FINISHED, HERE)], 0, 9999, None),
         ([(MARKED, HERE), (STARTED, HERE), (FINISHED, HERE)], 1, 999, None),
-        ([(MARKED, HERE), (STARTED, HERE), (FINISHED, HERE)], 1, 1000, Step.SWEEP),
+        ([(MARKED, HERE), (STARTED, HERE), (FINISHED, HERE)], 1, 1000, RemovalStep.SWEEP),
         ([(MARKED, THERE), (STARTED, THERE), (FINISHED, THERE)], 1, 1999, None),
-        ([(MARKED, THERE), (STARTED, THERE), (FINISHED, THERE)], 1, 2000, Step.SWEEP),
+        ([(MARKED, THERE), (STARTED, THERE), (FINISHED, THERE)], 1, 2000, RemovalStep.SWEEP),
     ],
 )
 def test_whose_removal_it_is(
     steps: list[tuple[RemotePartitionDeleteState, int]],
     segments: int,
     unmoved: float,
-    expected: Step | None,
+    expected: RemovalStep | None,
 ) -> None:
     """(KAFKA-15313)"""
     remote, decisions = remote_log(segments, *steps), removals()
@@ -91,14 +91,14 @@ def test_a_removal_that_moves_is_not_taken_over() -> None:
     remote.apply_copy_started(segment_metadata(9, partition=PARTITION))
     assert decisions.look([remote], DELETED, 1000) == []
     assert decisions.look([remote], DELETED, 1999) == []
-    assert decisions.look([remote], DELETED, 2000) == [Removal(PARTITION, Step.REMOVE)]
+    assert decisions.look([remote], DELETED, 2000) == [Removal(PARTITION, RemovalStep.REMOVE)]
 
 
 def test_a_topic_whose_deletion_nobody_marked_is_marked_after_a_grace() -> None:
     remote, decisions = remote_log(1), removals()
     assert decisions.look([remote], DELETED, 0) == []
     assert decisions.look([remote], DELETED, 59) == []
-    assert decisions.look([remote], DELETED, 60) == [Removal(PARTITION, Step.MARK)]
+    assert decisions.look([remote], DELETED, 60) == [Removal(PARTITION, RemovalStep.MARK)]
 
 
 @pytest.mark.parametrize("topics", [None, Topics()])
@@ -144,4 +144,4 @@ def test_a_topic_made_again_under_its_name_is_another() -> None:
     decisions = removals()
     assert decisions.look([remote_log(1), living], DELETED, 0) == []
     due = decisions.look([remote_log(1), living], DELETED, 60)
-    assert due == [Removal(PARTITION, Step.MARK)]
+    assert due == [Removal(PARTITION, RemovalStep.MARK)]
