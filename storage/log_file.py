@@ -3,7 +3,7 @@
 A segment's files carry its base offset in twenty digits: `00000000000000000123.log` and so on. A
 partition's directory is `topic-0`; `topic-0.<id>-delete` is on its way out, and
 `topic-0.<id>-future` on its way in, from another log directory. `topic-0.<id>-stray` is set aside,
-because whose it is cannot be believed; only a person removes it.
+because its topic id cannot be trusted; only a person removes it.
 """
 
 from ..clients.topic_partition import TopicPartition

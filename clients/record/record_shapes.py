@@ -55,24 +55,24 @@ class _Layout(NamedTuple):
 class KnownShapes:
     """The shapes that were met often, by number of records and size of the batch."""
 
-    __slots__ = ("_known", "_walks")
+    __slots__ = ("_shapes", "_walks")
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[_Shape, int]] = {}
+        self._shapes: dict[tuple[int, int], tuple[_Shape, int]] = {}
         self._walks: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._shapes)
 
     def first_keyless(self, batch: RecordBatch) -> int | None:
         """The first record without a key, -1 if all have one; None: nothing is known.
 
         An answer says that the batch is sound and that its header tells the largest timestamp.
         """
-        known = self._known.get((batch.record_count, batch.size_in_bytes))
-        if known is None:
+        shape_entry = self._shapes.get((batch.record_count, batch.size_in_bytes))
+        if shape_entry is None:
             return None
-        (parts_of, parts, times), first_keyless = known
+        (parts_of, parts, times), first_keyless = shape_entry
         claimed = batch.max_timestamp - batch.base_timestamp
         view = batch.view
         if parts_of(view) != parts:
@@ -90,7 +90,7 @@ class KnownShapes:
                 has_claimed = True
         return first_keyless if has_claimed else None
 
-    def learn(self, batch: RecordBatch, first_keyless: int) -> None:
+    def remember(self, batch: RecordBatch, first_keyless: int) -> None:
         """A walk has found this batch sound."""
         key = batch.record_count, batch.size_in_bytes
         walks = self._walks.get(key, 0) + 1
@@ -98,9 +98,9 @@ class KnownShapes:
             walks = 0
             shape = _shape_of(batch)
             if shape is not None:
-                if len(self._known) >= _KNOWN_MAX:
-                    self._known.clear()
-                self._known[key] = shape, first_keyless
+                if len(self._shapes) >= _KNOWN_MAX:
+                    self._shapes.clear()
+                self._shapes[key] = shape, first_keyless
         if len(self._walks) >= _COUNTED_MAX:
             self._walks.clear()
         self._walks[key] = walks

@@ -72,10 +72,10 @@ def measure(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> CleanableL
 
 
 def _overdue_ms(dirty: list[LogSegment], lag_ms: int, now_ms: int) -> int:
-    known = [first for each in dirty if (first := each.first_batch_timestamp()) is not None]
-    if not known:
+    timestamps = [first for each in dirty if (first := each.first_batch_timestamp()) is not None]
+    if not timestamps:
         return 0
-    return max(0, now_ms - lag_ms - min(known))
+    return max(0, now_ms - lag_ms - min(timestamps))
 
 
 def dirtiest(measured: Iterable[CleanableLog]) -> CleanableLog | None:

@@ -35,22 +35,22 @@ class CleanerCheckpoint:
         self._files = log_dir.files
         self._path = f"{log_dir.path}/{CLEANER_OFFSET_FILE}"
         try:
-            found = read_offset_checkpoint(self._files, self._path)
+            offsets = read_offset_checkpoint(self._files, self._path)
         except MalformedCheckpointError:
-            found = {}
-        self._cleaned = {partition: _Cleaned(at, None, 0) for partition, at in found.items()}
+            offsets = {}
+        self._cleaned = {partition: _Cleaned(at, None, 0) for partition, at in offsets.items()}
 
     def first_dirty_offset(self, log: UnifiedLog) -> int:
         """From where on the log's keys are to be read."""
-        known = self._cleaned.get(log.topic_partition)
+        entry = self._cleaned.get(log.topic_partition)
         if (
-            known is None
-            or known.topic_id not in (None, log.topic_id)
-            or known.truncations != log.local.truncations
-            or not log.log_start_offset <= known.offset <= log.log_end_offset
+            entry is None
+            or entry.topic_id not in (None, log.topic_id)
+            or entry.truncations != log.local.truncations
+            or not log.log_start_offset <= entry.offset <= log.log_end_offset
         ):
             return log.log_start_offset
-        return known.offset
+        return entry.offset
 
     def knows(self, log: UnifiedLog) -> bool:
         """Whether the log has an entry: where it has none, a start takes holes for losses."""
@@ -71,8 +71,8 @@ class CleanerCheckpoint:
     def keep_only(self, partitions: set[TopicPartition]) -> None:
         """Forget the logs that are no longer here."""
         self._cleaned = {
-            partition: known
-            for partition, known in self._cleaned.items()
+            partition: entry
+            for partition, entry in self._cleaned.items()
             if partition in partitions
         }
 
@@ -81,7 +81,7 @@ class CleanerCheckpoint:
 
         What is noted meanwhile waits for the next one.
         """
-        offsets = {partition: known.offset for partition, known in self._cleaned.items()}
+        offsets = {partition: entry.offset for partition, entry in self._cleaned.items()}
         return partial(write_offset_checkpoint, self._files, self._path, offsets)
 
     def write(self) -> None:

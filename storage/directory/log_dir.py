@@ -1,4 +1,4 @@
-"""One log directory: whose it is, that only one process has it, and whether its disk still works.
+"""One log directory: its cluster and node, its lock, and whether its disk still works.
 
 `meta.properties` ties a directory to a cluster and a node, `.lock` to a process, and
 `.kafka_cleanshutdown` tells the next start that nothing needs recovery; it also carries the broker

@@ -2,7 +2,7 @@
 
 A crash may tear the last batch that was being written; nothing that was acknowledged after an fsync
 goes with it. A bad disk, or a file that somebody changed, may cost more, up to everything after the
-damage. Either way the loss is told, in one sentence a log, by whoever has a log file to tell it in.
+damage. Either way the broker logs the loss in one sentence for each log.
 """
 
 import logging

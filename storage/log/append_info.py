@@ -72,13 +72,13 @@ def appended_info(
     )
 
 
-def duplicate_info(known: BatchMetadata, log_start_offset: int) -> LogAppendInfo:
+def duplicate_info(duplicate: BatchMetadata, log_start_offset: int) -> LogAppendInfo:
     """The answer for a retry: where and when the batch was appended the first time."""
     return LogAppendInfo(
-        known.first_offset,
-        known.last_offset,
-        known.timestamp,
-        known.timestamp,
+        duplicate.first_offset,
+        duplicate.last_offset,
+        duplicate.timestamp,
+        duplicate.timestamp,
         log_start_offset,
         0,
         is_duplicate=True,

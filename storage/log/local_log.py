@@ -199,9 +199,9 @@ class LocalLog:
         position = segment.known_start(offset)
         if position is not None:
             # Where readers mostly are: they go on behind what was appended or read before.
-            found = self._read_on(segment, position, max_bytes, max_offset)
-            if found is not None:
-                return found
+            local_read = self._read_on(segment, position, max_bytes, max_offset)
+            if local_read is not None:
+                return local_read
         return self._locate_and_read(segment, offset, (max_bytes, max_offset), min_one_message)
 
     def _read_on(
@@ -249,23 +249,23 @@ class LocalLog:
             end = segment.end_within(start, limit)
         return LocalRead(segment.region(position, end - position), segment, end, False)
 
-    def aborted_in(self, offset: int, found: LocalRead) -> list[AbortedTxn]:
+    def aborted_in(self, offset: int, local_read: LocalRead) -> list[AbortedTxn]:
         """The aborted transactions among what a read at `offset` has found."""
-        segment = found.segment
+        segment = local_read.segment
         if segment is None or segment.base_offset > self.segments.last_aborted:
             return []
-        upper_bound = segment.upper_bound_offset(found.end_position)
+        upper_bound = segment.upper_bound_offset(local_read.end_position)
         if upper_bound is None:
             upper_bound = self.end_offset_of(segment)
         return self.aborted_transactions(offset, upper_bound)
 
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
         """The aborted transactions that overlap [start, upper bound)."""
-        found: list[AbortedTxn] = []
+        aborted: list[AbortedTxn] = []
         for segment in self.segments.from_offset(start_offset):
-            if segment.txn_index.collect(start_offset, upper_bound, found):
+            if segment.txn_index.collect(start_offset, upper_bound, aborted):
                 break
-        return found
+        return aborted
 
     def end_offset_of(self, segment: LogSegment) -> int:
         """One past the last offset that can be in `segment`."""

@@ -119,9 +119,9 @@ def _find_max_timestamp(log: LogParts) -> Generator[None, None, TimestampAndOffs
             break
         if best is not None and best.timestamp == highest and best.offset < segment.base_offset:
             continue
-        found = yield from segment.find_timestamp(highest, start)
-        if found is None:
-            found = yield from segment.find_youngest(start)
-        if found is not None and (best is None or found.is_better_maximum(best)):
-            best = found
+        entry = yield from segment.find_timestamp(highest, start)
+        if entry is None:
+            entry = yield from segment.find_youngest(start)
+        if entry is not None and (best is None or entry.is_better_maximum(best)):
+            best = entry
     return best

@@ -52,16 +52,16 @@ def breached_segments(local: LocalLog, bounds: RetentionBounds, now_ms: int) -> 
         which = "local log" if bounds.is_copied else "log"
         rules.append((_size_rule(local, size), f"{which} retention size {size} breach"))
         rules.append((_age_rule(age, bounds, now_ms), f"{which} {_age_words(local, age, now_ms)}"))
-    found = Breached([], False)
+    breached = Breached([], False)
     for rule, reason in rules:
         candidate = _oldest_breaching(local, bounds, rule)
-        is_longer = len(candidate.segments) > len(found.segments)
-        found = Breached(
-            candidate.segments if is_longer else found.segments,
-            found.rolls_active or candidate.rolls_active,
-            reason if is_longer else found.reason,
+        is_longer = len(candidate.segments) > len(breached.segments)
+        breached = Breached(
+            candidate.segments if is_longer else breached.segments,
+            breached.rolls_active or candidate.rolls_active,
+            reason if is_longer else breached.reason,
         )
-    return found
+    return breached
 
 
 def _age_words(local: LocalLog, age: int, now_ms: int) -> str:
@@ -78,7 +78,7 @@ def _limits(config: LogConfig, bounds: RetentionBounds) -> tuple[int, int]:
 
 
 def _oldest_breaching(local: LocalLog, bounds: RetentionBounds, breaches: _Breaches) -> Breached:
-    found: list[LogSegment] = []
+    expired: list[LogSegment] = []
     active = local.active_segment
     for segment in local.segments:
         end_offset = local.end_offset_of(segment)
@@ -88,11 +88,11 @@ def _oldest_breaching(local: LocalLog, bounds: RetentionBounds, breaches: _Breac
             if segment.size == 0:
                 break
             if bounds.is_copied:
-                return Breached(found, True)
+                return Breached(expired, True)
         if bounds.is_copied and not _may_leave_disk(end_offset, bounds):
             break
-        found.append(segment)
-    return Breached(found, False)
+        expired.append(segment)
+    return Breached(expired, False)
 
 
 def _may_leave_disk(end_offset: int, bounds: RetentionBounds) -> bool:

@@ -96,13 +96,13 @@ def validate(records: memoryview, context: AppendContext) -> list[RecordBatch]:
     """
     if context.origin is _CLIENT:
         return [_client_batch(records, context)]
-    found = list(batches(records))
-    if not found:
+    record_batches = list(batches(records))
+    if not record_batches:
         raise _no_batch()
-    for batch in found:
+    for batch in record_batches:
         check_size(batch.size_in_bytes, context)
         batch.ensure_valid()
-    return found
+    return record_batches
 
 
 def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
@@ -118,7 +118,7 @@ def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
             walk = RecordWalk(batch, batch.view[BATCH_OVERHEAD:])
             walk.finish()
             first_keyless, agrees_on_time = walk.first_keyless, walk.agrees_on_time
-            _KNOWN_SHAPES.learn(batch, first_keyless)
+            _KNOWN_SHAPES.remember(batch, first_keyless)
         config = context.config
         if (
             (agrees_on_time or config.message_timestamp_type != TimestampTypeName.CREATE_TIME)
@@ -222,12 +222,12 @@ def _outside_checked(records: memoryview, context: AppendContext) -> RecordBatch
 
 def _only_batch(records: memoryview) -> RecordBatch:
     """The batch in front of some bytes that are not one."""
-    found = list(batches(records))
-    if not found:
+    record_batches = list(batches(records))
+    if not record_batches:
         raise _no_batch()
-    if len(found) > 1:
+    if len(record_batches) > 1:
         raise _invalid("A partition takes exactly one record batch in a Produce request.")
-    return found[0]
+    return record_batches[0]
 
 
 def check_size(size: int, context: AppendContext) -> None:
@@ -380,28 +380,31 @@ class TimestampTypeName:
 
 
 def assign_offsets(
-    records: memoryview, found: list[RecordBatch], first_offset: int, context: AppendContext
+    records: memoryview,
+    record_batches: list[RecordBatch],
+    first_offset: int,
+    context: AppendContext,
 ) -> Appendable:
     """Give the validated batches of `records` their offsets, in place where their bytes stay."""
     config = context.config
     # What follows a client's batch in its buffer is cut, as Kafka does.
-    if len(found) == 1:
-        buffer = found[0].view
+    if len(record_batches) == 1:
+        buffer = record_batches[0].view
     else:
-        buffer = records[: sum(batch.size_in_bytes for batch in found)]
+        buffer = records[: sum(batch.size_in_bytes for batch in record_batches)]
     if config.compression_type != _NO_CODEC_OF_ITS_OWN:
-        rewritten = [_recompressed(batch, context) for batch in found]
-        if any(new is not old for new, old in zip(rewritten, found, strict=True)):
+        rewritten = [_recompressed(batch, context) for batch in record_batches]
+        if any(new is not old for new, old in zip(rewritten, record_batches, strict=True)):
             buffer = memoryview(bytearray().join(batch.view for batch in rewritten))
-            found = list(batches(buffer))
+            record_batches = list(batches(buffer))
     uses_append_time = config.message_timestamp_type == TimestampTypeName.LOG_APPEND_TIME
     offset = first_offset
-    for batch in found:
+    for batch in record_batches:
         if uses_append_time or batch.attributes & TIMESTAMP_TYPE_BIT:
             _stamp_time(batch, context.now_ms if uses_append_time else None)
         batch.assign(offset, context.leader_epoch)
         offset = batch.last_offset + 1
-    return Appendable(buffer, found, context.now_ms if uses_append_time else NO_TIMESTAMP)
+    return Appendable(buffer, record_batches, context.now_ms if uses_append_time else NO_TIMESTAMP)
 
 
 def _stamp_time(batch: RecordBatch, append_time_ms: int | None) -> None:

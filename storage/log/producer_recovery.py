@@ -45,9 +45,12 @@ def take_snapshot_at_close(producers: ProducerStateManager, segments: LogSegment
 
     Where that is so, a few batches are folded again as quickly as a file is made.
     """
-    active, known = segments.last, producers.last_snapshot_offset
-    is_empty = known >= active.base_offset and not producers.entries
-    if is_empty and active.size - active.position_of(known) <= _BYTES_NOT_WORTH_A_SNAPSHOT:
+    active, snapshot_offset = segments.last, producers.last_snapshot_offset
+    is_empty = snapshot_offset >= active.base_offset and not producers.entries
+    if (
+        is_empty
+        and active.size - active.position_of(snapshot_offset) <= _BYTES_NOT_WORTH_A_SNAPSHOT
+    ):
         return
     producers.take_snapshot()
 

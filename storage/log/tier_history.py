@@ -80,10 +80,10 @@ def _downward(
     while offset >= start:
         while waiting and waiting[-1].end_offset >= offset:
             reached.append(waiting.pop())
-        told = [(_last_told(each, offset, newest), each) for each in reached]
+        last_offsets = [(_last_told(each, offset, newest), each) for each in reached]
         # What tells of nothing lower will not do so again.
-        reached = [each for last, each in told if last >= start]
-        here = [each for last, each in told if last == offset]
+        reached = [each for last, each in last_offsets if last >= start]
+        here = [each for last, each in last_offsets if last == offset]
         if here:
             best = _furthest_down(here, offset)
             yield best, offset
@@ -91,7 +91,7 @@ def _downward(
             offset = best.start_offset - 1
         else:
             # A hole, or only records that another leader wrote.
-            lower = [last for last, _ in told] + [each.end_offset for each in waiting[-1:]]
+            lower = [last for last, _ in last_offsets] + [each.end_offset for each in waiting[-1:]]
             offset = max(lower, default=-1)
 
 

@@ -196,18 +196,18 @@ class UnifiedLog:
         config = self.local.config
         is_checked = checked_for is not None and checked_for == config
         context = AppendContext(config, origin, leader_epoch, now_ms, is_checked)
-        found = validate(records, context)
-        for batch in found:
+        record_batches = validate(records, context)
+        for batch in record_batches:
             if batch.producer_id >= 0:
                 duplicate = self.producers.check(batch, origin)
                 if duplicate is not None:
                     return duplicate_info(duplicate, self.log_start_offset)
-        if found[0].size_in_bytes > config.segment_bytes:
-            raise too_large_for_segment(found[0].size_in_bytes, config)
-        appendable = assign_offsets(records, found, self.local.log_end_offset, context)
-        found = appendable.batches
-        self._append(appendable.buffer, found, now_ms)
-        return appended_info(found, appendable.log_append_time_ms, self.log_start_offset)
+        if record_batches[0].size_in_bytes > config.segment_bytes:
+            raise too_large_for_segment(record_batches[0].size_in_bytes, config)
+        appendable = assign_offsets(records, record_batches, self.local.log_end_offset, context)
+        record_batches = appendable.batches
+        self._append(appendable.buffer, record_batches, now_ms)
+        return appended_info(record_batches, appendable.log_append_time_ms, self.log_start_offset)
 
     def long_check(
         self, records: memoryview, now_ms: int
@@ -227,9 +227,9 @@ class UnifiedLog:
         Raises KafkaError: CORRUPT_MESSAGE, or OFFSET_OUT_OF_RANGE for batches below the log end.
         """
         self._now_ms = now_ms
-        found = list(batches(records))
+        record_batches = list(batches(records))
         expected = self.local.log_end_offset
-        for batch in found:
+        for batch in record_batches:
             batch.ensure_valid()
             if batch.base_offset < expected or batch.last_offset_delta < 0:
                 raise KafkaError(
@@ -238,30 +238,34 @@ class UnifiedLog:
                     f"which continues at {expected}.",
                 )
             expected = batch.next_offset
-        size = sum(batch.size_in_bytes for batch in found)
+        size = sum(batch.size_in_bytes for batch in record_batches)
         if size <= self.local.config.segment_bytes:
-            if found:
-                self._append(records[:size], found, now_ms)
+            if record_batches:
+                self._append(records[:size], record_batches, now_ms)
         else:
             # A fetch may hold more than one segment takes.
-            for batch in found:
+            for batch in record_batches:
                 self._append(batch.view, [batch], now_ms)
-        return appended_info(found, NO_TIMESTAMP, self.log_start_offset)
+        return appended_info(record_batches, NO_TIMESTAMP, self.log_start_offset)
 
-    def _append(self, buffer: ReadableBuffer, found: list[RecordBatch], now_ms: int) -> None:
+    def _append(
+        self, buffer: ReadableBuffer, record_batches: list[RecordBatch], now_ms: int
+    ) -> None:
         local, producers = self.local, self.producers
-        last = found[-1]
-        is_one = len(found) == 1
-        youngest = last.max_timestamp if is_one else max(each.max_timestamp for each in found)
+        last = record_batches[-1]
+        is_one = len(record_batches) == 1
+        youngest = (
+            last.max_timestamp if is_one else max(each.max_timestamp for each in record_batches)
+        )
         if local.should_roll(len(buffer), last.last_offset, youngest, now_ms):
-            self._roll(now_ms, found[0].base_offset)
+            self._roll(now_ms, record_batches[0].base_offset)
         latest_epoch = self.leader_epochs.latest_epoch
-        for batch in found:
+        for batch in record_batches:
             epoch = batch.partition_leader_epoch
             if epoch != latest_epoch and epoch >= 0:
                 self.leader_epochs.assign(epoch, batch.base_offset)
-        local.append(buffer, found)
-        for batch in found:
+        local.append(buffer, record_batches)
+        for batch in record_batches:
             completed = producers.apply(batch)
             if completed is not None and completed.is_aborted:
                 local.segments.add_aborted(self._aborted(completed))
@@ -294,15 +298,15 @@ class UnifiedLog:
         if offset < bounds.local_log_start:
             return self._remote_read(offset, max_bytes, isolation, min_one_message)
         bound = self.visible_end(isolation)
-        found = local.read(offset, max_bytes, bound, min_one_message=min_one_message)
+        local_read = local.read(offset, max_bytes, bound, min_one_message=min_one_message)
         is_committed = isolation is _TXN_COMMITTED
         return FetchDataInfo(
-            found.records,
+            local_read.records,
             bounds.high_watermark,
             bound if is_committed else self.last_stable_offset,
             bounds.log_start,
-            local.aborted_in(offset, found) if is_committed else None,
-            found.first_entry_incomplete,
+            local.aborted_in(offset, local_read) if is_committed else None,
+            local_read.first_entry_incomplete,
         )
 
     def read_position(self, offset: int, isolation: FetchIsolation) -> int:
@@ -348,9 +352,9 @@ class UnifiedLog:
         """`offset_for_timestamp`, with pauses."""
         search = find_offset(self._parts, timestamp)
         while True:
-            found = self._step(search)
-            if not isinstance(found, _Pause):
-                return found
+            outcome = self._step(search)
+            if not isinstance(outcome, _Pause):
+                return outcome
             yield
 
     @on_disk

@@ -50,8 +50,8 @@ class ValidBatches:
         """
         segment = self._segment
         expected = segment.base_offset
-        for position, found, after in _with_next(_readable(segment)):
-            batch = found
+        for position, current, after in _with_next(_readable(segment)):
+            batch = current
             size = position + batch.size_in_bytes
             if not batch.crc_is_valid():
                 if not self._stays_damaged(batch, expected, after, size):

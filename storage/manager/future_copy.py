@@ -96,9 +96,9 @@ class FutureCopy:
         return copied
 
     def _read(self, offset: int, max_bytes: int) -> FileRegion | bytes:
-        found = self.current.read(offset, max_bytes, FetchIsolation.LOG_END, min_one_message=True)
-        assert isinstance(found, FetchDataInfo), "Only local records are copied."
-        return found.records
+        fetched = self.current.read(offset, max_bytes, FetchIsolation.LOG_END, min_one_message=True)
+        assert isinstance(fetched, FetchDataInfo), "Only local records are copied."
+        return fetched.records
 
     def _content(self, read: CopyRead) -> bytes:
         try:

@@ -54,7 +54,7 @@ class LogDirs:
         the answer; the first is that of the metadata log, without which nothing goes: OSError.
         Raises LogDirError if a directory is in use, or of another cluster or node.
         """
-        found: list[MetaProperties] = []
+        properties: list[MetaProperties] = []
         for log_dir in self.all:
             try:
                 log_dir.acquire(is_rebuild=is_rebuild)
@@ -77,8 +77,8 @@ class LogDirs:
                     f"{cluster_id}: {remedy}."
                 )
             log_dir.directory_id = meta.directory_id
-            found.append(meta)
-        return found
+            properties.append(meta)
+        return properties
 
     def take_clean_shutdown_markers(self) -> None:
         """Say durably that a crash from now on needs recovery, before anything is written.
@@ -104,9 +104,9 @@ class LogDirs:
         return None
 
     def logs_of_others(self, topics: Container[str]) -> Iterator[tuple[str, Uuid]]:
-        """Directories of logs that none of these topics has, and whose they say they are.
+        """Directories of logs that none of these topics has, and the topic ids that they state.
 
-        To be asked before the logs are loaded. A log that does not say whose it is is left out.
+        Call it before the logs are loaded. A log that states no topic id is left out.
         """
         for log_dir in self.all:
             try:

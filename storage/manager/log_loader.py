@@ -182,11 +182,11 @@ class _Loading:
             batch = next((batch for _, batch in segment.positioned_batches()), None)
             if batch is None or batch.base_offset < start:
                 continue
-            found = self._epochs.epoch_for_offset(batch.base_offset)
-            if batch.partition_leader_epoch not in (UNDEFINED_EPOCH, found):
+            epoch = self._epochs.epoch_for_offset(batch.base_offset)
+            if batch.partition_leader_epoch not in (UNDEFINED_EPOCH, epoch):
                 return (
                     f"the batch at offset {batch.base_offset} is of epoch "
-                    f"{batch.partition_leader_epoch}, and not of {found}"
+                    f"{batch.partition_leader_epoch}, and not of {epoch}"
                 )
         return ""
 
@@ -406,7 +406,7 @@ class _Loading:
         self._producers.delete_snapshot_at(segment.base_offset)
 
     def _note_loss(self, offset: int, reason: str) -> LogLoss:
-        """The log's loss, begun if this is the first; of several cuts the lowest is told."""
+        """The log's loss, begun if this is the first; of several cuts it keeps the lowest."""
         request, loss = self._request, self._loss
         if loss is None:
             loss = LogLoss(request.topic_partition, request.directory, offset, reason)

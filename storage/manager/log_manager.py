@@ -122,11 +122,11 @@ class LogManager:
                 continue
             if not self.files.is_directory(directory):
                 continue
-            known = (self.future_logs.get if moved else self._logs.get)(topic_partition)
-            if known is not None:
+            other = (self.future_logs.get if moved else self._logs.get)(topic_partition)
+            if other is not None:
                 raise LogDirError(
                     f"{topic_partition} has a log in {log_dir.path} and another in "
-                    f"{known.log_dir.path}: remove the stale one."
+                    f"{other.log_dir.path}: remove the stale one."
                 )
             config = configs.get(topic_partition.topic, self.default_config)
             request = self._stored(log_dir, topic_partition, directory, had_clean_shutdown)
@@ -206,7 +206,7 @@ class LogManager:
         if log is None:
             log_dir = self.placement.directory_for(topic_partition, directory_id, self._both)
             name = partition_directory_name(topic_partition)
-            log = self._make(log_dir, name, (topic_partition, topic_id), config, now_ms)
+            log = self._make(log_dir, name, topic_partition, topic_id, config, now_ms)
             self._add(log, now_ms)
         elif log.topic_id == ZERO_UUID and topic_id != ZERO_UUID:
             write_topic_id(log, topic_id)
@@ -222,11 +222,11 @@ class LogManager:
         self,
         log_dir: LogDir,
         name: str,
-        whose: tuple[TopicPartition, Uuid],
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
         config: LogConfig,
         now_ms: int,
     ) -> UnifiedLog:
-        topic_partition, topic_id = whose
         request = LoadRequest(
             topic_partition,
             topic_id,
@@ -317,8 +317,7 @@ class LogManager:
                 f"{', '.join(offline)} are offline",
             )
         name = future_directory_name(log.topic_partition, unique_id)
-        whose = (log.topic_partition, log.topic_id)
-        future = self._make(log_dir, name, whose, log.config, now_ms)
+        future = self._make(log_dir, name, log.topic_partition, log.topic_id, log.config, now_ms)
         self._add(future, now_ms, is_future=True)
         return future
 

@@ -99,13 +99,13 @@ class OffsetCheckpoints:
         What stands there of other logs that are gone goes with it: a topic of thousands of
         partitions that is made anew must not write the file thousands of times.
         """
-        for name, known in (
+        for name, checkpointed in (
             (RECOVERY_POINT_FILE, self.recovery_points),
             (LOG_START_FILE, self.log_starts),
         ):
-            if known.pop(topic_partition, 0):
-                for gone in [each for each in known if not has_log(each)]:
-                    del known[gone]
+            if checkpointed.pop(topic_partition, 0):
+                for gone in [each for each in checkpointed if not has_log(each)]:
+                    del checkpointed[gone]
                 # What the file says of others may be lower by now than what is known here.
                 stored = self._read(name)
                 offsets = {each: stored[each] for each in stored if has_log(each)}

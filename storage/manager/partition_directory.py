@@ -69,9 +69,9 @@ def set_aside(log: UnifiedLog, now_ms: int) -> str:
     return aside
 
 
-def is_misread(found: Uuid, meant: Uuid) -> bool:
+def is_misread(read: Uuid, meant: Uuid) -> bool:
     """Whether one letter of an id's text is wrong: ids that are drawn differ in nearly all."""
-    pairs = zip(uuid_to_string(found), uuid_to_string(meant), strict=True)
+    pairs = zip(uuid_to_string(read), uuid_to_string(meant), strict=True)
     return sum(one != other for one, other in pairs) == 1
 
 

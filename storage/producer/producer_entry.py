@@ -118,9 +118,9 @@ class ProducerEntry:
         if batch.producer_epoch != self.producer_epoch:
             return None
         first, last = batch.base_sequence, batch.last_sequence
-        for known in self.batches:
-            if known.last_sequence == last and known.first_sequence == first:
-                return known
+        for appended in self.batches:
+            if appended.last_sequence == last and appended.first_sequence == first:
+                return appended
         return None
 
     def check_data_batch(self, batch: RecordBatch, origin: AppendOrigin) -> None:

@@ -80,8 +80,8 @@ class ProducerStateManager:
             marker = end_transaction_marker(batch)
             if marker is None:
                 return None
-            known = self._entries.setdefault(producer_id, ProducerEntry(producer_id))
-            completed = known.append_marker(batch, marker)
+            producer = self._entries.setdefault(producer_id, ProducerEntry(producer_id))
+            completed = producer.append_marker(batch, marker)
             if completed is not None:
                 del self._ongoing_txns[completed.first_offset]
                 self._unreplicated_txns[completed.first_offset] = completed.last_offset

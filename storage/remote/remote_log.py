@@ -17,7 +17,7 @@ listed (retention and clean-up must find it) but not read. Only COPY_SEGMENT_FIN
 segment readable and only DELETE_SEGMENT_FINISHED makes it forgotten.
 
 Each event is idempotent. An event that the state machine does not allow, or that speaks of an
-unknown segment, changes nothing and the caller is told so.
+unknown segment, changes nothing; the caller gets the reason as an `Applied`.
 """
 
 from bisect import bisect_right
@@ -167,7 +167,7 @@ class RemoteLog:
     def remover_id(self) -> int:
         """The broker whose task the removal is: the first that marked it, or the last to take over.
 
-        All brokers see the same events in the same order, so they agree. -1: nobody's.
+        All brokers see the same events in the same order, so they agree. -1: no broker.
         """
         return self._remover_id
 
@@ -209,11 +209,11 @@ class RemoteLog:
         # Which segment is read depends on the order of events. It is taken from the image.
         for epoch, highest_offset, readable in image.epochs:
             state = self._epoch_state(epoch)
-            known = state.unreferenced.union(state.ids)
+            segment_ids = state.unreferenced.union(state.ids)
             state.starts = [start for start, _, _ in readable]
             state.ends = [end for _, end, _ in readable]
             state.ids = [segment_id for _, _, segment_id in readable]
-            state.unreferenced = known.difference(state.ids)
+            state.unreferenced = segment_ids.difference(state.ids)
             state.highest_offset = highest_offset
         self._partition_delete_state = image.partition_delete_state
         self._remover_id = image.remover_id
@@ -221,12 +221,12 @@ class RemoteLog:
     def apply_copy_started(self, metadata: RemoteLogSegmentMetadata) -> Applied:
         """A leader announces a segment that it is about to copy."""
         assert metadata.topic_id_partition == self.topic_id_partition
-        known = self._segments.get(metadata.id)
+        segment = self._segments.get(metadata.id)
         if metadata.state is not RemoteLogSegmentState.COPY_SEGMENT_STARTED:
             return Applied.INVALID_TRANSITION
-        if not is_valid_segment_transition(known.state if known else None, metadata.state):
+        if not is_valid_segment_transition(segment.state if segment else None, metadata.state):
             return Applied.INVALID_TRANSITION
-        if known is not None:
+        if segment is not None:
             return Applied.YES
         for epoch, _ in metadata.segment_leader_epochs:
             self._epoch_state(epoch).unreferenced.add(metadata.id)
@@ -236,12 +236,12 @@ class RemoteLog:
 
     def apply_update(self, update: RemoteLogSegmentMetadataUpdate) -> Applied:
         """A segment changes its state."""
-        known = self._segments.get(update.segment_id.id)
-        if known is None:
+        segment = self._segments.get(update.segment_id.id)
+        if segment is None:
             return Applied.UNKNOWN_SEGMENT
-        if not is_valid_segment_transition(known.state, update.state):
+        if not is_valid_segment_transition(segment.state, update.state):
             return Applied.INVALID_TRANSITION
-        self._transition(known, known.updated(update))
+        self._transition(segment, segment.updated(update))
         return Applied.YES
 
     def apply_partition_delete(
@@ -375,5 +375,5 @@ class RemoteLog:
         state = self._epochs.get(epoch)
         if state is None:
             return []
-        known = (self._segments[each] for each in (*state.ids, *state.unreferenced))
-        return sorted(known, key=lambda segment: (segment.start_offset, segment.end_offset))
+        segments = (self._segments[each] for each in (*state.ids, *state.unreferenced))
+        return sorted(segments, key=lambda segment: (segment.start_offset, segment.end_offset))

@@ -122,12 +122,12 @@ class LogSegment:
         self._remember(batches[-1].last_offset + 1, position)
 
     def _index(self, batch: RecordBatch, position: int) -> None:
-        known = self._max_timestamp or self.max_timestamp_so_far
-        if batch.max_timestamp > known.timestamp:
-            known = TimestampOffset(batch.max_timestamp, batch.last_offset)
-            self._max_timestamp = known
+        maximum = self._max_timestamp or self.max_timestamp_so_far
+        if batch.max_timestamp > maximum.timestamp:
+            maximum = TimestampOffset(batch.max_timestamp, batch.last_offset)
+            self._max_timestamp = maximum
         if self._bytes_since_index_entry > self._index_interval_bytes:
-            self._add_index_entries(batch.last_offset, position, known)
+            self._add_index_entries(batch.last_offset, position, maximum)
             self._bytes_since_index_entry = 0
         self._bytes_since_index_entry += batch.size_in_bytes
 
@@ -154,10 +154,10 @@ class LogSegment:
     @property
     def max_timestamp_so_far(self) -> TimestampOffset:
         """The largest timestamp and the last offset of its batch; (-1, base offset) for none."""
-        known = self._max_timestamp
-        if known is None:
-            known = self._max_timestamp = self.time_index.last
-        return known
+        maximum = self._max_timestamp
+        if maximum is None:
+            maximum = self._max_timestamp = self.time_index.last
+        return maximum
 
     @property
     def largest_timestamp(self) -> int:
@@ -185,9 +185,9 @@ class LogSegment:
         position = self._positions.get(offset)
         if position is None:
             position = self._indexed(self.offset_index.lookup, offset).position
-        for found in self._headers(position):
-            if found.next_offset > offset:
-                return found
+        for header in self._headers(position):
+            if header.next_offset > offset:
+                return header
         return None
 
     def _indexed(self, look_up: Callable[[int], OffsetPosition], key: int) -> OffsetPosition:
@@ -224,12 +224,12 @@ class LogSegment:
         position = self._positions.get(offset)
         if position is not None:
             return position
-        found = self.locate(offset)
-        if found is None:
+        location = self.locate(offset)
+        if location is None:
             return self.size
-        if found.base_offset >= offset:
-            self._remember(offset, found.position)
-        return found.position
+        if location.base_offset >= offset:
+            self._remember(offset, location.position)
+        return location.position
 
     def end_within(self, start: BatchPosition, limit: int) -> int:
         """The end of the last whole batch from `start` on that ends at or before `limit`.
@@ -250,10 +250,10 @@ class LogSegment:
 
     def _last_end(self, position: int, limit: int) -> int:
         """The end of the last batch that ends at or before `limit`; one starts at `position`."""
-        for found in self._headers(position):
-            if found.end_position > limit:
-                self._remember(found.base_offset, found.position)
-                return found.position
+        for header in self._headers(position):
+            if header.end_position > limit:
+                self._remember(header.base_offset, header.position)
+                return header.position
         return position
 
     def batch_start_before(self, limit: int) -> int:
@@ -360,10 +360,10 @@ class LogSegment:
         """Whether a batch holds the entry's offset and has its timestamp as the largest."""
         if entry.timestamp == NO_TIMESTAMP:
             return True
-        found = self.locate(entry.offset)
-        if found is None or found.base_offset > entry.offset:
+        location = self.locate(entry.offset)
+        if location is None or location.base_offset > entry.offset:
             return False
-        batch = next(self.batches(found.position, found.end_position), None)
+        batch = next(self.batches(location.position, location.end_position), None)
         return batch is not None and batch.max_timestamp == entry.timestamp
 
     def upper_bound_offset(self, end_position: int) -> int | None:
@@ -377,8 +377,8 @@ class LogSegment:
     def next_offset(self) -> int:
         """One past the last offset in the segment; its base offset when it is empty."""
         last = self.base_offset
-        for found in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
-            last = found.next_offset
+        for header in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
+            last = header.next_offset
         return last
 
     def check_end(self, limit: int) -> None:
@@ -387,8 +387,8 @@ class LogSegment:
         It walks from the last entry of the index only.
         """
         last, end = self.base_offset, 0
-        for found in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
-            last, end = found.next_offset, found.end_position
+        for header in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
+            last, end = header.next_offset, header.end_position
         if end != self.size or last > limit:
             raise CorruptIndexError(f"{self.path} ends in what is no batch of it")
 
@@ -448,12 +448,12 @@ class LogSegment:
         for there.
         """
         for offset, is_control in ((txn.first_offset, False), (txn.last_offset, True)):
-            found = self.locate(offset) if offset >= self.base_offset else None
-            if found is None or found.base_offset > offset:
+            location = self.locate(offset) if offset >= self.base_offset else None
+            if location is None or location.base_offset > offset:
                 continue
-            batch = next(self.batches(found.position, found.end_position))
+            batch = next(self.batches(location.position, location.end_position))
             is_its = batch.producer_id == txn.producer_id and batch.is_transactional
-            if found.base_offset != offset or not is_its or batch.is_control != is_control:
+            if location.base_offset != offset or not is_its or batch.is_control != is_control:
                 return False
         return True
 
@@ -492,7 +492,7 @@ class LogSegment:
             raise CorruptIndexError(f"The segment {self.path} is damaged.") from error
 
     def begin_rebuild(self) -> None:
-        """Forget all indexes before `rebuild_with` is told of every batch."""
+        """Forget all indexes before `rebuild_with` gets every batch."""
         self.txn_index.reset()
         self._forget_times_and_positions()
 
@@ -531,16 +531,16 @@ class LogSegment:
 
     def truncate_to(self, offset: int) -> int:
         """Drop the batches that end above `offset`'s predecessor; answers the bytes dropped."""
-        found = self.locate(offset)
+        location = self.locate(offset)
         self._positions.clear()
-        if found is None:
+        if location is None:
             return 0
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
-        dropped = self.size - found.position
-        self.size = found.position
-        self._handle.truncate(found.position)
+        dropped = self.size - location.position
+        self.size = location.position
+        self._handle.truncate(location.position)
         self._bytes_since_index_entry = 0
         self._max_timestamp = self._max_timestamp_after_truncation()
         if self.size == 0:
@@ -549,22 +549,24 @@ class LogSegment:
 
     def _max_timestamp_after_truncation(self) -> TimestampOffset:
         """The time index may miss the youngest batches: they are looked at again."""
-        known = self.time_index.last
-        return self._youngest_from(known, self._indexed(self.offset_index.lookup, known.offset)[1])
+        last_entry = self.time_index.last
+        return self._youngest_from(
+            last_entry, self._indexed(self.offset_index.lookup, last_entry.offset)[1]
+        )
 
-    def _youngest_from(self, known: TimestampOffset, position: int) -> TimestampOffset:
+    def _youngest_from(self, youngest: TimestampOffset, position: int) -> TimestampOffset:
         """The youngest of what is known and of the batches from `position` on."""
         for batch in self.batches(position):
-            if batch.max_timestamp > known.timestamp:
-                known = TimestampOffset(batch.max_timestamp, batch.last_offset)
-        return known
+            if batch.max_timestamp > youngest.timestamp:
+                youngest = TimestampOffset(batch.max_timestamp, batch.last_offset)
+        return youngest
 
     # -- Life of the files --------------------------------------------------------------------
 
     def _close_time_index(self) -> None:
-        known = self.max_timestamp_so_far
-        if known.timestamp >= 0:
-            self.time_index.maybe_append(known.timestamp, known.offset, may_fill=True)
+        maximum = self.max_timestamp_so_far
+        if maximum.timestamp >= 0:
+            self.time_index.maybe_append(maximum.timestamp, maximum.offset, may_fill=True)
 
     @property
     def needs_closing(self) -> bool:
@@ -672,10 +674,10 @@ def _positioned_batches(
         if len(header) < _HEADER.size:
             raise _cut_short(position)
         length = _HEADER.unpack(header)[1]
-        wanted = max(_SCAN_BYTES, LOG_OVERHEAD + max(length, 0))
+        read_size = max(_SCAN_BYTES, LOG_OVERHEAD + max(length, 0))
         if position + LOG_OVERHEAD + length > end:
             return
-        piece = memoryview(pread(position, min(wanted, end - position)))
+        piece = memoryview(pread(position, min(read_size, end - position)))
         consumed = 0
         while len(piece) - consumed >= BATCH_OVERHEAD:
             length = _HEADER.unpack_from(piece, consumed)[1]

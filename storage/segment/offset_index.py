@@ -93,8 +93,8 @@ class OffsetIndex(Index):
         """The first slot whose offset is greater than `offset`."""
         if not self.entries:
             return 0
-        wanted = (offset - self.base_offset,)
-        return bisect_right(self._places(), wanted, key=self._column(_RELATIVE_OFFSET))
+        key = (offset - self.base_offset,)
+        return bisect_right(self._places(), key, key=self._column(_RELATIVE_OFFSET))
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""

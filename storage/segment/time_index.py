@@ -98,9 +98,9 @@ class TimeIndex(Index):
         self._load()
         if not self.entries:
             return
-        wanted = (offset - self.base_offset,)
+        key = (offset - self.base_offset,)
         self._truncate_to_entries(
-            bisect_left(self._places(), wanted, key=self._column(_RELATIVE_OFFSET))
+            bisect_left(self._places(), key, key=self._column(_RELATIVE_OFFSET))
         )
 
     def sanity_check(self) -> None:

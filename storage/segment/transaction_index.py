@@ -63,7 +63,7 @@ class TransactionIndex:
         """Add a transaction; it must end after those already here."""
         size = self._loaded_size()
         if self._last_offset is None:
-            self._last_offset = max((known.last_offset for known in self), default=-1)
+            self._last_offset = max((transaction.last_offset for transaction in self), default=-1)
         assert txn.last_offset > self._last_offset, "Aborted transactions come in order."
         if self._handle is None:
             self._handle = self._files.open(self.path, create=True)
@@ -81,14 +81,14 @@ class TransactionIndex:
                 raise CorruptIndexError(f"{self.path} holds an entry of version {version}.")
             yield AbortedTxn(*fields)
 
-    def collect(self, fetch_offset: int, upper_bound: int, found: list[AbortedTxn]) -> bool:
+    def collect(self, fetch_offset: int, upper_bound: int, transactions: list[AbortedTxn]) -> bool:
         """Add to `found` what overlaps [fetch_offset, upper_bound).
 
         True if no later segment's index can hold more of them.
         """
         for txn in self:
             if txn.last_offset >= fetch_offset and txn.first_offset < upper_bound:
-                found.append(txn)
+                transactions.append(txn)
             if txn.last_stable_offset >= upper_bound:
                 return True
         return False

@@ -29,7 +29,7 @@ class JoinGroupRequest(Message, key=11, versions="0-9", flexible="6+"):
 
 
 class JoinGroupResponseMember(Struct):
-    """A member's metadata for the chosen protocol; only the leader is told."""
+    """A member's metadata for the chosen protocol; only the leader receives it."""
 
     member_id: str = field("0+")
     group_instance_id: str | None = field("5+", nullable="5+", default=None, ignorable=True)

@@ -34,7 +34,7 @@ def knowing(batch: RecordBatch) -> KnownShapes:
     except KafkaError:
         return shapes
     for _ in range(OFTEN):
-        shapes.learn(batch, walk.first_keyless)
+        shapes.remember(batch, walk.first_keyless)
     return shapes
 
 
@@ -116,7 +116,7 @@ def test_what_is_kept_of_shapes_has_a_bound() -> None:
     ]
     for batch in alone:
         for _ in range(OFTEN):
-            shapes.learn(batch, 0)
+            shapes.remember(batch, 0)
         assert shapes.first_keyless(batch) == 0
     assert len(shapes) <= 256
     assert shapes.first_keyless(alone[0]) is None
