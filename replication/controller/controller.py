@@ -194,7 +194,7 @@ class Controller:
     async def stop(self) -> None:
         """Finish what is being written; what waits is answered NOT_CONTROLLER. Closes the log.
 
-        The last records say that the node's broker goes. No listener is told: it goes itself.
+        The last records say that the node's broker goes. No listener sees them.
         """
         self._apply(ControllerEvent.STOP)
         self._fail_queued()

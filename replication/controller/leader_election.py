@@ -51,7 +51,7 @@ def elect_leaders(
         ) from None
     records: list[Message] = []
     topics: list[ReplicaElectionResult] = []
-    for name, partitions in _asked(image, request.topic_partitions):
+    for name, partitions in _requested(image, request.topic_partitions):
         results: list[PartitionResult] = []
         for partition in partitions:
             try:
@@ -92,7 +92,7 @@ def refused_election(request: ElectLeadersRequest, error: KafkaError) -> ElectLe
     )
 
 
-def _asked(
+def _requested(
     image: ClusterImage, topics: list[TopicPartitions] | None
 ) -> list[tuple[str, Iterable[int]]]:
     if topics is not None:

@@ -39,15 +39,15 @@ def list_reassignments(
 ) -> ListPartitionReassignmentsResponse:
     """What is on the move; topics and partitions that do not exist are passed over."""
     if request.topics is None:
-        asked = [(topic, list(topic.partitions)) for topic in image.topics_by_name.values()]
+        listed = [(topic, list(topic.partitions)) for topic in image.topics_by_name.values()]
     else:
-        asked = [
+        listed = [
             (image.topics_by_name[topic.name], topic.partition_indexes)
             for topic in request.topics
             if topic.name in image.topics_by_name
         ]
     topics: list[OngoingTopicReassignment] = []
-    for topic, indexes in asked:
+    for topic, indexes in listed:
         moving = [
             _ongoing(index, topic.partitions[index])
             for index in indexes
@@ -81,14 +81,18 @@ def alter_reassignments(
     )
     for topic in request.topics:
         results: list[ReassignablePartitionResponse] = []
-        for asked in topic.partitions:
+        for partition_request in topic.partitions:
             result = ReassignablePartitionResponse(
-                partition_index=asked.partition_index, error_message=None
+                partition_index=partition_request.partition_index, error_message=None
             )
             try:
-                found, partition = _find(image, topic.name, asked.partition_index)
+                topic_image, partition = _find(image, topic.name, partition_request.partition_index)
                 record = _change(
-                    image, found, partition, asked, request.allow_replication_factor_change
+                    image,
+                    topic_image,
+                    partition,
+                    partition_request,
+                    request.allow_replication_factor_change,
                 )
                 records += [] if record is None else [record]
             except KafkaError as error:
@@ -133,13 +137,15 @@ def _change(
     image: ClusterImage,
     topic: TopicImage,
     partition: PartitionImage,
-    asked: ReassignablePartition,
+    partition_request: ReassignablePartition,
     may_change_factor: bool,
 ) -> PartitionChangeRecord | None:
-    record = PartitionChangeRecord(partition_id=asked.partition_index, topic_id=topic.topic_id)
-    if asked.replicas is None:
+    record = PartitionChangeRecord(
+        partition_id=partition_request.partition_index, topic_id=topic.topic_id
+    )
+    if partition_request.replicas is None:
         return _call_off(image, partition, record)
-    target = asked.replicas
+    target = partition_request.replicas
     check_assignment(image, target, None)
     # What is being added counts neither as there nor as to be removed.
     current = [each for each in partition.replicas if each not in partition.adding_replicas]
@@ -178,12 +184,12 @@ def _settled(
     image: ClusterImage, before: PartitionImage, record: PartitionChangeRecord, after: _Replicas
 ) -> PartitionChangeRecord | None:
     """The record of what differs; None where nothing does."""
-    wanted = (tuple(after.replicas), tuple(after.adding), tuple(after.removing))
-    if wanted == (before.replicas, before.adding_replicas, before.removing_replicas):
+    new_assignment = (tuple(after.replicas), tuple(after.adding), tuple(after.removing))
+    if new_assignment == (before.replicas, before.adding_replicas, before.removing_replicas):
         return None
-    known = dict(zip(before.replicas, before.directories, strict=False))
+    directories = dict(zip(before.replicas, before.directories, strict=False))
     record.replicas = after.replicas
-    record.directories = [_directory(image, known, replica) for replica in after.replicas]
+    record.directories = [_directory(image, directories, replica) for replica in after.replicas]
     record.adding_replicas = after.adding
     record.removing_replicas = after.removing
     if tuple(after.isr) != before.isr:
@@ -194,5 +200,5 @@ def _settled(
     return record
 
 
-def _directory(image: ClusterImage, known: Mapping[int, Uuid], replica: int) -> Uuid:
-    return known[replica] if replica in known else directory_of(image.brokers[replica])
+def _directory(image: ClusterImage, directories: Mapping[int, Uuid], replica: int) -> Uuid:
+    return directories[replica] if replica in directories else directory_of(image.brokers[replica])

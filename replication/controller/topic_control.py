@@ -71,11 +71,11 @@ def create_topics(
     """Decide on each topic of the request; with `validate_only` nothing is recorded."""
     named = Counter(topic.name for topic in request.topics)
     default = control.config.num_partitions
-    wanted = sum(
+    record_count = sum(
         len(topic.assignments) or (default if topic.num_partitions == -1 else topic.num_partitions)
         for topic in request.topics
     )
-    if wanted > RECORDS_PER_OPERATION_MAX:
+    if record_count > RECORDS_PER_OPERATION_MAX:
         return Decision([], refused_creation(request, _policy(_TOO_MANY_PARTITIONS)))
     records: list[Message] = []
     results: list[CreatableTopicResult] = []
@@ -271,14 +271,14 @@ def delete_topics(
     charge: PartitionCharge = no_charge,
 ) -> Decision[DeleteTopicsResponse]:
     """Decide on each topic of the request, which names it or gives its id."""
-    asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    states = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     # The first mention of a topic decides; Kafka's answer names each topic once, too.
-    by_name = Counter(state.name for state in asked if state.name is not None)
-    by_id = Counter(state.topic_id for state in asked if state.topic_id != ZERO_UUID)
+    by_name = Counter(state.name for state in states if state.name is not None)
+    by_id = Counter(state.topic_id for state in states if state.topic_id != ZERO_UUID)
     results: list[DeletableTopicResult] = []
     records: list[Message] = []
     answered: set[tuple[str | None, Uuid]] = set()
-    for state in asked:
+    for state in states:
         if (state.name, state.topic_id) in answered:
             continue
         answered.add((state.name, state.topic_id))
@@ -310,7 +310,7 @@ def delete_topics(
 
 def refused_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
     """The answer when the whole request comes to nothing."""
-    asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    states = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     return DeleteTopicsResponse(
         responses=[
             DeletableTopicResult(
@@ -319,7 +319,7 @@ def refused_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteT
                 error_code=error.code,
                 error_message=error.message,
             )
-            for state in asked
+            for state in states
         ]
     )
 
@@ -413,13 +413,16 @@ def _policy(message: str) -> KafkaError:
 
 
 def _add_partitions(
-    image: ClusterImage, asked: CreatePartitionsTopic, random: "Random", charge: PartitionCharge
+    image: ClusterImage,
+    topic_request: CreatePartitionsTopic,
+    random: "Random",
+    charge: PartitionCharge,
 ) -> Sequence[Message]:
-    topic = image.topics_by_name.get(asked.name)
+    topic = image.topics_by_name.get(topic_request.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     existing = len(topic.partitions)
-    additional = asked.count - existing
+    additional = topic_request.count - existing
     if additional == 0:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS, f"Topic already has {existing} partition(s)."
@@ -427,23 +430,23 @@ def _add_partitions(
     if additional < 0:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {asked.name} currently has {existing} partition(s); "
-            f"{asked.count} would not be an increase.",
+            f"The topic {topic_request.name} currently has {existing} partition(s); "
+            f"{topic_request.count} would not be an increase.",
         )
     if additional > RECORDS_PER_OPERATION_MAX:
         raise _policy(_TOO_MANY_RECORDS)
     replication_factor = len(topic.partitions[0].replicas)
-    if asked.assignments is not None and len(asked.assignments) != additional:
+    if topic_request.assignments is not None and len(topic_request.assignments) != additional:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {additional} additional partition(s), but only "
-            f"{len(asked.assignments)} assignment(s) were specified.",
+            f"{len(topic_request.assignments)} assignment(s) were specified.",
         )
     charge(additional)
-    if asked.assignments is None:
+    if topic_request.assignments is None:
         assignments = place_replicas(image.brokers, additional, replication_factor, random)
     else:
-        assignments = [assignment.broker_ids for assignment in asked.assignments]
+        assignments = [assignment.broker_ids for assignment in topic_request.assignments]
         for replicas in assignments:
             check_assignment(image, replicas, replication_factor)
     return [

@@ -21,7 +21,7 @@ Rules it keeps (Kafka's `AbstractFetcherThread`, `ReplicaFetcherThread` and `Tie
 - the log is cut where its history leaves the leader's, never merely at the high watermark, unless
   it has no history at all (KIP-101, KIP-279; by the fetch itself: KIP-595);
 - the log gives nothing up before all that takes its place has been fetched (KIP-405);
-- a leader epoch that is over stops the partition until it is told of a newer one, and so does a
+- a leader epoch that is over stops the partition until it gets a newer one, and so does a
   disk that fails; everything else is tried again after `replica.fetch.backoff.ms`.
 
 Nothing here waits or knows how requests travel. See `followed_partitions.py` for many partitions.
@@ -171,7 +171,7 @@ class FollowedPartition:
         self.trouble = ""
         """Why it is delayed or has failed; empty while all is well."""
         self._options = options
-        self._asked: Ask | None = None
+        self._outstanding: Ask | None = None
         self._leader_end = 0
         self._leader_start = 0
         self._from_last_tiered = False
@@ -185,7 +185,7 @@ class FollowedPartition:
         if leader_epoch == self.leader_epoch and self.state is not FetchState.FAILED:
             return
         self.leader_epoch = leader_epoch
-        self._asked = None
+        self._outstanding = None
         self.delayed_until_ms = 0
         self.trouble = ""
         self.lag = None
@@ -200,7 +200,7 @@ class FollowedPartition:
     @property
     def due_ms(self) -> int | None:
         """When there is something to ask; None while an answer is awaited, and once failed."""
-        is_idle = self._asked is None and self.state is not FetchState.FAILED
+        is_idle = self._outstanding is None and self.state is not FetchState.FAILED
         return self.delayed_until_ms if is_idle else None
 
     def is_ready(self, now_ms: int) -> bool:
@@ -217,8 +217,8 @@ class FollowedPartition:
             self._guarded(lambda: self._cut(self.fetch_offset, is_enough=True), now_ms)
             if not self.is_ready(now_ms):
                 return None
-        self._asked = self._next_ask()
-        return self._asked
+        self._outstanding = self._next_ask()
+        return self._outstanding
 
     def _next_ask(self) -> Ask:
         state, epoch = self.state, self.leader_epoch
@@ -261,7 +261,7 @@ class FollowedPartition:
             self._guarded(lambda: self._append(answer, now_ms), now_ms)
 
     def offset_found(
-        self, ask: OffsetAsk, error: ErrorCode, found: OffsetAndEpoch, now_ms: int
+        self, ask: OffsetAsk, error: ErrorCode, offset_and_epoch: OffsetAndEpoch, now_ms: int
     ) -> None:
         """The leader's answer to ListOffsets."""
         if not self._is_awaited(ask):
@@ -269,10 +269,10 @@ class FollowedPartition:
         if error is not ErrorCode.NONE:
             self._refused(error, now_ms)
             return
-        self._guarded(lambda: self._take_offset(found), now_ms)
+        self._guarded(lambda: self._take_offset(offset_and_epoch), now_ms)
 
     def epoch_end_found(
-        self, ask: EpochEndAsk, error: ErrorCode, found: EpochEndOffset, now_ms: int
+        self, ask: EpochEndAsk, error: ErrorCode, epoch_end: EpochEndOffset, now_ms: int
     ) -> None:
         """The leader's answer to OffsetForLeaderEpoch; (-1, -1) where it knows no end."""
         if not self._is_awaited(ask):
@@ -280,9 +280,9 @@ class FollowedPartition:
         if error is not ErrorCode.NONE:
             self._refused(error, now_ms)
         elif self.state is FetchState.TRUNCATING:
-            self._guarded(lambda: self._diverged(found), now_ms)
+            self._guarded(lambda: self._diverged(epoch_end), now_ms)
         else:
-            earlier = OffsetAndEpoch(found.end_offset, found.epoch)
+            earlier = OffsetAndEpoch(epoch_end.end_offset, epoch_end.epoch)
             self._start = OffsetAndEpoch(self._start.offset, target_epoch(self._start, earlier))
             self._happens(FetchEvent.FOUND)
 
@@ -298,9 +298,9 @@ class FollowedPartition:
 
     def _is_awaited(self, ask: Ask) -> bool:
         """Whether this is the answer that is waited for, which then it no longer is."""
-        if ask is not self._asked:
+        if ask is not self._outstanding:
             return False
-        self._asked = None
+        self._outstanding = None
         return True
 
     # -- What answers do ----------------------------------------------------------------------
@@ -359,20 +359,20 @@ class FollowedPartition:
         self._happens(FetchEvent.DIVERGED if is_enough else FetchEvent.DIVERGED_FURTHER)
         self._continue_at_end(self.lag)
 
-    def _take_offset(self, found: OffsetAndEpoch) -> None:
+    def _take_offset(self, offset_and_epoch: OffsetAndEpoch) -> None:
         state = self.state
         if state in (FetchState.RESET_END, FetchState.TIER_END):
-            self._take_end(found.offset)
+            self._take_end(offset_and_epoch.offset)
         elif state is FetchState.RESET_START:
-            self._reset(found.offset)
+            self._reset(offset_and_epoch.offset)
         elif state is FetchState.TIER_START:
-            self._leader_start = found.offset
+            self._leader_start = offset_and_epoch.offset
             wants = self._from_last_tiered
             self._happens(FetchEvent.WANTS_PENDING if wants else FetchEvent.FOUND)
-        elif state is FetchState.TIER_PENDING and found.offset < 0:
+        elif state is FetchState.TIER_PENDING and offset_and_epoch.offset < 0:
             self._happens(FetchEvent.UNKNOWN_PENDING)
         else:
-            self._take_start(found)
+            self._take_start(offset_and_epoch)
 
     def _take_end(self, leader_end: int) -> None:
         log = self.log

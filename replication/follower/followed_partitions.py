@@ -53,12 +53,12 @@ class FollowedPartitions:
 
     def asks(self, now_ms: int) -> list[Asked]:
         """Everything that can be asked now, in the order in which it is to be answered."""
-        found: list[Asked] = []
+        asks: list[Asked] = []
         for partition in self._partitions.values():
             ask = partition.ask(now_ms)
             if ask is not None:
-                found.append(Asked(partition, ask))
-        return found
+                asks.append(Asked(partition, ask))
+        return asks
 
     def fetched(
         self, partition: FollowedPartition, ask: FetchAsk, answer: Fetched, now_ms: int
@@ -70,15 +70,15 @@ class FollowedPartitions:
         if partition.fetch_offset != before and self._partitions.get(name) is partition:
             self._partitions[name] = self._partitions.pop(name)
 
-    def lost(self, asked: Iterable[Asked], reason: str, now_ms: int) -> None:
+    def lost(self, asks: Iterable[Asked], reason: str, now_ms: int) -> None:
         """A whole request has failed: nobody knows what became of it, and each is asked again."""
-        for partition, ask in asked:
+        for partition, ask in asks:
             partition.failed(ask, reason, now_ms)
 
     def next_due_ms(self) -> int | None:
         """When there is something to ask again; None while everything waits for an answer."""
-        found = (partition.due_ms for partition in self._partitions.values())
-        return min((due_ms for due_ms in found if due_ms is not None), default=None)
+        due_times = (partition.due_ms for partition in self._partitions.values())
+        return min((due_ms for due_ms in due_times if due_ms is not None), default=None)
 
     @property
     def failed(self) -> list[TopicIdPartition]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ...clients.topic_partition import TopicPartition
     from ...storage.cleaner.log_cleaner import CleaningStats, LogCleaning
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 COMPACTION = "Compaction"
 """The loop's name, to whoever watches it."""
@@ -78,7 +78,7 @@ class LogCompaction:
 
     def metrics(self) -> dict[str, float]:
         """Values by the names of Kafka's MBeans, of the last cleaning and of this moment."""
-        found = {
+        metrics = {
             _CLEANER + "max-buffer-utilization-percent": 0.0,
             _CLEANER + "cleaner-recopy-percent": 0.0,
             _CLEANER + "max-clean-time-secs": 0.0,
@@ -87,7 +87,7 @@ class LogCompaction:
             **self._metrics,
         }
         waited_ms = self._environment.wall_clock_ms() - self._last_run_ms
-        found[_MANAGER + "time-since-last-run-ms"] = waited_ms
+        metrics[_MANAGER + "time-since-last-run-ms"] = waited_ms
         for log_dir in self._log_manager.log_dirs:
             lost = [
                 log
@@ -95,11 +95,11 @@ class LogCompaction:
                 if (log := self._log_manager.get_log(partition)) and log.log_dir is log_dir
             ]
             of_directory = f',logDirectory="{log_dir.path}"'
-            found[_MANAGER + "uncleanable-partitions-count" + of_directory] = len(lost)
-            found[_MANAGER + "uncleanable-bytes" + of_directory] = sum(
+            metrics[_MANAGER + "uncleanable-partitions-count" + of_directory] = len(lost)
+            metrics[_MANAGER + "uncleanable-bytes" + of_directory] = sum(
                 log.size_in_bytes for log in lost
             )
-        return found
+        return metrics
 
     def metric(self, name: str) -> float:
         """One of `metrics`."""
@@ -132,7 +132,7 @@ class LogCompaction:
         """Clean the log that needs it most; False if none does."""
         now_ms = self._last_run_ms = self._environment.wall_clock_ms()
         measured = [
-            found for log in self._compacted_logs() if (found := self._measure(log, now_ms))
+            cleanable for log in self._compacted_logs() if (cleanable := self._measure(log, now_ms))
         ]
         self._metrics[_MANAGER + "max-dirty-percent"] = 100 * max(
             (each.dirty_ratio for each in measured), default=0.0
@@ -172,10 +172,10 @@ class LogCompaction:
         return None
 
     def _checkpoint(self, log_dir: LogDir) -> CleanerCheckpoint:
-        known = self._checkpoints.get(log_dir.path)
-        if known is None:
-            known = self._checkpoints[log_dir.path] = CleanerCheckpoint(log_dir)
-        return known
+        checkpoint = self._checkpoints.get(log_dir.path)
+        if checkpoint is None:
+            checkpoint = self._checkpoints[log_dir.path] = CleanerCheckpoint(log_dir)
+        return checkpoint
 
     def _on_move(self, before: UnifiedLog, after: UnifiedLog) -> None:
         """A log is in another directory now: so is what is known of its cleaning."""
@@ -193,7 +193,7 @@ class LogCompaction:
             return
         self.uncleanable.add(log.topic_partition)
         is_told = isinstance(error, (KafkaError, CorruptIndexError))
-        _LOG.error(
+        _log.error(
             "Unexpected exception thrown when cleaning log %s. Marking its partition (%s) as "
             "uncleanable: it is not compacted any more until the broker starts again: %s",
             log,

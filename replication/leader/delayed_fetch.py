@@ -42,8 +42,8 @@ class DelayedFetch(DelayedOperation):
         available = 0
         min_bytes = self._params.min_bytes
         try:
-            for asked in self._partitions:
-                available += self._available(asked, min_bytes)
+            for fetch_partition in self._partitions:
+                available += self._available(fetch_partition, min_bytes)
                 if available >= min_bytes:
                     return self.force_complete()
         except KafkaError:
@@ -54,22 +54,24 @@ class DelayedFetch(DelayedOperation):
     def on_complete(self) -> None:
         self._on_complete()
 
-    def _available(self, asked: FetchPartition, min_bytes: int) -> int:
+    def _available(self, fetch_partition: FetchPartition, min_bytes: int) -> int:
         """The bytes that the fetcher could be given now; `min_bytes` for "answer at once"."""
-        partition = self._reader.partition_for(asked)
-        log = partition.leader_log(asked.current_leader_epoch)
+        partition = self._reader.partition_for(fetch_partition)
+        log = partition.leader_log(fetch_partition.current_leader_epoch)
         end = log.visible_end(self._params.isolation)
-        if end < asked.fetch_offset:
+        if end < fetch_partition.fetch_offset:
             return min_bytes
-        if end > asked.fetch_offset:
-            if asked.fetch_offset < log.local_log_start_offset:
+        if end > fetch_partition.fetch_offset:
+            if fetch_partition.fetch_offset < log.local_log_start_offset:
                 return 0 if self._reader.is_remote_throttled() else min_bytes
             if min_bytes <= 1:
                 return 1
-            available = log.read_position(asked.fetch_offset, self._params.isolation)
-            return min(available, asked.max_bytes)
-        if asked.last_fetched_epoch >= 0:
-            diverging = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)
+            available = log.read_position(fetch_partition.fetch_offset, self._params.isolation)
+            return min(available, fetch_partition.max_bytes)
+        if fetch_partition.last_fetched_epoch >= 0:
+            diverging = partition.diverging_epoch(
+                fetch_partition.last_fetched_epoch, fetch_partition.fetch_offset
+            )
             if diverging is not None:
                 return min_bytes
         return 0

@@ -43,15 +43,15 @@ class RemoteSearch:
         self.result = result
         self.is_settled = False
 
-    def settle(self, found: TimestampAndOffset | KafkaError) -> None:
+    def settle(self, outcome: TimestampAndOffset | KafkaError) -> None:
         """Fill the result, unless that has been done already."""
         if self.is_settled:
             return
         self.is_settled = True
-        if isinstance(found, KafkaError):
-            self.result.fail(found, self.partition.current_leader)
+        if isinstance(outcome, KafkaError):
+            self.result.fail(outcome, self.partition.current_leader)
         else:
-            self.result.fill(found)
+            self.result.fill(outcome)
 
     def check_leadership(self) -> None:
         """Settle it with an error if the partition is led anew, by another, or from nowhere."""
@@ -130,14 +130,14 @@ class OffsetListing:
             results.append(result)
             try:
                 partition = self._partition_of(query.topic_partition)
-                found = look_up_offset(partition, query, isolation, self._remote_tier)
+                lookup = look_up_offset(partition, query, isolation, self._remote_tier)
             except KafkaError as error:
                 result.fail(error, self._leader_of(query.topic_partition))
                 continue
-            if isinstance(found, TimestampAndOffset):
-                result.fill(found)
+            if isinstance(lookup, TimestampAndOffset):
+                result.fill(lookup)
             else:
-                searches.append((RemoteSearch(partition, result), found))
+                searches.append((RemoteSearch(partition, result), lookup))
         if not searches:
             return results
         answer: asyncio.Future[OffsetResults] = self._loop.create_future()

@@ -94,15 +94,15 @@ class DelayedRemoteFetch(DelayedOperation):
                     tell_leader(result, read.partition.current_leader)
         self._on_complete(self._results)
 
-    def fill(self, pending: PendingRemoteRead, found: "RemoteFetchResult") -> None:
+    def fill(self, pending: PendingRemoteRead, fetched: "RemoteFetchResult") -> None:
         """One read is done. Ignored when the fetch has been answered already."""
         if self.is_completed:
             return
         result = self._results[pending.index]
-        result.records = found.records
+        result.records = fetched.records
         if pending.read.isolation is FetchIsolation.TXN_COMMITTED:
-            result.aborted_transactions = aborted_transactions(found.aborted_transactions or ())
-        if found.first_entry_incomplete:
+            result.aborted_transactions = aborted_transactions(fetched.aborted_transactions or ())
+        if fetched.first_entry_incomplete:
             self._too_large.append(pending)
         self._one_done()
 

@@ -1,6 +1,6 @@
 """Which partitions are on this broker: what the cluster image says, made so.
 
-`publish` is told of every committed change. A partition whose replicas include this broker gets a
+`publish` gets every committed change. A partition whose replicas include this broker gets a
 log and a role; one that no longer does, or whose topic is gone, loses both. The remote log manager
 learns which tiered partitions are led from here, and the listener of a topic (the coordinator of
 `__consumer_offsets`) when a leadership begins or ends.
@@ -232,9 +232,9 @@ class HostedPartitions:
         self._backlog.settle_deletion(name)
         now_ms = self._environment.wall_clock_ms()
         manager = self._log_manager
-        for found in (manager.get_log(name), manager.future_logs.get(name)):
-            if found is not None:
-                self._settle_stale(found, topic.topic_id, image, now_ms)
+        for hosted_log in (manager.get_log(name), manager.future_logs.get(name)):
+            if hosted_log is not None:
+                self._settle_stale(hosted_log, topic.topic_id, image, now_ms)
         directory = partition_image.directory(self._config.node_id)
         self._settle_future(name, directory, now_ms)
         config = self._log_config(image, topic.name)
@@ -266,12 +266,12 @@ class HostedPartitions:
         One that lost its topic's id in a power loss is taken for the topic's: its records may have
         been acknowledged.
         """
-        found, manager = log.topic_id, self._log_manager
-        if found in (ZERO_UUID, topic_id):
+        stored_id, manager = log.topic_id, self._log_manager
+        if stored_id in (ZERO_UUID, topic_id):
             return
-        if found in image.deleted_topic_ids:
+        if stored_id in image.deleted_topic_ids:
             manager.delete_only(log, now_ms)
-        elif is_misread(found, topic_id):
+        elif is_misread(stored_id, topic_id):
             write_topic_id(log, topic_id)
             _log.error(
                 "%s was damaged: %s says that the log is of a topic %s, which never was, where one "
@@ -279,7 +279,7 @@ class HostedPartitions:
                 "that disk",
                 log.directory,
                 PARTITION_METADATA_FILE,
-                uuid_to_string(found),
+                uuid_to_string(stored_id),
                 uuid_to_string(topic_id),
             )
         else:
@@ -290,7 +290,7 @@ class HostedPartitions:
                 "aside as %s, and %s begins anew here. If its records are wanted, stop the broker, "
                 "mend %s, and give the directory its name back",
                 directory,
-                uuid_to_string(found),
+                uuid_to_string(stored_id),
                 aside,
                 log.topic_partition,
                 PARTITION_METADATA_FILE,

@@ -81,7 +81,7 @@ class LeaderFetch:
                 answer.set_result(outcome.results)
 
         delayed = DelayedFetch(params, partitions, self._reader, read_again)
-        keys = [self._reader.partition_for(asked) for asked in partitions]
+        keys = [self._reader.partition_for(fetch_partition) for fetch_partition in partitions]
         self.purgatory.try_complete_else_watch(delayed, keys)
         answer.add_done_callback(lambda _: delayed.force_complete())
         return answer
@@ -130,7 +130,7 @@ class LeaderFetch:
     ) -> None:
         """One task: what it finds or why it failed goes into the waiting fetch, if it waits."""
         try:
-            found = await remote_tier.read(pending.read)
+            fetched = await remote_tier.read(pending.read)
         except KafkaError as error:
             delayed.fail(pending, error.code)
         except Exception:
@@ -138,4 +138,4 @@ class LeaderFetch:
             _log.exception("Reading %s from the remote tier failed", pending.read)
             delayed.fail(pending, ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            delayed.fill(pending, found)
+            delayed.fill(pending, fetched)

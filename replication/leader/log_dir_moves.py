@@ -32,7 +32,7 @@ from ...tiering.quota import UNLIMITED, ByteRateQuota
 from ..partition.partition import Partition
 from .replica_directories import MoveTools
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _COPY_BYTES = 1 << 20
 """Read and appended at once (replica.fetch.max.bytes)."""
@@ -138,7 +138,7 @@ class LogDirMoves:
         """Let others go first, and try again, unless a disk has failed."""
         name = move.partition.topic_partition
         if error is not None:
-            _LOG.warning("The move of %s to another log directory waits: %s", name, error)
+            _log.warning("The move of %s to another log directory waits: %s", name, error)
         if self._is_current(move):
             self._moves[name] = self._moves.pop(name)
         await asyncio.sleep(_RETRY_S)
@@ -219,5 +219,5 @@ class LogDirMoves:
         name = partition.topic_partition
         partition.log = self._log_manager.replace_current_with_future(name, now_ms)
         del self._moves[name]
-        _LOG.info("%s has moved to %s", name, partition.log.log_dir.path)
+        _log.info("%s has moved to %s", name, partition.log.log_dir.path)
         self._on_moved(partition)

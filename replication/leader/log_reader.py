@@ -86,93 +86,95 @@ class LogReader:
         outcome = ReadOutcome([])
         bytes_left = params.max_bytes
         may_exceed = True
-        for asked in partitions:
-            max_bytes = min(asked.max_bytes, bytes_left)
+        for fetch_partition in partitions:
+            max_bytes = min(fetch_partition.max_bytes, bytes_left)
             try:
-                found = self._read_partition(params, asked, max_bytes, may_exceed, outcome)
+                partition_data = self._read_partition(
+                    params, fetch_partition, max_bytes, may_exceed, outcome
+                )
             except KafkaError as error:
-                self._tell_damage(asked, error)
-                outcome.results.append(self.refused(asked, error))
+                self._tell_damage(fetch_partition, error)
+                outcome.results.append(self.refused(fetch_partition, error))
                 outcome.must_answer = True
                 continue
-            if found:
+            if partition_data:
                 may_exceed = False
-                bytes_left = bytes_left - found if bytes_left > found else 0
+                bytes_left = bytes_left - partition_data if bytes_left > partition_data else 0
         return outcome
 
     def _read_partition(
         self,
         params: FetchParams,
-        asked: FetchPartition,
+        fetch_partition: FetchPartition,
         max_bytes: int,
         may_exceed: bool,
         outcome: ReadOutcome,
     ) -> int:
         """Append one partition's result; how many bytes of the limit it takes."""
-        partition = self.partition_for(asked)
-        log = partition.leader_log(asked.current_leader_epoch)
-        offset, isolation = asked.fetch_offset, params.isolation
-        if asked.last_fetched_epoch >= 0:
-            diverging = partition.diverging_epoch(asked.last_fetched_epoch, offset)
+        partition = self.partition_for(fetch_partition)
+        log = partition.leader_log(fetch_partition.current_leader_epoch)
+        offset, isolation = fetch_partition.fetch_offset, params.isolation
+        if fetch_partition.last_fetched_epoch >= 0:
+            diverging = partition.diverging_epoch(fetch_partition.last_fetched_epoch, offset)
             if diverging is not None:
                 outcome.must_answer = True
-                outcome.results.append(_without_records(asked, log, isolation, diverging))
+                outcome.results.append(_without_records(fetch_partition, log, isolation, diverging))
                 return 0
         if offset == log.visible_end(isolation) and not params.is_from_follower:
             # Caught up, as most partitions of most fetches are: no need to ask the segments.
-            outcome.results.append(_without_records(asked, log, isolation, None))
+            outcome.results.append(_without_records(fetch_partition, log, isolation, None))
             return 0
-        found = log.read(offset, max_bytes, isolation, may_exceed)
+        fetched = log.read(offset, max_bytes, isolation, may_exceed)
         if params.is_from_follower:
-            if isinstance(found, RemoteRead):
+            if isinstance(fetched, RemoteRead):
                 raise KafkaError(
                     ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
                     f"Offset {offset} of {partition.topic_partition} is only in the remote "
                     f"tier; the local log starts at {log.local_log_start_offset}.",
                 )
-            self._on_follower_fetch(partition, params.replica_id, asked)
-        if isinstance(found, RemoteRead):
-            outcome.results.append(_without_records(asked, log, isolation, None))
+            self._on_follower_fetch(partition, params.replica_id, fetch_partition)
+        if isinstance(fetched, RemoteRead):
+            outcome.results.append(_without_records(fetch_partition, log, isolation, None))
             if self.is_remote_throttled():
                 return 0
-            pending = PendingRemoteRead(len(outcome.results) - 1, partition, found)
-            if found.max_bytes <= 0 and not found.min_one_message:
+            pending = PendingRemoteRead(len(outcome.results) - 1, partition, fetched)
+            if fetched.max_bytes <= 0 and not fetched.min_one_message:
                 outcome.crowded_out.append(pending)
                 return 0
             outcome.remote.append(pending)
-            return max(found.max_bytes, 1)
-        nbytes, aborted = found.nbytes, found.aborted_transactions
+            return max(fetched.max_bytes, 1)
+        nbytes, aborted = fetched.nbytes, fetched.aborted_transactions
         outcome.readable_bytes += nbytes
         outcome.results.append(
             PartitionData(
-                partition_index=asked.topic_id_partition.partition,
-                high_watermark=found.high_watermark,
-                last_stable_offset=found.last_stable_offset,
-                log_start_offset=found.log_start_offset,
+                partition_index=fetch_partition.topic_id_partition.partition,
+                high_watermark=fetched.high_watermark,
+                last_stable_offset=fetched.last_stable_offset,
+                log_start_offset=fetched.log_start_offset,
                 aborted_transactions=None if aborted is None else aborted_transactions(aborted),
-                records=found.records,
+                records=fetched.records,
             )
         )
         return nbytes
 
-    def _tell_damage(self, asked: FetchPartition, error: KafkaError) -> None:
+    def _tell_damage(self, fetch_partition: FetchPartition, error: KafkaError) -> None:
         """Say once what of a log cannot be read, however often its readers ask."""
         if error.code is not ErrorCode.CORRUPT_MESSAGE:
             return
-        partition = asked.topic_id_partition.topic_partition
+        partition = fetch_partition.topic_id_partition.topic_partition
         if self._damage.get(partition) != error.message:
             self._damage[partition] = error.message
             _log.error(
                 "%s cannot be read at offset %d: %s Consumers are told CORRUPT_MESSAGE; what lies "
                 "behind can be read by those that seek past it",
                 partition,
-                asked.fetch_offset,
+                fetch_partition.fetch_offset,
                 error.message,
             )
 
-    def partition_for(self, asked: FetchPartition) -> Partition:
+    def partition_for(self, fetch_partition: FetchPartition) -> Partition:
         """The partition asked for. Raises KafkaError: 3, 6, 103."""
-        topic_id, topic, number = asked.topic_id_partition
+        topic_id, topic, number = fetch_partition.topic_id_partition
         partition = self._partition_of(TopicPartition(topic, number))
         if topic_id != ZERO_UUID and topic_id != partition.topic_id_partition.topic_id:
             raise KafkaError(
@@ -181,17 +183,17 @@ class LogReader:
             )
         return partition
 
-    def refused(self, asked: FetchPartition, error: KafkaError) -> PartitionData:
+    def refused(self, fetch_partition: FetchPartition, error: KafkaError) -> PartitionData:
         """The answer that tells of an error, with the current leader where that helps."""
         answer = PartitionData(
-            partition_index=asked.topic_id_partition.partition,
+            partition_index=fetch_partition.topic_id_partition.partition,
             error_code=error.code,
             high_watermark=-1,
             aborted_transactions=None,
             records=EMPTY_RECORDS,
         )
         if error.code in _NAMES_THE_LEADER:
-            tell_leader(answer, self._leader_of(asked.topic_id_partition.topic_partition))
+            tell_leader(answer, self._leader_of(fetch_partition.topic_id_partition.topic_partition))
         return answer
 
 
@@ -204,14 +206,14 @@ def tell_leader(answer: PartitionData, leader: CurrentLeader | None) -> None:
 
 
 def _without_records(
-    asked: FetchPartition,
+    fetch_partition: FetchPartition,
     log: UnifiedLog,
     isolation: FetchIsolation,
     diverging: EpochEndOffset | None,
 ) -> PartitionData:
     """The log's bounds and no bytes."""
     answer = PartitionData(
-        partition_index=asked.topic_id_partition.partition,
+        partition_index=fetch_partition.topic_id_partition.partition,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,

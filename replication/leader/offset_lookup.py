@@ -56,8 +56,8 @@ class OffsetResult:
     leader_epoch: int = -1
     current_leader: CurrentLeader | None = None
 
-    def fill(self, found: TimestampAndOffset) -> None:
-        self.timestamp, self.offset, self.leader_epoch = found
+    def fill(self, entry: TimestampAndOffset) -> None:
+        self.timestamp, self.offset, self.leader_epoch = entry
 
     def fail(self, error: KafkaError, leader: CurrentLeader | None) -> None:
         self.error = error.code
@@ -104,29 +104,29 @@ async def _look_up_at_length(
 
 
 def _answer(
-    sight: "_Sight", timestamp: int, found: Found, remote_tier: RemoteTier | None
+    sight: "_Sight", timestamp: int, lookup: Found, remote_tier: RemoteTier | None
 ) -> TimestampAndOffset | Coroutine[object, object, TimestampAndOffset]:
-    if isinstance(found, RemoteTimestampLookup):
+    if isinstance(lookup, RemoteTimestampLookup):
         if remote_tier is None:
-            return sight.of(found.local_result)
-        return _look_up_remote(remote_tier, found, sight)
+            return sight.of(lookup.local_result)
+        return _look_up_remote(remote_tier, lookup, sight)
     # A follower may begin where a log ends of which everything is in the tier (KIP-1023).
     is_follower = sight.isolation is FetchIsolation.LOG_END
     is_start = is_follower and timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP
     if not is_start and timestamp not in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
-        found = sight.of(found)
+        lookup = sight.of(lookup)
     partition = sight.partition
-    return _with_epoch(partition, partition.log.log_start_offset, found or NO_OFFSET)
+    return _with_epoch(partition, partition.log.log_start_offset, lookup or NO_OFFSET)
 
 
 def _with_epoch(
-    partition: Partition, log_start_offset: int, found: TimestampAndOffset
+    partition: Partition, log_start_offset: int, entry: TimestampAndOffset
 ) -> TimestampAndOffset:
     """Offsets that are still to be written belong to the current epoch, though none was yet."""
     first = max(partition.leader_epoch_start_offset, log_start_offset)
-    if found.leader_epoch < 0 and found.offset >= first:
-        return found._replace(leader_epoch=partition.leader_epoch)
-    return found
+    if entry.leader_epoch < 0 and entry.offset >= first:
+        return entry._replace(leader_epoch=partition.leader_epoch)
+    return entry
 
 
 async def _look_up_remote(
@@ -142,10 +142,10 @@ class _Sight(NamedTuple):
     isolation: FetchIsolation
     end: int
 
-    def of(self, found: TimestampAndOffset | None) -> TimestampAndOffset:
+    def of(self, entry: TimestampAndOffset | None) -> TimestampAndOffset:
         """What was found, or nothing if it lies beyond. Raises what `check` raises."""
-        if found is not None and found.offset < self.end:
-            return found
+        if entry is not None and entry.offset < self.end:
+            return entry
         self.check()
         return NO_OFFSET
 

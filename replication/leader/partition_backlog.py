@@ -112,7 +112,7 @@ class PartitionBacklog:
 
 
 def _take(names: dict[TopicPartition, None], count: int) -> list[TopicPartition]:
-    taken = list(islice(names, count))
-    for name in taken:
+    first_names = list(islice(names, count))
+    for name in first_names:
         del names[name]
-    return taken
+    return first_names

@@ -21,7 +21,7 @@ from ..controller.controller_config import Decision
 from ..controller.directory_control import assign_replicas, directories_failed
 from ..metadata.cluster_image import ClusterImage
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _ASSIGNMENTS_PER_WRITE = 2_250
 _RETRY_S = 1.0
@@ -76,7 +76,7 @@ class ReplicaDirectories:
                 try:
                     await self._tell_some()
                 except KafkaError as error:
-                    _LOG.info("Could not report replica directories to the controller: %s", error)
+                    _log.info("Could not report replica directories to the controller: %s", error)
                     await asyncio.sleep(_RETRY_S)
             await asyncio.sleep(self._supervisor.pause_seconds(_ASSIGNMENT))
 
@@ -96,7 +96,7 @@ class ReplicaDirectories:
 
 
 class MoveTools(NamedTuple):
-    """What moving needs of the broker: who is told of directories, and a thread that may wait."""
+    """What moving needs of the broker: a reporter of directories and a thread that may block."""
 
     directories: ReplicaDirectories
     executor: Executor

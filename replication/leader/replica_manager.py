@@ -7,8 +7,8 @@ partition and are answered partition by partition: one partition's error is neve
 Rules it keeps:
 
 - an append or a fetch that needs not wait is answered in the same call: no future, no task;
-- whatever may complete a waiting operation (an append, a high watermark, a change of leader) is
-  told to the purgatories before the call that caused it returns;
+- an append, a new high watermark or a change of leader, each of which may complete a waiting
+  operation, reaches the purgatories before the call that caused it returns;
 - a partition that is no longer ours is taken away before its log is deleted, so nobody can write
   to a log that is going.
 """
@@ -175,9 +175,9 @@ class ReplicaManager:
 
     def partition(self, topic_partition: TopicPartition) -> Partition:
         """The replica here. Raises KafkaError: 3 unknown to the cluster, 6 not ours, 56."""
-        found = self._partitions.get(topic_partition)
-        if found is not None:
-            return found
+        hosted = self._partitions.get(topic_partition)
+        if hosted is not None:
+            return hosted
         if topic_partition in self._hosted.offline:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {topic_partition} cannot be opened."
@@ -370,15 +370,15 @@ class ReplicaManager:
         return self._leader_fetch.fetch(params, partitions)
 
     def _on_follower_fetch(
-        self, partition: Partition, replica_id: int, asked: FetchPartition
+        self, partition: Partition, replica_id: int, fetch_partition: FetchPartition
     ) -> None:
         now_ms = self._environment.wall_clock_ms()
         if partition.update_follower(
             replica_id,
-            asked.fetch_offset,
-            asked.log_start_offset,
+            fetch_partition.fetch_offset,
+            fetch_partition.log_start_offset,
             now_ms,
-            knows_epoch=asked.current_leader_epoch >= 0,
+            knows_epoch=fetch_partition.current_leader_epoch >= 0,
         ):
             self._complete_waiting(partition)
         if self._delete_purgatory.is_watched(partition):

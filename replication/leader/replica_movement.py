@@ -23,7 +23,7 @@ from .replica_directories import MoveTools
 if TYPE_CHECKING:
     from .log_dir_moves import LogDirMoves
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _REPORT_INTERVAL_S = 1.0
 _ANY_ID = "0" * 32
@@ -77,7 +77,7 @@ class ReplicaMovement:
         more = f" ({self._unreported} more like it before)" if self._unreported else ""
         self._unreported = 0
         self._next_report = now + _REPORT_INTERVAL_S
-        _LOG.warning(
+        _log.warning(
             "Unable to alter log dirs for %.300r: %.300r%s", str(name), error.message, more
         )
 
@@ -119,10 +119,10 @@ class ReplicaMovement:
     def tell_directory(self, partition: Partition) -> None:
         """See that the controller knows where the replica is."""
         directory = partition.log.log_dir.directory_id
-        known = partition.image.directory(partition.node_id)
+        directory_id = partition.image.directory(partition.node_id)
         future = self._log_manager.future_logs.get(partition.topic_partition)
-        is_moving = future is not None and future.log_dir.directory_id == known
-        if directory not in (ZERO_UUID, known) and not is_moving:
+        is_moving = future is not None and future.log_dir.directory_id == directory_id
+        if directory not in (ZERO_UUID, directory_id) and not is_moving:
             self._tools.directories.tell(partition.topic_id_partition, directory)
 
     def on_log_dir_failure(self, log_dir: LogDir) -> None:

@@ -112,8 +112,8 @@ class PartitionImage:
         """The log directory of a broker's replica, zero if nobody has told; None: no replica."""
         if broker_id not in self.replicas:
             return None
-        known = len(self.directories) == len(self.replicas)
-        return self.directories[self.replicas.index(broker_id)] if known else ZERO_UUID
+        has_directories = len(self.directories) == len(self.replicas)
+        return self.directories[self.replicas.index(broker_id)] if has_directories else ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,8 @@ class ClusterImage:
     deleted_topic_ids: AbstractSet[Uuid] = frozenset()
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
-        found = self.topics_by_name.get(topic)
-        return None if found is None else found.partitions.get(partition)
+        topic_image = self.topics_by_name.get(topic)
+        return None if topic_image is None else topic_image.partitions.get(partition)
 
     def topic_config(self, topic: str) -> Mapping[str, str]:
         """The topic's own overrides."""
@@ -315,12 +315,12 @@ class ClusterDelta:
         return delta
 
     def _partition(self, delta: TopicDelta, partition: int) -> PartitionImage:
-        found = delta.changed_partitions.get(partition)
-        if found is None and not delta.was_created:
-            found = self.base.topics_by_id[delta.topic_id].partitions.get(partition)
-        if found is None:
+        partition_image = delta.changed_partitions.get(partition)
+        if partition_image is None and not delta.was_created:
+            partition_image = self.base.topics_by_id[delta.topic_id].partitions.get(partition)
+        if partition_image is None:
             raise _contradiction(f"it changes partition {partition}, which does not exist")
-        return found
+        return partition_image
 
     def _config(self, resource: ConfigResource) -> dict[str, str]:
         values = self.changed_configs.get(resource)

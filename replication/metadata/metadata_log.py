@@ -245,9 +245,9 @@ class MetadataLog:
     def _batches(self) -> Iterator[RecordBatch]:
         offset = self._log.log_start_offset
         while offset < self._log.log_end_offset:
-            found = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, True)
-            assert not isinstance(found, RemoteRead), "the metadata log is never tiered"
-            records = found.records
+            fetched = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, True)
+            assert not isinstance(fetched, RemoteRead), "the metadata log is never tiered"
+            records = fetched.records
             content = records.read() if isinstance(records, FileRegion) else records
             for batch in batches(content):
                 if not batch.crc_is_valid():

@@ -52,7 +52,7 @@ class FetchParams:
 
     @property
     def is_committed(self) -> bool:
-        """Whether the reader is told of aborted transactions."""
+        """Whether the reader gets the list of aborted transactions."""
         return self.isolation is FetchIsolation.TXN_COMMITTED
 
 
@@ -73,9 +73,9 @@ FetchResults = list[PartitionData]
 """The answers for the partitions, in the order asked. Their records are sent, not read."""
 
 
-def aborted_transactions(found: Iterable[AbortedTxn]) -> list[AbortedTransaction]:
-    """Aborted transactions as a reader is told of them."""
+def aborted_transactions(transactions: Iterable[AbortedTxn]) -> list[AbortedTransaction]:
+    """Aborted transactions as a Fetch response lists them."""
     return [
         AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
-        for txn in found
+        for txn in transactions
     ]
