@@ -109,13 +109,13 @@ class AcknowledgedLoad:
         assert not self._thread.is_alive()
         with Wire(bootstrap) as wire:
             for place, acknowledged in self.acknowledged.items():
-                found = dict(_numbers(wire, place, max(acknowledged, default=-1)))
+                batch_numbers = dict(_numbers(wire, place, max(acknowledged, default=-1)))
                 for offset, number in acknowledged.items():
-                    if found.get(offset) != number:
+                    if batch_numbers.get(offset) != number:
                         raise MeasurementError(
                             f"Batch {number} was acknowledged at offset {offset} of "
                             f"{place.topic.name}-{place.partition}, where batch "
-                            f"{found.get(offset)} is now."
+                            f"{batch_numbers.get(offset)} is now."
                         )
 
 

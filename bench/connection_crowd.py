@@ -37,7 +37,7 @@ class _Newcomer:
         # Closed with a reset: ten thousand ports in TIME_WAIT would be missing in the next run.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_WAITING_AT_THE_END)
         self.socket.connect_ex(address)
-        self.asked = False
+        self.has_sent = False
         self._received = b""
 
     def ask(self, question: Prepared) -> None:
@@ -45,7 +45,7 @@ class _Newcomer:
         if error := self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             raise OSError(error, "not connected")
         self.socket.sendall(question.frame)
-        self.asked = True
+        self.has_sent = True
 
     def is_answered(self) -> bool:
         received = self.socket.recv(_RECEIVE_BYTES)
@@ -99,7 +99,7 @@ class Crowd:
     def _go_on(self, selector: selectors.BaseSelector, newcomer: _Newcomer) -> bool:
         """One step of one connection; whether it was the last."""
         try:
-            if not newcomer.asked:
+            if not newcomer.has_sent:
                 newcomer.ask(self._question)
                 selector.modify(newcomer.socket, selectors.EVENT_READ, newcomer)
                 return False
@@ -151,10 +151,10 @@ class Bystander:
             raise MeasurementError(str(self._failure)) from self._failure
 
 
-def allow_files(wanted: int) -> str | None:
+def allow_files(count: int) -> str | None:
     """Let this process open so many files; a sentence that says why not, if it may not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + _FILES_BESIDE
+    needed = count + _FILES_BESIDE
     if hard != resource.RLIM_INFINITY and hard < needed:
         return (
             f"this machine lets a process open {hard} files (ulimit -Hn), and {needed} are needed"

@@ -85,8 +85,8 @@ def _exclusively(path: Path) -> Generator[None, None, None]:
 def kafka_jars() -> Path:
     """The folder with Apache Kafka's jars, fetched when it is not there yet (about 100 MB)."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tierlog"
-    wanted = hashlib.sha256((RECIPE / "pom.xml").read_bytes()).hexdigest()[:16]
-    folder = cache / f"kafka-{KAFKA_VERSION}-{wanted}"
+    digest = hashlib.sha256((RECIPE / "pom.xml").read_bytes()).hexdigest()[:16]
+    folder = cache / f"kafka-{KAFKA_VERSION}-{digest}"
     if (folder / ".complete").exists():
         return folder
     for command in ("java", "mvn"):

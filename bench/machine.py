@@ -34,18 +34,18 @@ def machine_facts(scratch: Path) -> dict[str, object]:
 
 def versions() -> dict[str, str]:
     """Python, and the clients of the harness as far as they are installed."""
-    found = {"python": platform.python_version()}
+    version_of = {"python": platform.python_version()}
     for name in _CLIENTS:
         try:
-            found[name] = metadata.version(name)
+            version_of[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             # Said by its absence; whoever needs it says how to get it.
             continue
-    if "confluent-kafka" in found:
+    if "confluent-kafka" in version_of:
         from confluent_kafka import libversion
 
-        found["librdkafka"] = libversion()[0]
-    return found
+        version_of["librdkafka"] = libversion()[0]
+    return version_of
 
 
 def commit() -> str | None:
@@ -74,10 +74,10 @@ def _git(*arguments: str) -> str | None:
 
 def _first_of(path: Path, pattern: str) -> str | None:
     try:
-        found = re.search(pattern, path.read_text("utf-8", "replace"))
+        match = re.search(pattern, path.read_text("utf-8", "replace"))
     except OSError:
         return None
-    return found[1].strip() if found else None
+    return match[1].strip() if match else None
 
 
 def memory_bytes(kind: str) -> int:

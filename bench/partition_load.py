@@ -80,7 +80,11 @@ def _wait_until_led(wire: Wire, topic: SpreadTopic) -> None:
     def ask() -> tuple[int, None]:
         wire.send(request)
         answer = decoded(wire.receive(), request.header, FetchResponse)
-        codes = [each.error_code for found in answer.responses for each in found.partitions]
+        codes = [
+            each.error_code
+            for topic_response in answer.responses
+            for each in topic_response.partitions
+        ]
         return next((code for code in codes if code), answer.error_code), None
 
     until_served(ask, f"Fetch of {topic.name}")
@@ -197,8 +201,8 @@ def fetch_everything(wire: Wire, topics: Sequence[SpreadTopic], batch_bytes: int
     refuse("Fetch", answer.error_code)
     given = 0
     seen = 0
-    for found in answer.responses:
-        for partition in found.partitions:
+    for topic_response in answer.responses:
+        for partition in topic_response.partitions:
             refuse(f"Fetch of partition {partition.partition_index}", partition.error_code)
             size = size_in_bytes(partition.records)
             if size < batch_bytes:

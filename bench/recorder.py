@@ -119,11 +119,11 @@ class Recorder:
         """
         numbers = dict(self._figures)
         for name, latencies in self._histograms.items():
-            found = latencies.figures()
-            if not found:
+            figures = latencies.figures()
+            if not figures:
                 raise MeasurementError("No latency was recorded.")
             prefix = f"{name}_" if name else ""
-            numbers |= {prefix + metric: value for metric, value in found.items()}
+            numbers |= {prefix + metric: value for metric, value in figures.items()}
         if not numbers:
             raise MeasurementError("Nothing was measured.")
         scenario, case, target, tiered, run = self.key

@@ -105,12 +105,12 @@ def _announce(parts: Sequence[Part], order: Order, out: Path, progress: Progress
 
 
 def _facts(order: Order, parts: Sequence[Part], scratch: Path) -> dict[str, object]:
-    found = versions()
+    all_versions = versions()
     for target in order.targets:
-        found |= target.versions()
+        all_versions |= target.versions()
     return {
         "machine": machine_facts(scratch),
-        "versions": found,
+        "versions": all_versions,
         "commit": commit(),
         "options": {
             "scenarios": [scenario.name for scenario in order.scenarios],

@@ -43,10 +43,10 @@ def _of_scenario(scenario: str, medians: dict[MetricKey, float]) -> str:
         header += [f"{targets[0]} ÷ {other}" for other in targets[1:]]
     lines = [header]
     for case, tiered, metric in rows:
-        found = [medians.get(MetricKey(scenario, case, t, tiered, metric)) for t in targets]
-        cells = ["–" if value is None else number(value) for value in found]
+        values = [medians.get(MetricKey(scenario, case, t, tiered, metric)) for t in targets]
+        cells = ["–" if value is None else number(value) for value in values]
         if compared:
-            cells += [_ratio(found[0], other) for other in found[1:]]
+            cells += [_ratio(values[0], other) for other in values[1:]]
         lines.append([f"{case}, tiered" if tiered else case, metric, *cells])
     return _table(lines)
 

@@ -158,8 +158,8 @@ def until_served(ask: Callable[[], tuple[int, T]], what: str) -> T:
 
 def topic_id(wire: Wire, topic: str) -> Uuid:
     """The id of a topic, as soon as all its partitions have their leader. Raises WireError."""
-    asked = [MetadataRequestTopic(name=topic)]
-    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    topics = [MetadataRequestTopic(name=topic)]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
     def ask() -> tuple[int, Uuid]:
         (described,) = wire.ask(request, _METADATA_VERSION, MetadataResponse).topics
@@ -172,10 +172,10 @@ def topic_id(wire: Wire, topic: str) -> Uuid:
 def create_topic(wire: Wire, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
     """Create a topic and wait for the answer. Raises WireError."""
     stated = [CreatableTopicConfig(name=name, value=configs[name]) for name in configs]
-    wanted = CreatableTopic(
+    creatable_topic = CreatableTopic(
         name=topic, num_partitions=partitions, replication_factor=1, configs=stated
     )
-    request = CreateTopicsRequest(topics=[wanted], timeout_ms=int(_PATIENCE_S * 1000))
+    request = CreateTopicsRequest(topics=[creatable_topic], timeout_ms=int(_PATIENCE_S * 1000))
     (created,) = wire.ask(request, _CREATE_VERSION, CreateTopicsResponse).topics
     refuse(f"CreateTopics of {partitions} partitions", created.error_code)
 

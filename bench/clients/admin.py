@@ -80,8 +80,10 @@ def led_partitions(bootstrap: str, topic: str, admin: client.AdminClient | None 
     """How many partitions of the topic have a leader; 0 where there is no such topic."""
     # All topics are asked for: asking for one that is not there may create it.
     metadata = (admin or _admin(bootstrap)).list_topics(timeout=_TIMEOUT_S)
-    found = metadata.topics.get(topic)
-    return 0 if found is None else sum(each.leader >= 0 for each in found.partitions.values())
+    topic_metadata = metadata.topics.get(topic)
+    if topic_metadata is None:
+        return 0
+    return sum(each.leader >= 0 for each in topic_metadata.partitions.values())
 
 
 def delete_topic(bootstrap: str, *topics: str) -> None:
@@ -140,8 +142,8 @@ def _has_record(bootstrap: str, place: TopicPartition) -> bool:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "tierlog-bench"})
     try:
         consumer.assign([place])
-        found = consumer.consume(1, timeout=_LAST_RECORD_S)
-        return any(message.offset() == place.offset for message in found)
+        messages = consumer.consume(1, timeout=_LAST_RECORD_S)
+        return any(message.offset() == place.offset for message in messages)
     finally:
         consumer.close()
 

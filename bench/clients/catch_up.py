@@ -73,14 +73,14 @@ class _Reader:
 
     def read(self) -> None:
         """The next records, a list of them. Raises CatchUpError, KafkaException."""
-        wanted = min(_RECORDS_A_CALL, self._old.records - self._next)
-        messages = self._consumer.consume(wanted, timeout=_PATIENCE_S)
-        if len(messages) < wanted:
+        count = min(_RECORDS_A_CALL, self._old.records - self._next)
+        messages = self._consumer.consume(count, timeout=_PATIENCE_S)
+        if len(messages) < count:
             self._raise(messages)
-        if [*map(Message.offset, messages)] != [*range(self._next, self._next + wanted)]:
+        if [*map(Message.offset, messages)] != [*range(self._next, self._next + count)]:
             self._raise(messages)
-        self.records += wanted
-        self._next += wanted
+        self.records += count
+        self._next += count
         if self._next == self._old.records:
             self._next = 0
             self._consumer.assign([TopicPartition(self._old.topic, 0, 0)])

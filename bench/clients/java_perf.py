@@ -73,8 +73,8 @@ def produce(order: Order) -> dict[str, float]:
 def steady_rate(lines: Sequence[str]) -> float:
     """Records a second after the warm-up, as the producing tool tells it."""
     for line in lines:
-        _, found, rest = line.partition(_STEADY)
-        if found:
+        _, separator, rest = line.partition(_STEADY)
+        if separator:
             return float(rest.partition(" ")[0])
     raise ToolError("the tool told nothing of its steady state")
 
@@ -88,14 +88,14 @@ class Progress(NamedTuple):
 
 def progress(lines: Sequence[str]) -> list[Progress]:
     """What the consuming tool told along the way."""
-    found: list[Progress] = []
+    reports: list[Progress] = []
     for line in lines:
         columns = [column.strip() for column in line.split(",")]
         if len(columns) < 5 or not columns[4].isdigit():
             continue
         hour, minute, second, ms = (int(part) for part in columns[0].split(" ")[1].split(":"))
-        found.append(Progress(((hour * 60 + minute) * 60 + second) * 1000 + ms, int(columns[4])))
-    return found
+        reports.append(Progress(((hour * 60 + minute) * 60 + second) * 1000 + ms, int(columns[4])))
+    return reports
 
 
 def consume(order: Order) -> dict[str, float]:
@@ -109,8 +109,8 @@ def consume(order: Order) -> dict[str, float]:
     )
     if any(_GAVE_UP in line for line in lines):
         raise ToolError(f"not all of {load.records} records were read:\n" + "\n".join(lines[-3:]))
-    told = progress(lines)
-    warm = [each for each in told if each.records >= load.records // 3]
+    reports = progress(lines)
+    warm = [each for each in reports if each.records >= load.records // 3]
     if len(warm) < 2:
         raise ToolError(f"{load.records} records are too few for this tool to tell their pace")
     first, last = warm[0], warm[-1]

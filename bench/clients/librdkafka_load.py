@@ -73,8 +73,10 @@ def produce(order: Order) -> dict[str, float]:
             producer.poll(0.001)
         begin = (first + partition) % VALUES
         chunk = entries[begin : begin + count]
-        taken = producer.produce_batch(order.topic, chunk, partition, on_delivery=on_delivery)
-        if taken != count:
+        queued_count = producer.produce_batch(
+            order.topic, chunk, partition, on_delivery=on_delivery
+        )
+        if queued_count != count:
             raise LoadError("a record was not taken by the client")
         producer.poll(0)
     left = producer.flush(_PATIENCE_S)
@@ -149,9 +151,9 @@ def consume(order: Order) -> dict[str, float]:
     seen = 0
     while seen < load.records:
         # The call waits for as many as it is asked for; the first one comes alone.
-        wanted = min(_RECORDS_A_CALL, load.records - seen) if seen else 1
-        messages = consumer.consume(wanted, timeout=_PATIENCE_S)
-        if len(messages) < wanted:
+        count = min(_RECORDS_A_CALL, load.records - seen) if seen else 1
+        messages = consumer.consume(count, timeout=_PATIENCE_S)
+        if len(messages) < count:
             raise LoadError(f"nothing more came after {seen + len(messages)} of {load.records}")
         reader.take(messages)
         if not seen:

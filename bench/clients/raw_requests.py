@@ -95,18 +95,22 @@ def _produce(wire: Wire, order: RawOrder) -> _Exchange:
     prepared = prepare(request, PRODUCE_VERSION)
     wire.send(prepared)
     answer = wire.receive()
-    found = decoded(answer, prepared.header, ProduceResponse).responses[0].partition_responses[0]
-    if found.error_code or found.base_offset:
-        raise RawRequestError(f"the first record came to {found}")
+    partition_response = (
+        decoded(answer, prepared.header, ProduceResponse).responses[0].partition_responses[0]
+    )
+    if partition_response.error_code or partition_response.base_offset:
+        raise RawRequestError(f"the first record came to {partition_response}")
     size = _EPOCH.size + len(answer)
     # Behind the sizes of two arrays, the topic's name and the partition's index.
     position = _SIZE_AND_CORRELATION_ID + 4 + 2 + len(order.topic.encode()) + 4 + 4
 
     def check(answers: memoryview, count: int, first: int) -> None:
         for index in range(count):
-            found = _ERROR_AND_OFFSET.unpack_from(answers, index * size + position)
-            if found != (0, first + index + 1):
-                raise RawRequestError(f"record {first + index + 1} was answered with {found}")
+            error_and_offset = _ERROR_AND_OFFSET.unpack_from(answers, index * size + position)
+            if error_and_offset != (0, first + index + 1):
+                raise RawRequestError(
+                    f"record {first + index + 1} was answered with {error_and_offset}"
+                )
 
     return _Exchange(lambda _first, count: prepared.frame * count, size, check)
 
@@ -141,18 +145,18 @@ def _first_answer(wire: Wire, request: Message) -> tuple[bytes, FetchResponse]:
     prepared = prepare(request, FETCH_VERSION)
     wire.send(prepared)
     answer = wire.receive()
-    found = decoded(answer, prepared.header, FetchResponse)
-    codes = {part.error_code for each in found.responses for part in each.partitions}
-    if found.error_code or codes - {0}:
-        raise RawRequestError(f"the first fetch was answered with {found}")
-    return _EPOCH.pack(len(answer)) + bytes(answer), found
+    response = decoded(answer, prepared.header, FetchResponse)
+    codes = {part.error_code for each in response.responses for part in each.partitions}
+    if response.error_code or codes - {0}:
+        raise RawRequestError(f"the first fetch was answered with {response}")
+    return _EPOCH.pack(len(answer)) + bytes(answer), response
 
 
 def _fetch(wire: Wire, order: RawOrder) -> _Exchange:
     request = _fetch_request(order, 0, -1)
-    answer, found = _first_answer(wire, request)
-    if not found.responses or found.responses[0].partitions[0].records:
-        raise RawRequestError(f"the topic is not empty: {found}")
+    answer, response = _first_answer(wire, request)
+    if not response.responses or response.responses[0].partitions[0].records:
+        raise RawRequestError(f"the topic is not empty: {response}")
     frame = prepare(request, FETCH_VERSION).frame
     return _Exchange(lambda _first, count: frame * count, len(answer), _same_answers(answer))
 
@@ -165,9 +169,9 @@ def _session_fetch(wire: Wire, order: RawOrder) -> _Exchange:
     def following(epoch: int) -> FetchRequest:
         return FetchRequest(max_wait_ms=0, min_bytes=0, session_id=session, session_epoch=epoch)
 
-    answer, found = _first_answer(wire, following(1))
-    if not session or found.responses:
-        raise RawRequestError(f"no session was opened: {found}")
+    answer, response = _first_answer(wire, following(1))
+    if not session or response.responses:
+        raise RawRequestError(f"no session was opened: {response}")
     frame = bytearray(prepare(following(1), FETCH_VERSION).frame)
     # Before its end: the epoch, two empty arrays and an empty rack.
     position = len(frame) - (4 + 4 + 4 + 2)

@@ -62,8 +62,8 @@ def _read(rows: "DataFrame") -> tuple[int, int]:
     from pyspark.sql import functions as f
 
     nbytes = f.coalesce(f.length("key"), f.lit(0)) + f.coalesce(f.length("value"), f.lit(0))
-    (found,) = rows.select(f.count("*"), f.sum(nbytes)).collect()
-    return int(found[0]), int(found[1] or 0)
+    (totals,) = rows.select(f.count("*"), f.sum(nbytes)).collect()
+    return int(totals[0]), int(totals[1] or 0)
 
 
 def cpu_seconds_of_family() -> float:

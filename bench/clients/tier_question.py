@@ -18,7 +18,7 @@ _TIMEOUT_S = 30.0
 
 def takes_tiered_topics(bootstrap: str) -> bool:
     """Whether a tiered topic would be created. None is."""
-    asked = client.AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    admin = client.AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
     topic = NewTopic(
         f"tierlog-bench-asks-{uuid4()}",
         num_partitions=1,
@@ -26,7 +26,7 @@ def takes_tiered_topics(bootstrap: str) -> bool:
         config={"remote.storage.enable": "true"},
     )
     # The client publishes its futures without the type of what they hold.
-    answers = asked.create_topics([topic], validate_only=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    answers = admin.create_topics([topic], validate_only=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     (answer,) = cast("dict[str, Future[None]]", answers).values()
     try:
         answer.result(_TIMEOUT_S)

@@ -131,17 +131,19 @@ def complaints(measured: Mapping[str, Cost], baseline: Baseline) -> list[str]:
     what is half as dear again is told.
     """
     is_same_python = baseline.python == python_version()
-    found: list[str] = []
+    sentences: list[str] = []
     for name, was in baseline.costs.items():
         for what, now, before, slack in (
             ("instructions", measured[name].instructions, was.instructions, 10),
             ("bytes at the peak", measured[name].peak_bytes, was.peak_bytes, 512),
         ):
             if now > before * (_DEARER if is_same_python else _DEARER_ELSEWHERE) + slack:
-                found.append(f"{name}: {now} {what}, {before} before")
+                sentences.append(f"{name}: {now} {what}, {before} before")
             elif is_same_python and now < before * _CHEAPER - slack:
-                found.append(f"{name}: only {now} {what}, {before} before: keep it in the baseline")
-    return found
+                sentences.append(
+                    f"{name}: only {now} {what}, {before} before: keep it in the baseline"
+                )
+    return sentences
 
 
 def budget_table(costs: Mapping[str, Cost]) -> str:

@@ -127,8 +127,8 @@ def _local_reads(replica: OneReplica) -> dict[str, HotCall]:
     replica.replicas.append_records(AppendRequest([entry], -1))
 
     def fetch(partitions: list[TopicIdPartition]) -> object:
-        asked = [FetchPartition(each, 0, 1 << 20) for each in partitions]
-        return replica.replicas.fetch(FetchParams(), asked)
+        fetches = [FetchPartition(each, 0, 1 << 20) for each in partitions]
+        return replica.replicas.fetch(FetchParams(), fetches)
 
     return {
         "plan a fetch of a batch": partial(fetch, [last]),

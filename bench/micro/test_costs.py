@@ -20,7 +20,7 @@ from tierlog.bench.micro.costs import (
 WAS = Cost(instructions=1_000, peak_bytes=10_000)
 
 
-def told(now: Cost, python: str = python_version()) -> list[str]:
+def sentences(now: Cost, python: str = python_version()) -> list[str]:
     return complaints({"call": now}, Baseline(python, {"call": WAS}))
 
 
@@ -32,27 +32,27 @@ def test_the_hot_calls_cost_what_the_baseline_says() -> None:
 
 
 def test_a_call_that_stays_is_not_told() -> None:
-    assert not told(WAS)
-    assert not told(Cost(1_050, 10_500))
+    assert not sentences(WAS)
+    assert not sentences(Cost(1_050, 10_500))
 
 
 def test_one_more_loop_is_told() -> None:
-    assert told(Cost(1_200, 10_000)) == ["call: 1200 instructions, 1000 before"]
+    assert sentences(Cost(1_200, 10_000)) == ["call: 1200 instructions, 1000 before"]
 
 
 def test_one_more_copy_of_the_bytes_is_told() -> None:
-    assert told(Cost(1_000, 26_384)) == ["call: 26384 bytes at the peak, 10000 before"]
+    assert sentences(Cost(1_000, 26_384)) == ["call: 26384 bytes at the peak, 10000 before"]
 
 
 def test_what_became_cheaper_is_to_be_kept() -> None:
-    (sentence,) = told(Cost(500, 10_000))
+    (sentence,) = sentences(Cost(500, 10_000))
     assert sentence == "call: only 500 instructions, 1000 before: keep it in the baseline"
 
 
 def test_another_python_has_other_bytecode() -> None:
-    assert not told(Cost(1_300, 13_000), python="3.1")
-    assert not told(Cost(500, 5_000), python="3.1")
-    assert len(told(Cost(1_700, 10_000), python="3.1")) == 1
+    assert not sentences(Cost(1_300, 13_000), python="3.1")
+    assert not sentences(Cost(500, 5_000), python="3.1")
+    assert len(sentences(Cost(1_700, 10_000), python="3.1")) == 1
 
 
 def test_instructions_and_bytes_are_counted() -> None:

@@ -65,7 +65,7 @@ def changes(old: Results, new: Results) -> list[Change]:
     """Every figure that both have, in the order of the new one."""
     before = measured_cells(old.figures, old.failures)
     after = measured_cells(new.figures, new.failures)
-    return [Change(key, before[key], found) for key, found in after.items() if key in before]
+    return [Change(key, before[key], measured) for key, measured in after.items() if key in before]
 
 
 def compare(old: Path, new: Path) -> str:
@@ -80,16 +80,16 @@ def _parts(old_path: Path, new_path: Path, old: Results, new: Results) -> Iterat
         if count := len(results.failures):
             runs = "run" if count == 1 else "runs"
             yield f"{count} {runs} of {escaped(str(path))} failed and do not count."
-    found = changes(old, new)
-    if not found:
+    all_changes = changes(old, new)
+    if not all_changes:
         yield "The two have no figure in common."
         return
-    moved = [each for each in found if each.has_moved]
-    yield _sentence(found, moved)
+    moved = [each for each in all_changes if each.has_moved]
+    yield _sentence(all_changes, moved)
     if moved:
         yield "## Moved beyond the spread of runs"
         yield _table(moved)
-    rest = [each for each in found if not each.has_moved]
+    rest = [each for each in all_changes if not each.has_moved]
     if rest:
         yield "## Everything else"
         yield _table(rest)
@@ -108,20 +108,20 @@ def _machines(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[
         yield "\n".join(f"- {escaped(each)}" for each in differing)
 
 
-def _sentence(found: list[Change], moved: list[Change]) -> str:
-    known = [each for each in found if each.has_spread]
-    if not known:
-        return f"{len(found)} figures, none of more than one run: what moved cannot be told."
+def _sentence(all_changes: list[Change], moved: list[Change]) -> str:
+    with_spread = [each for each in all_changes if each.has_spread]
+    if not with_spread:
+        return f"{len(all_changes)} figures, none of more than one run: what moved cannot be told."
     better = sum(each.mark == "BETTER" for each in moved)
     worse = sum(each.mark == "WORSE" for each in moved)
-    by_chance = sum(each.chance for each in known)
+    by_chance = sum(each.chance for each in with_spread)
     return (
-        f"{len(moved)} of {len(known)} figures lie apart ({better} better, {worse} worse). With so "
-        f"few runs about {by_chance:.0f} would by chance alone."
+        f"{len(moved)} of {len(with_spread)} figures lie apart ({better} better, "
+        f"{worse} worse). With so few runs about {by_chance:.0f} would by chance alone."
     )
 
 
-def _table(found: list[Change]) -> str:
+def _table(all_changes: list[Change]) -> str:
     rows = [
         (
             escaped(each.key.scenario),
@@ -133,16 +133,16 @@ def _table(found: list[Change]) -> str:
             ratio_text(each.ratio),
             each.mark,
         )
-        for each in found
+        for each in all_changes
     ]
     head = ("scenario", "case", "target", "figure", "old", "new", "new ÷ old", "")
     return markdown_table(head, rows, row_heads=4)
 
 
-def _value(found: Measured) -> str:
-    low, high = in_figures(found.low), in_figures(found.high)
+def _value(measured: Measured) -> str:
+    low, high = in_figures(measured.low), in_figures(measured.high)
     spread = f" ({low} to {high})" if low != high else ""
-    return f"{in_figures(found.median)}{spread}"
+    return f"{in_figures(measured.median)}{spread}"
 
 
 def _missing(old: Results, new: Results) -> Iterator[str]:

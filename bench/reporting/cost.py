@@ -107,8 +107,8 @@ def monthly_cost(price_list: PriceList, copying: Traffic, reading: Traffic) -> M
 def cost_report(cells: Cells, price_list: PriceList) -> CostReport:
     """What was measured, priced; or one sentence that says why it cannot be."""
     scenario = next((each for each in by_scenario(cells) if each.name == SCENARIO), None)
-    found = None if scenario is None else _traffic(scenario)
-    if not found:
+    traffic_by_case = None if scenario is None else _traffic(scenario)
+    if not traffic_by_case:
         return CostReport(
             (f"There are no figures of {SCENARIO}, so there is nothing to price.",), ()
         )
@@ -125,22 +125,24 @@ def cost_report(cells: Cells, price_list: PriceList) -> CostReport:
         "Left out is what tiering does not change: the brokers, and traffic to clients and "
         "between brokers.",
     )
-    return CostReport(notes, (_requests_table(found), _money_table(found, price_list)))
+    return CostReport(
+        notes, (_requests_table(traffic_by_case), _money_table(traffic_by_case, price_list))
+    )
 
 
-Found = Mapping[tuple[str, str], tuple[Traffic, Traffic]]
+TrafficByCase = Mapping[tuple[str, str], tuple[Traffic, Traffic]]
 """By target and case: copying and reading."""
 
 
-def _traffic(scenario: ScenarioCells) -> Found:
-    found: dict[tuple[str, str], tuple[Traffic, Traffic]] = {}
+def _traffic(scenario: ScenarioCells) -> TrafficByCase:
+    traffic_by_case: dict[tuple[str, str], tuple[Traffic, Traffic]] = {}
     for each in scenario.series:
         for case in scenario.cases:
             directions = [_direction(scenario, case, each, name) for name in ("copy", "fetch")]
             copying, reading = directions
             if copying is not None and reading is not None:
-                found[each.target, case] = copying, reading
-    return found
+                traffic_by_case[each.target, case] = copying, reading
+    return traffic_by_case
 
 
 def _direction(
@@ -154,7 +156,7 @@ def _direction(
     return Traffic(**values) if values else None
 
 
-def _requests_table(found: Found) -> Table:
+def _requests_table(traffic_by_case: TrafficByCase) -> Table:
     rows = [
         (
             TableCell(f"{target}, {case}"),
@@ -171,7 +173,7 @@ def _requests_table(found: Found) -> Table:
                 )
             ),
         )
-        for (target, case), both in found.items()
+        for (target, case), both in traffic_by_case.items()
         for direction, traffic in zip(("copied", "read back"), both, strict=True)
     ]
     head = ("case", "for each GB", "writes", "reads", "lists", "deletes")
@@ -183,9 +185,9 @@ def _requests_table(found: Found) -> Table:
     )
 
 
-def _money_table(found: Found, price_list: PriceList) -> Table:
+def _money_table(traffic_by_case: TrafficByCase, price_list: PriceList) -> Table:
     rows: list[tuple[TableCell, ...]] = []
-    for (target, case), (copying, reading) in found.items():
+    for (target, case), (copying, reading) in traffic_by_case.items():
         cost = monthly_cost(price_list, copying, reading)
         amounts = (cost.stored, cost.copying, cost.reading, cost.disks, cost.tiered)
         ratio = cost.tiered / cost.untiered_disks if cost.untiered_disks else None

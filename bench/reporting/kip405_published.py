@@ -82,11 +82,11 @@ def _row(scenario: ScenarioCells, row: Published, targets: Sequence[str]) -> tup
         TableCell(ratio_text(row.ratio)),
     ]
     for target in targets:
-        found = _ours(scenario, row, target)
-        if found is None:
+        pair = _ours(scenario, row, target)
+        if pair is None:
             cells += [TableCell("–")] * 3
             continue
-        over, under, unit = found
+        over, under, unit = pair
         cells += [_with_unit(value_cell(each), unit) for each in (over, under)]
         cells.append(ratio_cell(ratio_of(over, under), Better.LOWER))
     return tuple(cells)

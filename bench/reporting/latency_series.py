@@ -49,7 +49,7 @@ def read_seconds(path: Path) -> Seconds:
     """
     try:
         intervals = [each for each in read_intervals(path) if len(each.latencies)]
-        found = {
+        seconds = {
             int(interval.start_s): {
                 percentile: interval.latencies.percentile_ms(percentile)
                 for percentile in PERCENTILES_OVER_TIME
@@ -59,10 +59,10 @@ def read_seconds(path: Path) -> Seconds:
     except Exception as error:
         # The library has no error of its own that covers a torn line.
         raise ResultsError(f"{path} is not a whole HdrHistogram log.") from error
-    if not found:
+    if not seconds:
         raise ResultsError(f"{path} holds no latencies.")
     is_dense = sum(len(each.latencies) for each in intervals) >= _A_SECOND_MIN * len(intervals)
-    return found if is_dense else {}
+    return seconds if is_dense else {}
 
 
 def time_line(runs: Sequence[Seconds]) -> TimeLine:

@@ -57,5 +57,5 @@ def log_ticks(low: float, high: float) -> list[float]:
     """Round numbers of a logarithmic axis: 1, 2 and 5 of each decade, finer where it is short."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = _FINE_TICKS if high / low < 3 else _TICKS if high / low < 1000 else _TICKS[:1]
-    found = [step * 10.0**power for power in decades for step in steps]
-    return [each for each in found if low <= each <= high]
+    ticks = [step * 10.0**power for power in decades for step in steps]
+    return [each for each in ticks if low <= each <= high]

@@ -34,14 +34,14 @@ def refused_of(machine: Mapping[str, object]) -> Iterator[str]:
     cases: dict[tuple[str, str, str], list[str]] = {}
     for each in cast("list[object]", refused):
         if isinstance(each, Mapping):
-            told = cast("Mapping[str, object]", each)
+            facts = cast("Mapping[str, object]", each)
             target, scenario, case, reason = (
-                str(told.get(name, "")) for name in ("target", "scenario", "case", "reason")
+                str(facts.get(name, "")) for name in ("target", "scenario", "case", "reason")
             )
             cases.setdefault((target, scenario, reason), []).append(case)
-    for (target, scenario, reason), found in cases.items():
-        count = len(dict.fromkeys(found))
-        which = found[0] if count == 1 else f"{count} cases"
+    for (target, scenario, reason), case_names in cases.items():
+        count = len(dict.fromkeys(case_names))
+        which = case_names[0] if count == 1 else f"{count} cases"
         yield f"{target}, {scenario} ({which}): {reason}"
 
 
@@ -50,8 +50,8 @@ def report_title(machine: Mapping[str, object]) -> str:
     facts = dict(facts_of(machine))
     words = [facts.get("options: targets", ""), facts.get("options: scale", "")]
     words.append(facts.get("started", "").partition("T")[0])
-    told = ", ".join(word for word in words if word)
-    return f"tierlog-bench: {told}" if told else "tierlog-bench"
+    description = ", ".join(word for word in words if word)
+    return f"tierlog-bench: {description}" if description else "tierlog-bench"
 
 
 _VERSIONS = "versions: "

@@ -60,12 +60,12 @@ def overview_of(scenarios: Sequence[ScenarioCells]) -> Overview:
     targets = sorted(
         {each.target for scenario in scenarios for each in scenario.series}, key=target_order
     )
-    found = [
+    all_questions = [
         _question(f"tierlog against {other}", ("tierlog", other), scenarios, _against(other))
         for other in targets
         if other != "tierlog"
     ]
-    found += [
+    all_questions += [
         _question(
             f"What tiering changes at {target}",
             (f"{target} tiered", "untiered"),
@@ -74,7 +74,7 @@ def overview_of(scenarios: Sequence[ScenarioCells]) -> Overview:
         )
         for target in targets
     ]
-    questions = tuple(each for each in found if each.rows)
+    questions = tuple(each for each in all_questions if each.rows)
     return Overview(
         questions,
         tuple(

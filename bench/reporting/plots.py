@@ -87,36 +87,36 @@ def _axis_label(metric: Metric) -> str:
     return f"{metric.title}  ({metric.better.value})" if metric.better.value else metric.title
 
 
-def _whiskers(found: Measured) -> list[list[float]]:
-    return [[found.median - found.low], [found.high - found.median]]
+def _whiskers(measured: Measured) -> list[list[float]]:
+    return [[measured.median - measured.low], [measured.high - measured.median]]
 
 
 def _bars(axes: Axes, drawn: ScenarioCells, cases: Sequence[str], name: str) -> None:
     present = [[each for each in drawn.series if drawn.get(case, each, name)] for case in cases]
     thickness = 0.8 / max(len(each) for each in present)
-    widest = max(found.high for found in drawn.cells.values())
+    widest = max(measured.high for measured in drawn.cells.values())
     for each, look in looks(drawn.series).items():
         there: list[tuple[float, Measured]] = []
         for row, case in enumerate(cases):
-            found = drawn.get(case, each, name)
-            if found is not None:
+            measured = drawn.get(case, each, name)
+            if measured is not None:
                 # Around the case's label, whoever else it has.
                 shift = present[row].index(each) - (len(present[row]) - 1) / 2
-                there.append((row + shift * thickness, found))
+                there.append((row + shift * thickness, measured))
         axes.barh(
             [place for place, _ in there],
-            [found.median for _, found in there],
+            [measured.median for _, measured in there],
             height=thickness * 0.92,
             label=drawn.label(each),
             gid=_gid("bar", each),
             **look.bar(),
         )
-        for place, found in there:
-            _whisker(axes, found, place)
+        for place, measured in there:
+            _whisker(axes, measured, place)
             axes.text(
-                found.high + widest * 0.008,
+                measured.high + widest * 0.008,
                 place,
-                in_figures(found.median),
+                in_figures(measured.median),
                 va="center",
                 fontsize=8,
                 color="#333333",
@@ -127,12 +127,12 @@ def _bars(axes: Axes, drawn: ScenarioCells, cases: Sequence[str], name: str) -> 
     axes.tick_params(axis="y", length=0)
 
 
-def _whisker(axes: Axes, found: Measured, place: float) -> None:
-    if found.high > found.low:
+def _whisker(axes: Axes, measured: Measured, place: float) -> None:
+    if measured.high > measured.low:
         axes.errorbar(
-            [found.median],
+            [measured.median],
             [place],
-            xerr=_whiskers(found),
+            xerr=_whiskers(measured),
             fmt="none",
             ecolor="#222222",
             elinewidth=1,
@@ -143,17 +143,17 @@ def _whisker(axes: Axes, found: Measured, place: float) -> None:
 def _dots(axes: Axes, drawn: ScenarioCells, cases: Sequence[str], name: str) -> None:
     for each, look in looks(drawn.series).items():
         shown = [(row, drawn.get(case, each, name)) for row, case in enumerate(cases)]
-        there = [(row, found) for row, found in shown if found is not None]
-        for row, found in there:
-            axes.plot([found.low, found.high], [row, row], color=look.colour, linewidth=1.2)
+        there = [(row, measured) for row, measured in shown if measured is not None]
+        for row, measured in there:
+            axes.plot([measured.low, measured.high], [row, row], color=look.colour, linewidth=1.2)
         axes.plot(
-            [found.median for _, found in there],
+            [measured.median for _, measured in there],
             [float(row) for row, _ in there],
             label=drawn.label(each),
             gid=_gid("dot", each),
             **_marker(look),
         )
-    values = [found for found in drawn.cells.values() if found.low > 0]
+    values = [measured for measured in drawn.cells.values() if measured.low > 0]
     if values and max(v.high for v in values) > 30 * min(v.low for v in values):
         axes.set_xscale("log")
     else:
@@ -188,8 +188,8 @@ def latency_profile(scenario: ScenarioCells, case: str, of: str) -> Plot:
         axes = canvas.axes[0][0]
         shown: list[float] = []
         for each, look in looks(drawn.series).items():
-            found = [drawn.get(case, each, name) for name in names]
-            there = [(x, value) for x, value in enumerate(found) if value is not None]
+            column = [drawn.get(case, each, name) for name in names]
+            there = [(x, value) for x, value in enumerate(column) if value is not None]
             if not there:
                 continue
             places = [float(x) for x, _ in there]

@@ -90,13 +90,13 @@ def _part(path: Path, parsed: dict[str, object], section: str, kind: type[_Part]
     stated = parsed.get(section)
     if not isinstance(stated, dict):
         raise PriceListError(f"{path} has no section [{section}].")
-    found = cast("dict[str, object]", stated)
+    entries = cast("dict[str, object]", stated)
     names = {each.name for each in fields(kind)}
-    if odd := sorted(names ^ set(found)):
+    if odd := sorted(names ^ set(entries)):
         verb = "lacks" if odd[0] in names else "has an unknown key"
         raise PriceListError(f"[{section}] of {path} {verb} {odd[0]!r}.")
     numbers: dict[str, float] = {}
-    for name, value in found.items():
+    for name, value in entries.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise PriceListError(f"{name} of {path} is not a number.")
         if not math.isfinite(value) or value < 0:

@@ -59,10 +59,10 @@ class Report:
 
     @property
     def plots(self) -> list[Plot]:
-        found = [*self.overview.plots]
+        plots = [*self.overview.plots]
         for section in self.sections:
-            found += section.plots
-        return found
+            plots += section.plots
+        return plots
 
 
 def write_report(directory: Path, prices: Path | None = None) -> Path:
@@ -137,7 +137,7 @@ def _section(scenario: ScenarioCells, lines: Mapping[Loads, Mapping[Series, Time
 
 def _runs_of(scenario: ScenarioCells) -> str:
     """Of how many runs the figures are medians."""
-    counts = sorted({len(found.values) for found in scenario.cells.values()})
+    counts = sorted({len(measured.values) for measured in scenario.cells.values()})
     if counts == [1]:
         return "One run of each: no spread is known."
     between = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
@@ -153,10 +153,10 @@ def _plots_of(
         if series:
             plots.append(latency_over_time(load, series))
     profiles = dict.fromkeys(
-        (case, found[0])
+        (case, percentile[0])
         for case in scenario.cases
         for name in scenario.with_case(case).metrics
-        if (found := percentile_of(name)) is not None
+        if (percentile := percentile_of(name)) is not None
     )
     plots += [latency_profile(scenario, *each) for each in list(profiles)[:_PROFILES_MAX]]
     for name in sorted(scenario.metrics, key=lambda each: headline_rank(each) or 0):

@@ -64,8 +64,8 @@ _KNOWN_TARGETS = ("tierlog", "kafka", "tansu")
 
 def target_order(target: str) -> tuple[int, str]:
     """Ours first, then the peers that the harness starts, then what is somewhere."""
-    known = _KNOWN_TARGETS.index(target) if target in _KNOWN_TARGETS else len(_KNOWN_TARGETS)
-    return known, target
+    rank = _KNOWN_TARGETS.index(target) if target in _KNOWN_TARGETS else len(_KNOWN_TARGETS)
+    return rank, target
 
 
 def in_order(series: Iterable[Series]) -> list[Series]:
@@ -101,8 +101,8 @@ class ScenarioCells:
     def with_case(self, case: str) -> "ScenarioCells":
         return self._where(lambda cell: cell.case == case)
 
-    def _where(self, wanted: Callable[[MetricKey], bool]) -> "ScenarioCells":
-        return ScenarioCells(self.name, {c: m for c, m in self.cells.items() if wanted(c)})
+    def _where(self, matches: Callable[[MetricKey], bool]) -> "ScenarioCells":
+        return ScenarioCells(self.name, {c: m for c, m in self.cells.items() if matches(c)})
 
     def label(self, series: Series) -> str:
         """The series' name; tiered or not is said only where the scenario has both."""
@@ -130,16 +130,16 @@ class Comparison(NamedTuple):
 
 def comparisons(scenario: ScenarioCells) -> list[Comparison]:
     """tierlog ÷ each other target, and each target's tiered ÷ untiered."""
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     series = scenario.series
     both = len({each.tiered for each in series}) == 2
     for other in series:
         ours = Series("tierlog", other.tiered)
         if other.target != "tierlog" and ours in series:
             kind = (" tiered" if other.tiered else " untiered") if both else ""
-            found.append(Comparison(f"tierlog ÷ {other.target}{kind}", ours, other))
+            comparisons.append(Comparison(f"tierlog ÷ {other.target}{kind}", ours, other))
     for under in series:
         over = Series(under.target, True)
         if not under.tiered and over in series:
-            found.append(Comparison(f"{under.target} tiered ÷ untiered", over, under))
-    return found
+            comparisons.append(Comparison(f"{under.target} tiered ÷ untiered", over, under))
+    return comparisons

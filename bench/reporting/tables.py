@@ -34,12 +34,12 @@ class Table:
     is_headline: bool = True
 
 
-def value_cell(found: Measured | None) -> TableCell:
+def value_cell(measured: Measured | None) -> TableCell:
     """A median and its spread, or a dash where nothing was measured."""
-    if found is None:
+    if measured is None:
         return TableCell("–")
-    low, high = in_figures(found.low), in_figures(found.high)
-    return TableCell(in_figures(found.median), f"{low} to {high}" if low != high else "")
+    low, high = in_figures(measured.low), in_figures(measured.high)
+    return TableCell(in_figures(measured.median), f"{low} to {high}" if low != high else "")
 
 
 def ratio_cell(ratio: float | None, better: Better) -> TableCell:

@@ -49,13 +49,13 @@ class UnknownScenarioError(Exception):
 
 def scenarios_named(names: Sequence[str]) -> list[Scenario]:
     """The scenarios of these names, in the catalogue's order; the usual ones if none is named."""
-    known = {scenario.name: scenario for scenario in ALL}
-    wanted = [name.replace("-", "_") for name in names]
-    for name in wanted:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
+    scenario_by_name = {scenario.name: scenario for scenario in ALL}
+    selection = [name.replace("-", "_") for name in names]
+    for name in selection:
+        if name not in scenario_by_name:
+            near = difflib.get_close_matches(name, scenario_by_name, 1)
             hint = f"did you mean {near[0]}?" if near else "`tierlog-bench list` shows them all."
             raise UnknownScenarioError(f"There is no scenario {name!r}; {hint}")
-    if not wanted:
+    if not selection:
         return list(SCENARIOS)
-    return [scenario for scenario in ALL if scenario.name in wanted]
+    return [scenario for scenario in ALL if scenario.name in selection]

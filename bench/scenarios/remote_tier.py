@@ -175,8 +175,8 @@ def _catch_up(target: RunningTarget, topic: OldTopic, recorder: Recorder) -> Non
     load = Load(topic.records, RECORD_BYTES, batch_bytes=BATCH_BYTES)
     order = ("consume", "--bootstrap", target.bootstrap, "--topic", topic.name)
     with recorder.usage(target, nbytes=topic.total_bytes):
-        found = run_client("librdkafka_load", *order, *load.arguments())
-    recorder.figure("catch_up_mb_per_s", topic.total_bytes / found.figures["seconds"] / 1e6)
+        result = run_client("librdkafka_load", *order, *load.arguments())
+    recorder.figure("catch_up_mb_per_s", topic.total_bytes / result.figures["seconds"] / 1e6)
 
 
 def _bill(recorder: Recorder, direction: str, counts: Counts, nbytes: float) -> None:
@@ -197,15 +197,15 @@ def _cache_figures(
 ) -> None:
     """Which share of the look-ups found it there, and which found it on its way."""
     before, after = readings
-    found = {
+    lookups = {
         outcome: after[f"{series}_{outcome}_total"] - before[f"{series}_{outcome}_total"]
         for outcome in ("hits", "joined", "misses")
     }
-    total = sum(found.values())
+    total = sum(lookups.values())
     if not total:
         raise MeasurementError(f"The cache of {name}s was asked for nothing.")
-    recorder.figure(f"{name}_cache_hit_ratio", found["hits"] / total)
-    recorder.figure(f"{name}_cache_joined_ratio", found["joined"] / total)
+    recorder.figure(f"{name}_cache_hit_ratio", lookups["hits"] / total)
+    recorder.figure(f"{name}_cache_joined_ratio", lookups["joined"] / total)
 
 
 SCENARIO = RemoteTier()

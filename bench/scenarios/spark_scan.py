@@ -63,8 +63,8 @@ class SparkScan:
     summary: str = "Spark over a tier, directly and through the broker: rows/s, CPU of both"
 
     def cases(self, scale: Scale) -> Sequence[Case]:
-        wanted = [way for way in _WAYS.values() if scale is not Scale.SMOKE or way.cores == 1]
-        return [way.case for way in wanted]
+        ways = [way for way in _WAYS.values() if scale is not Scale.SMOKE or way.cores == 1]
+        return [way.case for way in ways]
 
     def plan(self, scale: Scale) -> Plan:
         if scale is Scale.SMOKE:
@@ -89,15 +89,15 @@ class SparkScan:
         assert target.node is not None, "Only brokers that the harness has started are measured."
         order = (way.source, "--cores", str(way.cores), "--broker-pid", str(target.node.pid))
         stated = ("--options", json.dumps(options))
-        found = run_client("spark_scan", *order, *stated, timeout_s=_TIMEOUT_S).figures
-        if found["rows"] != sum(ends.values()):
-            raise MeasurementError(f"{found['rows']:g} rows of {sum(ends.values())} were read")
-        gigabytes = found["bytes"] / 1e9
-        recorder.figure("records_per_s", found["rows"] / found["seconds"])
-        recorder.figure("mb_per_s", found["bytes"] / 1e6 / found["seconds"])
-        recorder.figure("records_per_client_cpu_s", found["rows"] / found["cpu_s"])
-        recorder.figure("client_cpu_s_per_gb", found["cpu_s"] / gigabytes)
-        recorder.figure("broker_cpu_s_per_gb", found["broker_cpu_s"] / gigabytes)
+        figures = run_client("spark_scan", *order, *stated, timeout_s=_TIMEOUT_S).figures
+        if figures["rows"] != sum(ends.values()):
+            raise MeasurementError(f"{figures['rows']:g} rows of {sum(ends.values())} were read")
+        gigabytes = figures["bytes"] / 1e9
+        recorder.figure("records_per_s", figures["rows"] / figures["seconds"])
+        recorder.figure("mb_per_s", figures["bytes"] / 1e6 / figures["seconds"])
+        recorder.figure("records_per_client_cpu_s", figures["rows"] / figures["cpu_s"])
+        recorder.figure("client_cpu_s_per_gb", figures["cpu_s"] / gigabytes)
+        recorder.figure("broker_cpu_s_per_gb", figures["broker_cpu_s"] / gigabytes)
 
 
 def _ensure_topic(target: RunningTarget, scale: Scale) -> dict[int, int]:
@@ -129,13 +129,13 @@ def _tiered_ends(target: RunningTarget) -> dict[int, int]:
 def _tier(target: RunningTarget) -> dict[str, str]:
     """What points `format("tierlog")` at the broker's tier."""
     assert target.node is not None, "Only brokers that the harness has started are measured."
-    found = {"topic": _TOPIC}
+    options = {"topic": _TOPIC}
     for name, value in target.node.properties().items():
         if name == "rsm.config.url":
-            found["path"] = value
+            options["path"] = value
         elif name.startswith("rsm.config.option."):
-            found[f"storage.{name.removeprefix('rsm.config.option.')}"] = value
-    return found
+            options[f"storage.{name.removeprefix('rsm.config.option.')}"] = value
+    return options
 
 
 def _options(way: _Way, target: RunningTarget, ends: dict[int, int]) -> dict[str, str]:

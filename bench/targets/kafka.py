@@ -39,8 +39,8 @@ class KafkaTarget:
         answer = subprocess.run(
             ["java", "-version"], capture_output=True, text=True, timeout=60, check=False
         )
-        found = re.search(r'"([^"]+)"', answer.stderr)
-        return {"kafka": KAFKA_VERSION, "java": found[1] if found else "unknown"}
+        match = re.search(r'"([^"]+)"', answer.stderr)
+        return {"kafka": KAFKA_VERSION, "java": match[1] if match else "unknown"}
 
     def prepare(self, directory: Path, properties: Mapping[str, str], tier: str | None) -> OneNode:
         # A deleted topic's files wait as long as its broker says, whatever the topic had said.

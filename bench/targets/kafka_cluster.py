@@ -131,7 +131,7 @@ class KafkaCluster:
     def _wait_until_all_know_all(self) -> None:
         """Until then topics with a replica on each node are refused."""
         began = time.monotonic()
-        while len(self._known().list_topics(timeout=_ANSWER_SECONDS).brokers) < NODES:
+        while len(self._shared_admin().list_topics(timeout=_ANSWER_SECONDS).brokers) < NODES:
             if time.monotonic() - began > _START_SECONDS:
                 raise NotUpError("The nodes have not found each other.")
             time.sleep(_POLL_SECONDS)
@@ -156,7 +156,9 @@ class KafkaCluster:
         from confluent_kafka import KafkaException
 
         try:
-            partitions = self._known().list_topics(timeout=_ANSWER_SECONDS).topics[topic].partitions
+            partitions = (
+                self._shared_admin().list_topics(timeout=_ANSWER_SECONDS).topics[topic].partitions
+            )
         except KafkaException:
             # Whoever was asked has just gone, or knows little yet: the next look asks again.
             return False
@@ -164,7 +166,7 @@ class KafkaCluster:
             len(each.isrs) == len(each.replicas) for each in partitions.values()
         )
 
-    def _known(self) -> "AdminClient":
+    def _shared_admin(self) -> "AdminClient":
         """Whom to ask what the brokers say of themselves and their topics."""
         from confluent_kafka.admin import AdminClient
 

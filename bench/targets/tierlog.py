@@ -86,10 +86,10 @@ class Tier:
     async def _bytes_of(self, topic: str) -> int:
         total = 0
         async with opened_tier(self.location) as tier:
-            for found in await tier.list():
-                key = parse_object_key(found.key)
+            for entry in await tier.list():
+                key = parse_object_key(entry.key)
                 if key and key.suffix == LOG_SUFFIX and key.topic_id_partition.topic == topic:
-                    total += found.size
+                    total += entry.size
         return total
 
     def remove(self) -> None:
@@ -101,4 +101,4 @@ class Tier:
 
     async def _remove(self) -> None:
         async with opened_tier(self.location) as tier:
-            await tier.remove_all([found.key for found in await tier.list()])
+            await tier.remove_all([entry.key for entry in await tier.list()])
