@@ -13,7 +13,7 @@ from ...clients.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from ..coordinator.group.group import Answer
+from ..coordinator.group.group_coordinator import Answer
 from ..request.context import BrokerContext, RequestContext
 
 

@@ -11,7 +11,7 @@ from ...clients.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ..coordinator.group.group import GroupCoordinator
+from ..coordinator.group.group_coordinator import GroupCoordinator
 from ..request.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import made_in_turn

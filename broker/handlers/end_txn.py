@@ -8,7 +8,7 @@ its epoch.
 from functools import partial
 
 from ...clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ..coordinator.transaction.transaction import ProducerIdentity
+from ..coordinator.transaction.transaction_coordinator import ProducerIdentity
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Ending
 from ..request.context import BrokerContext, Deferred, RequestContext

@@ -15,7 +15,7 @@ from ...clients.protocol.messages.init_producer_id import (
     InitProducerIdResponse,
 )
 from ..coordinator.transaction.producer_ids import ProducerIds
-from ..coordinator.transaction.transaction import ProducerIdentity
+from ..coordinator.transaction.transaction_coordinator import ProducerIdentity
 from ..coordinator.transaction.transaction_shard import Initialization
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.producer_identity import error_for_version, identity_of

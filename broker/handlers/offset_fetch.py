@@ -25,7 +25,7 @@ from ...clients.protocol.messages.offset_fetch import (
 )
 from ...replication.metadata.cluster_image import ClusterImage
 from ..coordinator.fetched_offsets import Fetched, FetchedTopic
-from ..coordinator.group.group import Answer
+from ..coordinator.group.group_coordinator import Answer
 from ..coordinator.group_records import CommittedOffset
 from ..coordinator.offsets import (
     NO_COMMITTED_OFFSET,

@@ -24,8 +24,8 @@ from .large_requests import LargeRequests
 from .transactions import Transactions
 
 if TYPE_CHECKING:
-    from ..coordinator.group.group import GroupCoordinator
-    from ..coordinator.transaction.transaction import TransactionCoordinator
+    from ..coordinator.group.group_coordinator import GroupCoordinator
+    from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
     from ..metrics.telemetry import Telemetry
 
 T = TypeVar("T")

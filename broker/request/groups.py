@@ -17,7 +17,7 @@ from ..config.config import BrokerConfig
 from ..config.config_values import ConfigValues
 
 if TYPE_CHECKING:
-    from ..coordinator.group.group import GroupCoordinator
+    from ..coordinator.group.group_coordinator import GroupCoordinator
 
 
 class Groups:
@@ -60,7 +60,7 @@ class Groups:
         return self._coordinator or self._make()
 
     def _make(self) -> "GroupCoordinator":
-        from ..coordinator.group.group import GroupCoordinator
+        from ..coordinator.group.group_coordinator import GroupCoordinator
         from ..coordinator.group_config import consumer_defaults, group_config
         from ..coordinator.replicated_offsets_log import ReplicatedOffsetsLog
 

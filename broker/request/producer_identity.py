@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 
 from ...clients.errors import ErrorCode, KafkaError
 from ..coordinator.transaction.producer_ids import ProducerIds
-from ..coordinator.transaction.transaction import ProducerIdentity
+from ..coordinator.transaction.transaction_coordinator import ProducerIdentity
 from ..coordinator.transaction.transaction_markers import Answer
 from ..coordinator.transaction.transaction_shard import TakeProducerId
 

@@ -17,7 +17,7 @@ from ..config.config import BrokerConfig
 from .groups import Groups
 
 if TYPE_CHECKING:
-    from ..coordinator.transaction.transaction import TransactionCoordinator
+    from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
     from ..coordinator.transaction.transaction_markers import LocalMarkers
 
 
@@ -70,8 +70,8 @@ class Transactions:
 
     def _make(self) -> "TransactionCoordinator":
         from ..coordinator.replicated_offsets_log import ReplicatedOffsetsLog
-        from ..coordinator.transaction.transaction import TransactionCoordinator
         from ..coordinator.transaction.transaction_config import transaction_config
+        from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
 
         config = transaction_config(self._config)
         log = ReplicatedOffsetsLog(

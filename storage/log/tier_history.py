@@ -11,14 +11,14 @@ So the tier need not have all: what it has is the log's, down to the lowest offs
 from collections.abc import Iterator
 
 from ..remote.log_gaps import first_gap
-from ..remote.remote_lineage import EpochHistory, LogBounds, epoch_of_offset
+from ..remote.remote_lineage import EpochHistory, LogExtent, epoch_of_offset
 from ..remote.remote_log import RemoteLog
 from ..remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from .leader_epoch import EpochEntry
 
 
 def mended_history(
-    remote: RemoteLog, history: EpochHistory, bounds: LogBounds
+    remote: RemoteLog, history: EpochHistory, bounds: LogExtent
 ) -> list[EpochEntry] | None:
     """A history under which the tier has more of what lies below the local log, or all of it.
 

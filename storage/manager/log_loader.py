@@ -4,8 +4,8 @@
    that a cleaning had finished takes its place.
 2. After a clean stop indexes are believed if they make sense. After a crash every segment from the
    recovery point on is read batch by batch: at the first that is torn, damaged or out of order, and
-   cannot be put right (`valid_batches.py`), the log is cut, later segments are deleted, and what
-   was kept is indexed anew. Where all must be read again for another reason, damage below what was
+   cannot be put right (`recoverable_batches.py`), the log is cut, later segments are deleted, and
+   what was kept is indexed anew. Where all must be read again for another reason, damage below what was
    synced once ends its segment and no other. What that cost is noted for the broker to tell
    (`log_loss.py`).
 3. The leader epoch history is compared with the batches, and read from them anew where it says
@@ -30,8 +30,8 @@ from ..log.leader_epoch import UNDEFINED_EPOCH, EpochEntry, LeaderEpochCache
 from ..log.local_log import LocalLog
 from ..log.log_parts import LogParts
 from ..log.producer_recovery import fold_batches, reload_producers
+from ..log.recoverable_batches import RecoverableBatches
 from ..log.unified_log import UnifiedLog
-from ..log.valid_batches import ValidBatches
 from ..log_file import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -455,7 +455,7 @@ class _Loading:
         segment.begin_rebuild()
         following = self._segments.higher(segment.base_offset)
         request = self._request
-        valid = ValidBatches(
+        valid = RecoverableBatches(
             segment,
             None if following is None else following.base_offset,
             request.recovery_point,

@@ -6,7 +6,7 @@ may have changed.
 """
 
 from ...clients.kafka_uuid import Uuid
-from .remote_lineage import EpochHistory, LogBounds, copied_up_to
+from .remote_lineage import EpochHistory, LogExtent, copied_up_to
 from .remote_log import RemoteLog
 from .remote_segment import RemoteLogSegmentState
 
@@ -19,7 +19,7 @@ class CopiedOffset:
         self._history: tuple[tuple[int, int], ...] = ()
         self._reached = -1
 
-    def of(self, history: EpochHistory, bounds: LogBounds) -> int:
+    def of(self, history: EpochHistory, bounds: LogExtent) -> int:
         """The last offset below which nothing is missing from the tier; -1 if nothing is there.
 
         For a log whose beginnings, the whole's and the local part's, have not moved back.

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from .remote_lineage import (
     EpochHistory,
     Lineage,
-    LogBounds,
+    LogExtent,
     SegmentLookup,
     epoch_end_offsets,
     epoch_of_offset,
@@ -37,7 +37,7 @@ def first_gap(remote: SegmentLookup, history: EpochHistory, start: int, end: int
     return None
 
 
-def log_has_gap(remote: SegmentLookup, history: EpochHistory, bounds: LogBounds) -> bool:
+def log_has_gap(remote: SegmentLookup, history: EpochHistory, bounds: LogExtent) -> bool:
     """Whether the log claims an offset that nobody could read."""
     start, end = bounds.log_start_offset, bounds.local_log_start_offset
     return first_gap(remote, history, start, end) is not None
@@ -47,7 +47,7 @@ def segments_in_gaps(
     segments: Iterable[RemoteLogSegmentMetadata],
     remote: SegmentLookup,
     history: EpochHistory,
-    bounds: LogBounds,
+    bounds: LogExtent,
 ) -> list[RemoteLogSegmentMetadata]:
     """Those of `segments` that belong to this history and hold records of a gap."""
     lineage = Lineage(history)
@@ -63,7 +63,7 @@ def segments_in_gaps(
 
 
 def begun_copies_in_gaps(
-    remote: RemoteLog, history: EpochHistory, bounds: LogBounds
+    remote: RemoteLog, history: EpochHistory, bounds: LogExtent
 ) -> list[RemoteLogSegmentMetadata]:
     """Copies that began and did not end, of records that can be read nowhere else."""
     begun = [

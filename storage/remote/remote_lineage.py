@@ -125,7 +125,7 @@ def highest_remote_offset(
     return OffsetAndEpoch(-1, NO_EPOCH)
 
 
-class LogBounds(NamedTuple):
+class LogExtent(NamedTuple):
     """Where the local side of a log begins and ends."""
 
     log_start_offset: int
@@ -139,7 +139,7 @@ class SegmentLookup(EpochIndex, Protocol):
     def segment_for(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None: ...
 
 
-def copied_up_to(remote: SegmentLookup, history: EpochHistory, bounds: LogBounds) -> int:
+def copied_up_to(remote: SegmentLookup, history: EpochHistory, bounds: LogExtent) -> int:
     """The last offset below which nothing is missing from the tier; -1 if nothing is there.
 
     Local data is deleted on the strength of this, so `highest_remote_offset` is not enough: it

@@ -14,7 +14,7 @@ import pytest
 
 from tierlog.broker.coordinator.consumer import consumer_schemas as schemas
 from tierlog.broker.coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat
-from tierlog.broker.coordinator.group.group import GroupCoordinator
+from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
 from tierlog.broker.coordinator.group_actions import MemberIdentity
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
 from tierlog.broker.coordinator.group_records import (
@@ -28,11 +28,11 @@ from tierlog.broker.coordinator.group_records import (
     offset_tombstone,
 )
 from tierlog.broker.coordinator.offsets import FetchTopic
-from tierlog.broker.coordinator.transaction.transaction import (
+from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
+from tierlog.broker.coordinator.transaction.transaction_coordinator import (
     ProducerIdentity,
     TransactionCoordinator,
 )
-from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
 from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
 from tierlog.broker.coordinator.transaction.transaction_records import (
     TransactionLogKey,

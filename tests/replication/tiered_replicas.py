@@ -42,7 +42,7 @@ from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.manager.log_manager import LogManager
 from tierlog.storage.producer.producer_entry import AppendOrigin
-from tierlog.storage.remote.remote_lineage import LogBounds, OffsetAndEpoch, copied_up_to
+from tierlog.storage.remote.remote_lineage import LogExtent, OffsetAndEpoch, copied_up_to
 from tierlog.storage.remote.remote_log import Applied, RemoteLog
 from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentId,
@@ -198,7 +198,7 @@ class ReplicaNode:
     def copy(self) -> list[RemoteLogSegmentMetadata]:
         """Copy what a leader's task would copy; the metadata of the new segments."""
         log, remote = self.log, self.group.metadata.log
-        bounds = LogBounds(log.log_start_offset, log.local_log_start_offset, log.log_end_offset)
+        bounds = LogExtent(log.log_start_offset, log.local_log_start_offset, log.log_end_offset)
         copied = copied_up_to(remote, log.leader_epochs.entries, bounds)
         made: list[RemoteLogSegmentMetadata] = []
         for segment in log.copy_candidates(max(copied + 1, log.log_start_offset)):
@@ -216,7 +216,7 @@ class ReplicaNode:
 
     def learn_copied_offset(self) -> None:
         log = self.log
-        bounds = LogBounds(log.log_start_offset, log.local_log_start_offset, log.log_end_offset)
+        bounds = LogExtent(log.log_start_offset, log.local_log_start_offset, log.log_end_offset)
         history = log.leader_epochs.entries
         log.update_highest_remote_offset(copied_up_to(self.group.metadata.log, history, bounds))
 

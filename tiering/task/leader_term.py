@@ -12,7 +12,7 @@ from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...storage.log.tier_history import mended_history
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.remote.log_gaps import begun_copies_in_gaps, log_has_gap
-from ...storage.remote.remote_lineage import LogBounds, copied_up_to, remote_log_start_offset
+from ...storage.remote.remote_lineage import LogExtent, copied_up_to, remote_log_start_offset
 from ...storage.remote.remote_log import RemoteLog
 from ..metadata.metadata_manager import RemoteLogMetadataManager
 from .copy_state import CopyEvent, CopyProgress, CopyState
@@ -25,9 +25,9 @@ _log = logging.getLogger(__name__)
 _EPOCHS_TOLD = 5
 
 
-def bounds_of(log: UnifiedLog) -> LogBounds:
+def bounds_of(log: UnifiedLog) -> LogExtent:
     """Where a log begins and ends now."""
-    return LogBounds(log.log_start_offset, log.local_log_start_offset, log.log_end_offset)
+    return LogExtent(log.log_start_offset, log.local_log_start_offset, log.log_end_offset)
 
 
 def ready_remote_log(metadata: RemoteLogMetadataManager, partition: TopicIdPartition) -> RemoteLog:

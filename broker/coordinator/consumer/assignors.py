@@ -7,7 +7,7 @@ here it is that of the mapping, and topics go by their ids.
 
 - `uniform` gives every member as many partitions as any other, give or take one, and moves as few
   as that takes. Where all subscribe to the same topics this is exact; where they do not, see
-  `uniform_balancing.py`.
+  `uniform_heterogeneous.py`.
 - `range` cuts each topic into stretches, in the order of instance ids and then member ids, so that
   partitions of the same number of several topics meet in one member. It does not look at who had
   what.
@@ -22,7 +22,7 @@ from typing import TypeAlias
 from ....clients.kafka_uuid import Uuid
 from .assignor_members import AssignorMember, Members, TopicSizes, kept
 from .topic_partitions import Partition, Partitions
-from .uniform_balancing import assign_balanced
+from .uniform_heterogeneous import assign_balanced
 
 Assignor: TypeAlias = Callable[[Members, TopicSizes], dict[str, Partitions]]
 """From the members by id and the number of partitions of every topic that they subscribe to, to

@@ -10,7 +10,7 @@ Writes succeed at once unless `hold_writes` is set. Answers are kept by waiter.
 
 from tierlog.broker.coordinator.classic.classic_group import ClassicGroup
 from tierlog.broker.coordinator.classic.group_state import GroupState
-from tierlog.broker.coordinator.group.group import Answer, GroupCoordinator
+from tierlog.broker.coordinator.group.group_coordinator import Answer, GroupCoordinator
 from tierlog.broker.coordinator.group.group_shard import GroupShard
 from tierlog.broker.coordinator.group.prepared_commit import PreparedCommit, prepare_commit
 from tierlog.broker.coordinator.group_actions import (

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote.copied_offset import CopiedOffset
-from tierlog.storage.remote.remote_lineage import LogBounds, copied_up_to
+from tierlog.storage.remote.remote_lineage import LogExtent, copied_up_to
 from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentId,
@@ -58,6 +58,6 @@ def test_asking_again_and_again_makes_no_difference(
         apply(remote, number, state)
         log_start = max(log_start, moved - 6)
         local_start = max(local_start, log_start + moved)
-        bounds = LogBounds(log_start, local_start, end)
+        bounds = LogExtent(log_start, local_start, end)
         history = [(0, log_start)] if end < 40 else [(0, log_start), (1, 40)]
         assert copied.of(history, bounds) == copied_up_to(remote, history, bounds)

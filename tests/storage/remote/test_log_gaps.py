@@ -1,7 +1,7 @@
 """What a tiered log claims to have and nobody could read."""
 
 from tierlog.storage.remote.log_gaps import begun_copies_in_gaps, first_gap, log_has_gap
-from tierlog.storage.remote.remote_lineage import LogBounds
+from tierlog.storage.remote.remote_lineage import LogExtent
 from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
@@ -9,14 +9,14 @@ from tierlog.storage.remote.remote_segment import (
 from tierlog.tests.storage.remote.lineage_segments import remote_log, segment
 
 HISTORY = [(0, 0), (2, 15)]
-BOUNDS = LogBounds(log_start_offset=5, local_log_start_offset=30, log_end_offset=50)
+BOUNDS = LogExtent(log_start_offset=5, local_log_start_offset=30, log_end_offset=50)
 
 
 def test_a_log_whose_tier_reaches_its_disk_has_no_gap() -> None:
     log = remote_log(segment(1, 0, 9, [(0, 0)]), segment(2, 10, 35, [(0, 10), (2, 15)]))
     assert not log_has_gap(log, HISTORY, BOUNDS)
     assert log_has_gap(log, HISTORY, BOUNDS._replace(local_log_start_offset=40))
-    assert not log_has_gap(remote_log(), HISTORY, LogBounds(30, 30, 50))
+    assert not log_has_gap(remote_log(), HISTORY, LogExtent(30, 30, 50))
 
 
 def test_the_first_offset_that_is_missing_is_told() -> None:

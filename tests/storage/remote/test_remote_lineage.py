@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.storage.remote.remote_lineage import (
-    LogBounds,
+    LogExtent,
     OffsetAndEpoch,
     copied_up_to,
     epoch_of_offset,
@@ -149,30 +149,30 @@ def test_copied_reaches_to_the_first_hole_however_much_lies_behind_it() -> None:
         segment(number, number * 10, number * 10 + 9, [(0, number * 10)]) for number in range(3)
     )
     log = remote_log(first, second, third)
-    everything_local = LogBounds(0, 0, 100)
+    everything_local = LogExtent(0, 0, 100)
     assert copied_up_to(log, [(0, 0)], everything_local) == 29
     delete(log, second)
     assert copied_up_to(log, [(0, 0)], everything_local) == 9
-    assert copied_up_to(log, [(0, 0)], LogBounds(0, 20, 100)) == 29
+    assert copied_up_to(log, [(0, 0)], LogExtent(0, 20, 100)) == 29
 
 
 @pytest.mark.parametrize(
     ("bounds", "copied"),
     [
-        (LogBounds(0, 0, 100), 29),
-        (LogBounds(15, 15, 100), 29),
-        (LogBounds(30, 30, 100), 29),
-        (LogBounds(50, 50, 100), 29),
-        (LogBounds(0, 0, 25), 24),
+        (LogExtent(0, 0, 100), 29),
+        (LogExtent(15, 15, 100), 29),
+        (LogExtent(30, 30, 100), 29),
+        (LogExtent(50, 50, 100), 29),
+        (LogExtent(0, 0, 25), 24),
     ],
     ids=["all", "start inside", "all expired", "start above", "log end inside"],
 )
-def test_what_lies_below_the_log_start_needs_no_copy(bounds: LogBounds, copied: int) -> None:
+def test_what_lies_below_the_log_start_needs_no_copy(bounds: LogExtent, copied: int) -> None:
     log = remote_log(segment(1, 0, 9, [(0, 0)]), segment(2, 10, 29, [(0, 10)]))
     assert copied_up_to(log, [(0, bounds.log_start_offset)], bounds) == copied
 
 
 def test_nothing_copied_is_minus_one() -> None:
-    assert copied_up_to(remote_log(), [(0, 0)], LogBounds(0, 0, 100)) == -1
-    assert copied_up_to(remote_log(), [(0, 7)], LogBounds(7, 7, 100)) == -1
-    assert copied_up_to(remote_log(), [], LogBounds(0, 0, 0)) == -1
+    assert copied_up_to(remote_log(), [(0, 0)], LogExtent(0, 0, 100)) == -1
+    assert copied_up_to(remote_log(), [(0, 7)], LogExtent(7, 7, 100)) == -1
+    assert copied_up_to(remote_log(), [], LogExtent(0, 0, 0)) == -1

@@ -4,7 +4,7 @@ import asyncio
 from typing import TypeVar, cast
 
 from tierlog.broker.coordinator.fetched_offsets import Fetched
-from tierlog.broker.coordinator.group.group import Answer, GroupCoordinator
+from tierlog.broker.coordinator.group.group_coordinator import Answer, GroupCoordinator
 from tierlog.broker.coordinator.group_actions import (
     GroupProtocol,
     JoinRequest,

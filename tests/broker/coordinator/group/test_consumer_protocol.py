@@ -10,7 +10,7 @@ from tierlog.broker.coordinator.consumer.consumer_heartbeat import (
     HeartbeatAnswer,
 )
 from tierlog.broker.coordinator.consumer.topic_partitions import NOTHING
-from tierlog.broker.coordinator.group.group import Answer, GroupCoordinator
+from tierlog.broker.coordinator.group.group_coordinator import Answer, GroupCoordinator
 from tierlog.broker.coordinator.group_actions import (
     GroupProtocol,
     JoinRequest,

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tierlog.broker.coordinator.group.group import GroupCoordinator
+from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
 from tierlog.broker.coordinator.group.group_shard import GroupShard
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
-from tierlog.broker.coordinator.transaction.transaction import TransactionCoordinator
 from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
+from tierlog.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from tierlog.broker.coordinator.transaction.transaction_shard import TransactionShard
 from tierlog.clients.supervisor import Supervisor
 from tierlog.tests.simulation.environment import SimulatedEnvironment

@@ -7,11 +7,11 @@ from typing import TypeVar, cast
 import pytest
 
 from tierlog.broker.coordinator.offsets_topic import partition_for
-from tierlog.broker.coordinator.transaction.transaction import (
+from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
+from tierlog.broker.coordinator.transaction.transaction_coordinator import (
     ProducerIdentity,
     TransactionCoordinator,
 )
-from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
 from tierlog.broker.coordinator.transaction.transaction_markers import Answer, Marker
 from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
 from tierlog.broker.coordinator.transaction.transaction_records import (

@@ -21,7 +21,7 @@ _RELATIVE_OFFSET_MAX = 2**31 - 1
 """A segment is closed before its offsets go further beyond its base offset than that."""
 
 
-class ValidBatches:
+class RecoverableBatches:
     """See the top of this file; `following` is where the next segment begins, if there is one."""
 
     def __init__(
