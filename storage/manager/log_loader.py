@@ -6,8 +6,8 @@
    recovery point on is read batch by batch: at the first that is torn, damaged or out of order, and
    cannot be put right (`recoverable_batches.py`), the log is cut, later segments are deleted, and
    what was kept is indexed anew. Where all must be read again for another reason, damage below
-   what was synced once ends its segment and no other. What that cost is noted for the broker to tell
-   (`log_loss.py`).
+   what was synced once ends its segment and no other. What that cost is noted for the broker to
+   tell (`log_loss.py`).
 3. The leader epoch history is compared with the batches, and read from them anew where it says
    something else; it is cut to the log's bounds, and the producer state is folded from the
    newest valid snapshot on, so that both say what the surviving records say.
