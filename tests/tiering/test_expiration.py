@@ -8,6 +8,12 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.storage.config import LogConfig
+from tierlog.storage.remote.remote_log import RemoteLog
+from tierlog.storage.remote.remote_retention import (
+    DeleteReason,
+    ExpiredSegment,
+    RetentionDecision,
+)
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
@@ -447,3 +453,26 @@ def test_the_pools_are_as_large_as_configured_and_can_be_changed() -> None:
     )
     assert (config.copier_threads, config.expiration_threads) == (3, 4)
     assert (config.follower_threads, config.threads) == (5, 3 + 4 + 6)
+
+
+def test_a_decision_that_deletes_what_readers_may_ask_for_is_caught(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def too_much(remote: RemoteLog, *_: object) -> RetentionDecision:
+        expired = [
+            ExpiredSegment(segment, DeleteReason.TIME) for segment in remote.segments_for_epoch(0)
+        ]
+        return RetentionDecision(0, expired)
+
+    async def story(broker: TieredBroker) -> None:
+        await offloaded(broker)
+        monkeypatch.setattr("tierlog.tiering.task.expiration_task.decide_retention", too_much)
+        await until(lambda: "The log start offset is raised before" in caplog.text)
+        assert broker.tier.asked(DELETE) == []
+        assert broker.tier.start_offsets() == [0, 1, 2]
+        # The expiration of this partition is tried again; the assertion is not met any more.
+        monkeypatch.undo()
+        with_config(broker, retention_ms=1)
+        await until(lambda: broker.tier.start_offsets() == [])
+
+    on_a_leader(story)

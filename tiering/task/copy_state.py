@@ -90,6 +90,6 @@ class CopyProgress:
         return None if self.unconfirmed is None else self.unconfirmed.segment_id.id
 
     @property
-    def may_expire(self) -> bool:
-        """Whether what the tier has is known well enough to delete some of it."""
+    def is_settled(self) -> bool:
+        """Whether no segment is stored of which it is not known whether it is finished."""
         return self.unconfirmed is None

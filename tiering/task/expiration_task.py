@@ -56,6 +56,15 @@ _BREACHES = {
 }
 
 
+_OF_NO_READER = frozenset({DeleteReason.DEAD_LINEAGE, DeleteReason.UNFINISHED})
+"""Reasons for which a segment goes that nobody is sent to, wherever it lies."""
+
+
+def _is_below_log_start(segment: RemoteLogSegmentMetadata, log: UnifiedLog | None) -> bool:
+    """Whether no reader may ask for a segment any more; so it is where the log itself is gone."""
+    return log is None or segment.end_offset < log.log_start_offset
+
+
 class ExpirationTask:
     """The expiration of one partition in one term of leadership."""
 
@@ -76,7 +85,7 @@ class ExpirationTask:
         if log is None or not log.is_tiered:
             return 0
         remote = ready_remote_log(self._deletion.metadata, term.partition)
-        if not term.copying.may_expire:
+        if not term.copying.is_settled:
             # The end of a copy may have been written or not: let that be settled first.
             return 0
         await self._repair.run_once(log, remote)
@@ -114,6 +123,9 @@ class ExpirationTask:
     def _decide(self, log: UnifiedLog, remote: RemoteLog) -> RetentionDecision:
         statistics, topic_partition = self._deletion.statistics, log.topic_partition
         config = log.config
+        assert self._term.copying.state is not CopyState.UNKNOWN, (
+            "Nothing expires before it is known how far the tier has the log."
+        )
         began = asyncio.get_running_loop().time()
         decision = decide_retention(
             remote,
@@ -162,6 +174,9 @@ class ExpirationTask:
             if current is None or segment.id in self._term.reserved:
                 # Somebody else has seen to it since.
                 continue
+            assert reason in _OF_NO_READER or _is_below_log_start(segment, self._term.log()), (
+                f"The log start offset is raised before {segment_words(segment)} is deleted."
+            )
             words = self._words(segment, reason)
             _log.info(
                 "About to delete remote log segment %s due to %s", segment_words(segment), words

@@ -56,11 +56,11 @@ def copying() -> CopyProgress:
 
 def test_nothing_expires_while_a_stored_segment_is_not_confirmed() -> None:
     progress = copying()
-    assert progress.may_expire
+    assert progress.is_settled
     progress.store(FINISHED)
-    assert (progress.may_expire, progress.unconfirmed_id) == (False, ID)
+    assert (progress.is_settled, progress.unconfirmed_id) == (False, ID)
     progress.confirm()
-    assert (progress.may_expire, progress.unconfirmed_id) == (True, None)
+    assert (progress.is_settled, progress.unconfirmed_id) == (True, None)
     assert progress.state is S.UNKNOWN
 
 
@@ -68,7 +68,7 @@ def test_a_term_that_ends_keeps_the_stored_segment_from_others() -> None:
     progress = copying()
     progress.store(FINISHED)
     progress.apply(E.DEPOSED)
-    assert (progress.may_expire, progress.unconfirmed_id) == (False, ID)
+    assert (progress.is_settled, progress.unconfirmed_id) == (False, ID)
     progress.confirm()
     assert progress.state is S.ENDED
 
