@@ -55,6 +55,9 @@ CONFIG = {"segment.bytes": "1048576"}
 RECORDS = 2_500
 """More than two megabytes: the second one waits for the throttle."""
 
+WAIT_S = 180
+"""Each look is a JVM of its own, which takes its time on a busy machine."""
+
 SLOW = "100"
 THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
@@ -82,7 +85,7 @@ def begin_slowly(node: BrokerNode) -> tuple[dict[int, Sent], str]:
     source = home(node.directory)
     plan = Plan(node, node.directory / other(source))
     plan("--execute", "--replica-alter-log-dirs-throttle", SLOW)
-    wait_until(partial(is_half_way, node), 30, lambda: repr(described(node)))
+    wait_until(partial(is_half_way, node), WAIT_S, lambda: repr(described(node)))
     return sent, source
 
 
@@ -97,9 +100,11 @@ def finish(node: BrokerNode, source: str, sent: Mapping[int, Sent]) -> None:
     assert is_half_way(node)
     hurry(node)
     target = other(source)
-    wait_until(lambda: set(described(node)) == {(target, False)}, 60, lambda: repr(described(node)))
+    wait_until(
+        lambda: set(described(node)) == {(target, False)}, WAIT_S, lambda: repr(described(node))
+    )
     # Kafka renames the new directory first.
-    wait_until(lambda: not is_log(node.directory / source), 30, "the old log stays")
+    wait_until(lambda: not is_log(node.directory / source), WAIT_S, "the old log stays")
     assert home(node.directory) == target
     assert consume(node.bootstrap, TOPIC, len(sent)) == as_consumed(sent)
 
@@ -131,10 +136,14 @@ def admin_story(node: BrokerNode) -> list[str]:
     said.append(repr(sorted(futures)))
     said.append(there("--execute"))
     said.append(there("--cancel"))
-    wait_until(lambda: set(described(node)) == {(source, False)}, 30, "the move goes on")
+    wait_until(
+        lambda: set(described(node)) == {(source, False)},
+        WAIT_S,
+        lambda: f"the move goes on: {described(node)} after {said}",
+    )
     said += [back("--execute"), back("--verify"), there("--list")]
     there("--execute", "--replica-alter-log-dirs-throttle", "10000000")
-    wait_until(there.is_done, 60, lambda: repr(described(node)))
+    wait_until(there.is_done, WAIT_S, lambda: repr(described(node)))
     said.append(there("--verify"))
     nowhere = Plan(node, Path("/nowhere"))
     said += [nowhere("--execute"), nowhere("--verify"), nowhere("--cancel")]
