@@ -32,7 +32,7 @@ def test_a_full_disk_ends_the_broker_with_a_sentence_and_loses_nothing(tmp_path:
         wait_until(lambda: broker.process.poll() is not None, 20, "the broker goes on")
         assert broker.process.returncode == 1
         told = broker.log.read_text()
-    assert "offline from now on: File too large: let this process write larger files" in told
+    assert "is offline: File too large: let this process write larger files" in told
     assert told.splitlines()[-1] == "tierlog: Every log directory is offline."
     assert "Traceback" not in told
 
