@@ -35,7 +35,7 @@ from ...clients.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ...clients.record.batch import HEADER
+from ...clients.record.layout import HEADER
 from ..wire import prepare
 
 TOPIC = "hostile-compacted"

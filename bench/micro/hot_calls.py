@@ -14,8 +14,9 @@ from itertools import count
 from ...clients.protocol.codec import decode, encode, encode_bytes
 from ...clients.protocol.messages.fetch import FetchRequest
 from ...clients.protocol.messages.produce import ProduceRequest
-from ...clients.record.batch import BATCH_OVERHEAD, Record, RecordBatch
+from ...clients.record.batch import Record, RecordBatch
 from ...clients.record.builder import build_batch
+from ...clients.record.layout import BATCH_OVERHEAD
 from ...clients.record.record_walk import RecordWalk
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...replication.partition.append_data import AppendEntry, AppendRequest

@@ -15,8 +15,9 @@ from typing import NamedTuple, cast
 
 from ..errors import ErrorCode, KafkaError
 from ..protocol.messages.fetch import PartitionData
-from ..record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch, batches
+from ..record.batch import RecordBatch, batches
 from ..record.control import ControlRecordType
+from ..record.layout import BATCH_OVERHEAD, LOG_OVERHEAD
 from ..topic_partition import TopicPartition
 
 

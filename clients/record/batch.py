@@ -35,13 +35,18 @@ from ..steps import finished
 from .checksum import crc32c
 from .compression import MAX_DECOMPRESSED_BYTES, Buffer, CompressionType, decompress_steps
 from .control import ControlRecordType
+from .layout import (
+    ATTRIBUTES_POSITION,
+    BATCH_OVERHEAD,
+    CRC_POSITION,
+    HEADER,
+    LENGTH_LEADER_EPOCH_AND_MAGIC,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+    MAX_TIMESTAMP_POSITION,
+    OFFSET_LENGTH_AND_LEADER_EPOCH,
+)
 from .varint import ZIGZAG, read_varint, read_varlong
-
-LOG_OVERHEAD = 12
-"""Base offset and batch length: what is not counted in `batch_length`."""
-
-BATCH_OVERHEAD = 61
-"""The whole header; no batch is smaller."""
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -56,22 +61,12 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 
-HEADER = Struct(">qiibIhiqqqhii")
-_SIZE_AND_MAGIC = Struct(">iib")
-_LEADERS_OWN = Struct(">qii")
-"""Base offset, batch length (which stays) and leader epoch: how a batch begins."""
 _OFFSET = Struct(">q")
 _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
 _INT16 = Struct(">h")
-_LENGTH_POSITION = 8
-_CRC_POSITION = 17
-_ATTRIBUTES_POSITION = 21
-_MAX_TIMESTAMP_POSITION = 35
 _SMALLEST_RECORD_OF_ANY_FORMAT = 14
 _MAGIC_END = 17
-
-assert HEADER.size == BATCH_OVERHEAD
 
 
 class TimestampType(IntEnum):
@@ -169,7 +164,9 @@ class RecordBatch:
 
     def assign(self, base_offset: int, leader_epoch: int) -> None:
         """Write what the leader decides, in place; both fields lie outside the CRC."""
-        _LEADERS_OWN.pack_into(self.view, 0, base_offset, self.batch_length, leader_epoch)
+        OFFSET_LENGTH_AND_LEADER_EPOCH.pack_into(
+            self.view, 0, base_offset, self.batch_length, leader_epoch
+        )
         self.base_offset = base_offset
         self.last_offset = base_offset + self.last_offset_delta
         self.partition_leader_epoch = leader_epoch
@@ -217,11 +214,11 @@ class RecordBatch:
 
     def crc_is_valid(self) -> bool:
         """Whether the bytes now in the view match the CRC that the header announced."""
-        return crc32c(self.view[_ATTRIBUTES_POSITION:]) == self.crc
+        return crc32c(self.view[ATTRIBUTES_POSITION:]) == self.crc
 
     def ensure_valid(self) -> None:
         """Raise `KafkaError(CORRUPT_MESSAGE)` unless the CRC matches."""
-        if crc32c(self.view[_ATTRIBUTES_POSITION:]) != self.crc:
+        if crc32c(self.view[ATTRIBUTES_POSITION:]) != self.crc:
             raise _corrupt(f"The CRC of the record batch at offset {self.base_offset} is wrong.")
 
     def records(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
@@ -308,7 +305,9 @@ def batches(buffer: bytes | bytearray | memoryview) -> Iterator[RecordBatch]:
     view = memoryview(buffer)
     position = 0
     while len(view) - position >= _MAGIC_END:
-        length, _, magic = _SIZE_AND_MAGIC.unpack_from(view, position + _LENGTH_POSITION)
+        length, _, magic = LENGTH_LEADER_EPOCH_AND_MAGIC.unpack_from(
+            view, position + LENGTH_POSITION
+        )
         if length < _SMALLEST_RECORD_OF_ANY_FORMAT:
             raise _corrupt(f"A record of {length} bytes is smaller than the smallest possible.")
         if magic != 2:
@@ -321,32 +320,32 @@ def batches(buffer: bytes | bytearray | memoryview) -> Iterator[RecordBatch]:
 
 def stamp_log_append_time(view: memoryview, position: int, timestamp_ms: int) -> None:
     """Turn the batch at `position` to LogAppendTime at this time, in place, with a new CRC."""
-    (length,) = _INT32.unpack_from(view, position + _LENGTH_POSITION)
-    (attributes,) = _INT16.unpack_from(view, position + _ATTRIBUTES_POSITION)
-    _INT16.pack_into(view, position + _ATTRIBUTES_POSITION, attributes | TIMESTAMP_TYPE_BIT)
-    _OFFSET.pack_into(view, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    (length,) = _INT32.unpack_from(view, position + LENGTH_POSITION)
+    (attributes,) = _INT16.unpack_from(view, position + ATTRIBUTES_POSITION)
+    _INT16.pack_into(view, position + ATTRIBUTES_POSITION, attributes | TIMESTAMP_TYPE_BIT)
+    _OFFSET.pack_into(view, position + MAX_TIMESTAMP_POSITION, timestamp_ms)
     stamp_crc(view, position, LOG_OVERHEAD + length)
 
 
 def stamp_max_timestamp(view: memoryview, position: int, timestamp_ms: int) -> None:
     """Let the batch at `position` tell this as its largest timestamp, in place, with a new CRC."""
-    (length,) = _INT32.unpack_from(view, position + _LENGTH_POSITION)
-    _OFFSET.pack_into(view, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    (length,) = _INT32.unpack_from(view, position + LENGTH_POSITION)
+    _OFFSET.pack_into(view, position + MAX_TIMESTAMP_POSITION, timestamp_ms)
     stamp_crc(view, position, LOG_OVERHEAD + length)
 
 
 def stamp_codec(view: memoryview, compression: CompressionType) -> None:
     """Let the header of a batch that fills the view tell this codec and its size."""
-    (attributes,) = _INT16.unpack_from(view, _ATTRIBUTES_POSITION)
-    _INT32.pack_into(view, _LENGTH_POSITION, len(view) - LOG_OVERHEAD)
-    _INT16.pack_into(view, _ATTRIBUTES_POSITION, attributes & ~COMPRESSION_CODEC_MASK | compression)
+    (attributes,) = _INT16.unpack_from(view, ATTRIBUTES_POSITION)
+    _INT32.pack_into(view, LENGTH_POSITION, len(view) - LOG_OVERHEAD)
+    _INT16.pack_into(view, ATTRIBUTES_POSITION, attributes & ~COMPRESSION_CODEC_MASK | compression)
     stamp_crc(view, 0, len(view))
 
 
 def stamp_crc(view: memoryview, position: int, size_in_bytes: int) -> None:
     """Compute the CRC of the batch at `position` anew and write it into the header."""
-    checked = view[position + _ATTRIBUTES_POSITION : position + size_in_bytes]
-    _UINT32.pack_into(view, position + _CRC_POSITION, crc32c(checked))
+    checked = view[position + ATTRIBUTES_POSITION : position + size_in_bytes]
+    _UINT32.pack_into(view, position + CRC_POSITION, crc32c(checked))
 
 
 _CODECS = tuple(CompressionType)

@@ -11,11 +11,8 @@ from typing import TypedDict, Unpack
 
 from ..errors import ErrorCode, KafkaError
 from .batch import (
-    BATCH_OVERHEAD,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
-    HEADER,
-    LOG_OVERHEAD,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -31,6 +28,7 @@ from .batch import (
 )
 from .compression import CompressionType, compress
 from .control import EndTransactionMarker
+from .layout import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD
 from .varint import encode_varint
 
 Headers = Sequence[tuple[str, bytes | None]]

@@ -15,7 +15,8 @@ from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple
 
-from .batch import BATCH_OVERHEAD, RecordBatch
+from .batch import RecordBatch
+from .layout import BATCH_OVERHEAD
 from .record_walk import (
     AT_MOST,
     LATEST_OF_ONE_BYTE,

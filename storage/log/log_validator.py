@@ -22,10 +22,8 @@ from struct import Struct
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.batch import (
-    BATCH_OVERHEAD,
     COMPRESSION_CODEC_MASK,
     CONTROL_BIT,
-    LOG_OVERHEAD,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     RecordBatch,
@@ -41,6 +39,13 @@ from ...clients.record.compression import (
     check_outside,
     decompress_steps,
 )
+from ...clients.record.layout import (
+    ATTRIBUTES_AND_COUNT,
+    ATTRIBUTES_POSITION,
+    BATCH_OVERHEAD,
+    LENGTH_MAGIC_ATTRIBUTES_AND_COUNT,
+    LOG_OVERHEAD,
+)
 from ...clients.record.record_shapes import KnownShapes
 from ...clients.record.record_walk import SMALLEST_RECORD_BYTES, RecordWalk
 from ...clients.steps import finished
@@ -51,10 +56,6 @@ from .append_info import RecordError, RecordValidationError
 # Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every batch.
 _CLIENT = AppendOrigin.CLIENT
 _INT16 = Struct(">h")
-_ATTRIBUTES_POSITION = 21
-_ATTRIBUTES_AND_COUNT = Struct(">21xh34xi")
-_PLAIN = Struct(">8xi4xb4xh34xi")
-"""Length, magic, attributes and count: all that is looked at of most batches beforehand."""
 _UNUSUAL = CONTROL_BIT | COMPRESSION_CODEC_MASK | TIMESTAMP_TYPE_BIT
 """Attributes that clients may not send, or of which there may be a codec that nobody knows."""
 _NO_CODEC_OF_ITS_OWN = "producer"
@@ -151,7 +152,7 @@ def may_take_long(records: memoryview) -> bool:
         return False
     attributes: int
     count: int
-    attributes, count = _ATTRIBUTES_AND_COUNT.unpack_from(records)
+    attributes, count = ATTRIBUTES_AND_COUNT.unpack_from(records)
     return count > _MANY_RECORDS or attributes & COMPRESSION_CODEC_MASK > 0
 
 
@@ -166,7 +167,7 @@ def plain_work(records: memoryview) -> int:
     magic: int
     attributes: int
     count: int
-    length, magic, attributes, count = _PLAIN.unpack_from(records)
+    length, magic, attributes, count = LENGTH_MAGIC_ATTRIBUTES_AND_COUNT.unpack_from(records)
     if length + LOG_OVERHEAD != size or magic != 2 or attributes or not 0 < count <= _MANY_RECORDS:
         return 0
     return _WORK_OF_A_BATCH + size // _BYTES_A_RECORDS_WORK + count
@@ -181,7 +182,7 @@ def work_of(records: memoryview) -> int:
     if size >= BATCH_OVERHEAD:
         attributes: int
         count: int
-        attributes, count = _ATTRIBUTES_AND_COUNT.unpack_from(records)
+        attributes, count = ATTRIBUTES_AND_COUNT.unpack_from(records)
         if not attributes & COMPRESSION_CODEC_MASK:
             work += min(max(count, 0), _MANY_RECORDS)
     return work
@@ -415,7 +416,7 @@ def _stamp_time(batch: RecordBatch, append_time_ms: int | None) -> None:
     else:
         # A producer cannot claim the leader's clock on a topic that keeps the producers' time.
         batch.attributes &= ~TIMESTAMP_TYPE_BIT
-        _INT16.pack_into(batch.view, _ATTRIBUTES_POSITION, batch.attributes)
+        _INT16.pack_into(batch.view, ATTRIBUTES_POSITION, batch.attributes)
         stamp_crc(batch.view, 0, batch.size_in_bytes)
 
 

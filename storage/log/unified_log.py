@@ -145,11 +145,6 @@ class UnifiedLog:
         return self.bounds.highest_remote
 
     @property
-    def knows_remote_offset(self) -> bool:
-        """Whether that is what the tier has; not while the tier's metadata is being read."""
-        return self.bounds.knows_remote
-
-    @property
     def recovery_point(self) -> int:
         """Everything below is safe from a crash."""
         return self.local.recovery_point

@@ -14,11 +14,16 @@ ended. Both find the position in a small memory of recent batch starts (Kafka's 
 
 import logging
 from collections.abc import Callable, Generator, Iterator
-from struct import Struct
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch
+from ...clients.record.batch import RecordBatch
+from ...clients.record.layout import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    OFFSET_LENGTH_AND_DELTA,
+    OFFSET_LENGTH_MAGIC_AND_DELTA,
+)
 from ..config import LogConfig
 from ..files import FileRegion, Files, ReadableBuffer
 from ..log_file import (
@@ -42,10 +47,6 @@ _READ_WITHOUT_INDEX = 16_384
 _SCAN_BYTES = 1 << 20
 _RECORDS_PER_STEP = 2_048
 """Records that are decoded between two pauses of a search by time."""
-_HEADER = Struct(">qi11xi")
-"""Base offset, batch length and last offset delta: all that a walk over batches needs."""
-_CHECKED_HEADER = Struct(">qi4xb6xi")
-"""The same and the magic number, to tell a batch from other bytes."""
 _MAGIC = 2
 
 
@@ -203,10 +204,10 @@ class LogSegment:
         position = entry.position
         if not 0 <= position <= self.size - BATCH_OVERHEAD:
             return False
-        content = self._handle.pread(position, _CHECKED_HEADER.size)
-        if len(content) < _CHECKED_HEADER.size:
+        content = self._handle.pread(position, OFFSET_LENGTH_MAGIC_AND_DELTA.size)
+        if len(content) < OFFSET_LENGTH_MAGIC_AND_DELTA.size:
             raise _cut_short(position)
-        header: tuple[int, int, int, int] = _CHECKED_HEADER.unpack(content)
+        header: tuple[int, int, int, int] = OFFSET_LENGTH_MAGIC_AND_DELTA.unpack(content)
         base_offset, length, magic, delta = header
         return (
             magic == _MAGIC
@@ -264,10 +265,10 @@ class LogSegment:
         """Walk the batches from `position`, reading no more than their headers."""
         pread, size = self._handle.pread, self.size
         while position + BATCH_OVERHEAD <= size:
-            header = pread(position, _HEADER.size)
-            if len(header) < _HEADER.size:
+            header = pread(position, OFFSET_LENGTH_AND_DELTA.size)
+            if len(header) < OFFSET_LENGTH_AND_DELTA.size:
                 raise _cut_short(position)
-            base_offset, length, delta = _HEADER.unpack(header)
+            base_offset, length, delta = OFFSET_LENGTH_AND_DELTA.unpack(header)
             batch_size = LOG_OVERHEAD + length
             if batch_size < BATCH_OVERHEAD or position + batch_size > size or delta < 0:
                 raise KafkaError(
@@ -670,17 +671,17 @@ def _positioned_batches(
     pread: Callable[[int, int], bytes], position: int, end: int
 ) -> Iterator[tuple[int, RecordBatch]]:
     while end - position >= BATCH_OVERHEAD:
-        header = pread(position, _HEADER.size)
-        if len(header) < _HEADER.size:
+        header = pread(position, OFFSET_LENGTH_AND_DELTA.size)
+        if len(header) < OFFSET_LENGTH_AND_DELTA.size:
             raise _cut_short(position)
-        length = _HEADER.unpack(header)[1]
+        length = OFFSET_LENGTH_AND_DELTA.unpack(header)[1]
         read_size = max(_SCAN_BYTES, LOG_OVERHEAD + max(length, 0))
         if position + LOG_OVERHEAD + length > end:
             return
         piece = memoryview(pread(position, min(read_size, end - position)))
         consumed = 0
         while len(piece) - consumed >= BATCH_OVERHEAD:
-            length = _HEADER.unpack_from(piece, consumed)[1]
+            length = OFFSET_LENGTH_AND_DELTA.unpack_from(piece, consumed)[1]
             if length + LOG_OVERHEAD > len(piece) - consumed:
                 break
             batch = RecordBatch(piece, consumed)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
+from ...clients.record.layout import OFFSET_INDEX_ENTRY
 from .index import CorruptIndexError, Index
 
 _INT32_MAX = 2**31 - 1
@@ -28,7 +29,7 @@ class OffsetPosition(NamedTuple):
 class OffsetIndex(Index):
     """The `.index` file of one segment."""
 
-    entry: ClassVar[Struct] = Struct(">ii")
+    entry: ClassVar[Struct] = OFFSET_INDEX_ENTRY
 
     def _entries_changed(self) -> None:
         self._last_offset = self._entry(self.entries - 1).offset if self.entries else -1

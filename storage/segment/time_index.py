@@ -10,6 +10,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
+from ...clients.record.layout import TIME_INDEX_ENTRY
 from .index import CorruptIndexError, Index
 
 
@@ -40,7 +41,7 @@ class TimestampOffset(NamedTuple):
 class TimeIndex(Index):
     """The `.timeindex` file of one segment."""
 
-    entry: ClassVar[Struct] = Struct(">qi")
+    entry: ClassVar[Struct] = TIME_INDEX_ENTRY
 
     @property
     def room(self) -> int:

@@ -7,13 +7,12 @@ below it. The file exists only once a transaction was aborted (Kafka's `Transact
 """
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
 
+from ...clients.record.layout import TRANSACTION_INDEX_ENTRY
 from ..files import FileHandle, Files
 from .index import CorruptIndexError
 
-_ENTRY = Struct(">hqqqq")
 _VERSION = 0
 
 
@@ -67,16 +66,16 @@ class TransactionIndex:
         assert txn.last_offset > self._last_offset, "Aborted transactions come in order."
         if self._handle is None:
             self._handle = self._files.open(self.path, create=True)
-        self._handle.write_at(size, _ENTRY.pack(_VERSION, *txn))
-        self._size = size + _ENTRY.size
+        self._handle.write_at(size, TRANSACTION_INDEX_ENTRY.pack(_VERSION, *txn))
+        self._size = size + TRANSACTION_INDEX_ENTRY.size
         self._last_offset = txn.last_offset
 
     def __iter__(self) -> Iterator[AbortedTxn]:
         size = self._loaded_size()
         if self._handle is None:
             return
-        content = self._handle.pread(0, size - size % _ENTRY.size)
-        for version, *fields in _ENTRY.iter_unpack(content):
+        content = self._handle.pread(0, size - size % TRANSACTION_INDEX_ENTRY.size)
+        for version, *fields in TRANSACTION_INDEX_ENTRY.iter_unpack(content):
             if version > _VERSION or version < 0:
                 raise CorruptIndexError(f"{self.path} holds an entry of version {version}.")
             yield AbortedTxn(*fields)
@@ -99,7 +98,7 @@ class TransactionIndex:
         for txn in self:
             if txn.last_offset >= offset:
                 break
-            kept, last = kept + _ENTRY.size, txn.last_offset
+            kept, last = kept + TRANSACTION_INDEX_ENTRY.size, txn.last_offset
         if self._handle is not None and kept < self._loaded_size():
             self._handle.truncate(kept)
             self._size = kept
@@ -114,7 +113,7 @@ class TransactionIndex:
 
     def sanity_check(self) -> None:
         """Raises CorruptIndexError unless the file is whole entries in order."""
-        if self._loaded_size() % _ENTRY.size:
+        if self._loaded_size() % TRANSACTION_INDEX_ENTRY.size:
             raise CorruptIndexError(f"{self.path} ends inside an entry.")
         before = AbortedTxn(-1, -1, self.start_offset - 1, -1)
         for txn in self:

@@ -19,9 +19,10 @@ from tierlog.clients.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tierlog.clients.record.batch import BATCH_OVERHEAD, Record, RecordBatch, stamp_crc
+from tierlog.clients.record.batch import Record, RecordBatch, stamp_crc
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.compression import CompressionType
+from tierlog.clients.record.layout import BATCH_OVERHEAD
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.leader.offset_lookup import OffsetQuery
 from tierlog.replication.partition.append_data import AppendEntry, AppendRequest

@@ -11,13 +11,9 @@ import pytest
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tierlog.clients.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
-from tierlog.clients.record.batch import (
-    BATCH_OVERHEAD,
-    HEADER,
-    LOG_OVERHEAD,
-    stamp_crc,
-)
+from tierlog.clients.record.batch import stamp_crc
 from tierlog.clients.record.compression import CompressionType, compress
+from tierlog.clients.record.layout import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD
 from tierlog.clients.record.varint import encode_varint
 
 from .side_by_side import SideBySide

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from tierlog.clients.protocol.codec import encode_bytes
 from tierlog.clients.protocol.schema import Message
-from tierlog.clients.record.batch import BATCH_OVERHEAD, stamp_crc
+from tierlog.clients.record.batch import stamp_crc
 from tierlog.clients.record.builder import RecordBatchBuilder, build_control_batch
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
+from tierlog.clients.record.layout import BATCH_OVERHEAD
 from tierlog.clients.record.varint import encode_unsigned_varint
 
 from .hostile_messages import HostileMessages

@@ -538,7 +538,7 @@ def test_how_far_the_tier_has_the_log_is_told_once_it_is_known() -> None:
         for name in names:
             assert await ask(again, name, FetchIsolation.HIGH_WATERMARK) == "OFFSET_NOT_AVAILABLE"
         again.topic.holds_back_reads = False
-        await until(lambda: again.log.knows_remote_offset)
+        await until(lambda: again.log.bounds.knows_remote)
         answers = [await ask(again, name, FetchIsolation.HIGH_WATERMARK) for name in names]
         assert answers == [TimestampAndOffset(-1, 2, 0), TimestampAndOffset(-1, 3, 0)]
         await again.manager.stop()

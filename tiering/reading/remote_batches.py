@@ -11,23 +11,20 @@ history gives its offset, and the first that is not ends the read.
 """
 
 from enum import Enum
-from struct import Struct
 from typing import NamedTuple
 
 from ...clients.record.checksum import crc32c
+from ...clients.record.layout import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    OFFSET_LENGTH_EPOCH_AND_DELTA,
+    OFFSET_LENGTH_MAGIC_CRC_AND_DELTA,
+)
 from ...storage.remote.remote_lineage import EpochHistory, epoch_of_offset
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from .remote_index_rebuild import SuspectIndexError
 
-_HEADER = Struct(">qii7xi")
-"""Base offset, batch length, leader epoch, last offset delta."""
-
-_CHECKED = Struct(">qi4xBI2xi")
-"""Base offset, batch length, magic, CRC, last offset delta."""
-
-_LOG_OVERHEAD = 12
-_BATCH_OVERHEAD = 61
-_LEAST_LENGTH = _BATCH_OVERHEAD - _LOG_OVERHEAD
+_LEAST_LENGTH = BATCH_OVERHEAD - LOG_OVERHEAD
 _CRC_COVERS_FROM = 21
 _MAGIC = 2
 _BEYOND = 2**63
@@ -88,7 +85,7 @@ def choose(piece: memoryview, query: BatchQuery, *, is_segment_end: bool) -> Cho
         position += header.size
     if is_segment_end:
         return Choice(Outcome.END, position)
-    return Choice(Outcome.READ_MORE, position, _BATCH_OVERHEAD)
+    return Choice(Outcome.READ_MORE, position, BATCH_OVERHEAD)
 
 
 def _take(piece: memoryview, start: int, first: _Header, query: BatchQuery) -> Choice:
@@ -110,13 +107,13 @@ def _take_more(piece: memoryview, start: int, first: _Header, query: BatchQuery)
     limit = min(start + max(query.max_bytes, first.size), len(piece))
     end, next_offset = start + first.size, first.last_offset + 1
     epoch, epoch_end = first.epoch, _epoch_end(query.history, first.epoch)
-    last_header = len(piece) - _BATCH_OVERHEAD
-    unpack = _HEADER.unpack_from
+    last_header = len(piece) - BATCH_OVERHEAD
+    unpack = OFFSET_LENGTH_EPOCH_AND_DELTA.unpack_from
     while end <= last_header:
         base_offset, length, batch_epoch, last_offset_delta = unpack(piece, end)
         if length < _LEAST_LENGTH or last_offset_delta < 0 or base_offset < 0:
             raise _impossible(length, base_offset)
-        batch_end = end + _LOG_OVERHEAD + length
+        batch_end = end + LOG_OVERHEAD + length
         last_offset = base_offset + last_offset_delta
         if batch_end > limit:
             break
@@ -143,12 +140,12 @@ def are_intact(records: memoryview, first_offset: int, last_offset: int) -> bool
     ascend between those two. Runs once a batch served, like `_take_more`.
     """
     position, expected, size = 0, first_offset, len(records)
-    unpack = _CHECKED.unpack_from
+    unpack = OFFSET_LENGTH_MAGIC_CRC_AND_DELTA.unpack_from
     while position < size:
-        if size - position < _BATCH_OVERHEAD:
+        if size - position < BATCH_OVERHEAD:
             return False
         base_offset, length, magic, crc, last_offset_delta = unpack(records, position)
-        end = position + _LOG_OVERHEAD + length
+        end = position + LOG_OVERHEAD + length
         if magic != _MAGIC or length < _LEAST_LENGTH or end > size:
             return False
         if base_offset < expected or last_offset_delta < 0:
@@ -160,12 +157,14 @@ def are_intact(records: memoryview, first_offset: int, last_offset: int) -> bool
 
 
 def _header(piece: memoryview, position: int) -> _Header | None:
-    if position + _BATCH_OVERHEAD > len(piece):
+    if position + BATCH_OVERHEAD > len(piece):
         return None
-    base_offset, length, epoch, last_offset_delta = _HEADER.unpack_from(piece, position)
+    base_offset, length, epoch, last_offset_delta = OFFSET_LENGTH_EPOCH_AND_DELTA.unpack_from(
+        piece, position
+    )
     if length < _LEAST_LENGTH or last_offset_delta < 0 or base_offset < 0:
         raise _impossible(length, base_offset)
-    return _Header(_LOG_OVERHEAD + length, epoch, base_offset, base_offset + last_offset_delta)
+    return _Header(LOG_OVERHEAD + length, epoch, base_offset, base_offset + last_offset_delta)
 
 
 def _impossible(length: int, base_offset: int) -> CorruptSegmentError:
@@ -190,10 +189,12 @@ def check_begins(
 def _may_begin(
     piece: memoryview, position: int, offset: int, segment: RemoteLogSegmentMetadata
 ) -> bool:
-    if len(piece) < _BATCH_OVERHEAD:
+    if len(piece) < BATCH_OVERHEAD:
         return False
-    base_offset, length, magic, crc, last_offset_delta = _CHECKED.unpack_from(piece, 0)
-    size = _LOG_OVERHEAD + int(length)
+    base_offset, length, magic, crc, last_offset_delta = (
+        OFFSET_LENGTH_MAGIC_CRC_AND_DELTA.unpack_from(piece, 0)
+    )
+    size = LOG_OVERHEAD + int(length)
     if (
         magic != _MAGIC
         or length < _LEAST_LENGTH

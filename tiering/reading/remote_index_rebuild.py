@@ -6,9 +6,15 @@ from its beginning to its end, and the two indexes are written as its leader wro
 appended the batches, one entry for each 4096 bytes.
 """
 
-from struct import Struct
 from typing import NamedTuple
 
+from ...clients.record.layout import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    OFFSET_INDEX_ENTRY,
+    OFFSET_LENGTH_MAGIC_DELTA_AND_MAX_TIMESTAMP,
+    TIME_INDEX_ENTRY,
+)
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ..remote_storage import RemoteStorageError, RemoteStorageManager
 
@@ -16,14 +22,7 @@ _PIECE_BYTES = 4 << 20
 _INTERVAL_BYTES = 4096
 """Kafka's default of `index.interval.bytes`."""
 
-_HEADER = Struct(">qi4xB6xi8xq")
-"""Base offset, batch length, magic, last offset delta, largest timestamp."""
-
-_LOG_OVERHEAD = 12
-_BATCH_OVERHEAD = 61
 _MAGIC = 2
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
 
 
 class RebuiltIndexes(NamedTuple):
@@ -52,10 +51,12 @@ class _Indexer:
 
     def add(self, piece: bytes, at: int, position: int) -> int:
         """Index the batch at `at` in a piece; its size. Raises RemoteStorageError."""
-        base_offset, length, magic, delta, timestamp = _HEADER.unpack_from(piece, at)
-        size, last_offset = _LOG_OVERHEAD + int(length), base_offset + delta
+        base_offset, length, magic, delta, timestamp = (
+            OFFSET_LENGTH_MAGIC_DELTA_AND_MAX_TIMESTAMP.unpack_from(piece, at)
+        )
+        size, last_offset = LOG_OVERHEAD + int(length), base_offset + delta
         if (
-            size < _BATCH_OVERHEAD
+            size < BATCH_OVERHEAD
             or magic != _MAGIC
             or delta < 0
             or base_offset < self._next_offset
@@ -70,7 +71,7 @@ class _Indexer:
         if timestamp > self._youngest:
             self._youngest, self._youngest_offset = timestamp, relative
         if self._unindexed_bytes > _INTERVAL_BYTES:
-            self._offsets += _OFFSET_ENTRY.pack(relative, position)
+            self._offsets += OFFSET_INDEX_ENTRY.pack(relative, position)
             self._index_time()
             self._unindexed_bytes = 0
         self._unindexed_bytes += size
@@ -78,7 +79,7 @@ class _Indexer:
 
     def _index_time(self) -> None:
         if self._youngest > self._indexed_time:
-            self._times += _TIME_ENTRY.pack(self._youngest, self._youngest_offset)
+            self._times += TIME_INDEX_ENTRY.pack(self._youngest, self._youngest_offset)
             self._indexed_time = self._youngest
 
     def end(self) -> RebuiltIndexes:
@@ -95,12 +96,12 @@ async def rebuild_indexes(
     while position < total:
         end = min(position + _PIECE_BYTES, total)
         piece = await storage.fetch_log_segment(segment, position, end - 1)
-        if len(piece) < _BATCH_OVERHEAD:
+        if len(piece) < BATCH_OVERHEAD:
             raise RemoteStorageError(f"Segment {segment.segment_id} ends within a batch")
         at = 0
         # The next piece begins with the first batch whose header is not in this one; of a batch
         # that goes on behind the piece, the header is all that is needed.
-        while at + _BATCH_OVERHEAD <= len(piece):
+        while at + BATCH_OVERHEAD <= len(piece):
             at += indexer.add(piece, at, position + at)
         position += at
     return indexer.end()

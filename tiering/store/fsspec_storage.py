@@ -15,8 +15,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from ...clients.record.batch import BATCH_OVERHEAD
 from ...clients.record.checksum import crc32c
+from ...clients.record.layout import BATCH_OVERHEAD
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.files import Files
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata

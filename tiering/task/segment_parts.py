@@ -11,10 +11,16 @@ in any thread.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from struct import Struct
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.record.layout import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    OFFSET_INDEX_ENTRY,
+    OFFSET_LENGTH_DELTA_AND_MAX_TIMESTAMP,
+    TIME_INDEX_ENTRY,
+)
 from ...storage.files import FileRegion, Files
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.producer.producer_snapshot import encode_snapshot
@@ -24,13 +30,6 @@ from ...storage.segment.log_segment import LogSegment
 from ..reading.remote_batches import CorruptSegmentError, are_intact
 from ..remote_storage import LogSegmentData
 
-_HEADER = Struct(">qi11xi8xq")
-"""Base offset, batch length, last offset delta, largest timestamp."""
-
-_LOG_OVERHEAD = 12
-_BATCH_OVERHEAD = 61
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
 _PIECE_BYTES = 1 << 20
 
 
@@ -144,9 +143,12 @@ def check_batches(facts: SegmentFacts) -> None:
         rest = facts.log.nbytes - position
         piece = memoryview(facts.log.slice(position, min(_PIECE_BYTES, rest)).read())
         size = _size_of_whole_batches(piece)
-        if size == 0 and _LOG_OVERHEAD <= len(piece) < rest:
+        if size == 0 and LOG_OVERHEAD <= len(piece) < rest:
             # One batch, larger than a piece.
-            batch_size = min(_LOG_OVERHEAD + max(_HEADER.unpack_from(piece)[1], 0), rest)
+            batch_size = min(
+                LOG_OVERHEAD + max(OFFSET_LENGTH_DELTA_AND_MAX_TIMESTAMP.unpack_from(piece)[1], 0),
+                rest,
+            )
             piece = memoryview(facts.log.slice(position, batch_size).read())
             size = _size_of_whole_batches(piece)
         if size == 0 or not are_intact(piece[:size], first_offset, facts.end_offset):
@@ -156,10 +158,10 @@ def check_batches(facts: SegmentFacts) -> None:
 
 def _size_of_whole_batches(piece: memoryview) -> int:
     position = 0
-    while position + _BATCH_OVERHEAD <= len(piece):
-        length = _HEADER.unpack_from(piece, position)[1]
-        end = position + _LOG_OVERHEAD + length
-        if length < _BATCH_OVERHEAD - _LOG_OVERHEAD or end > len(piece):
+    while position + BATCH_OVERHEAD <= len(piece):
+        length = OFFSET_LENGTH_DELTA_AND_MAX_TIMESTAMP.unpack_from(piece, position)[1]
+        end = position + LOG_OVERHEAD + length
+        if length < BATCH_OVERHEAD - LOG_OVERHEAD or end > len(piece):
             break
         position = end
     return position
@@ -181,14 +183,14 @@ def rebuilt_indexes(facts: SegmentFacts) -> tuple[bytes, bytes]:
         if max_timestamp > known_timestamp:
             known_timestamp, known_offset = max_timestamp, last_offset
         if bytes_since_entry > facts.index_interval_bytes:
-            offsets += _OFFSET_ENTRY.pack(relative, position)
+            offsets += OFFSET_INDEX_ENTRY.pack(relative, position)
             if known_timestamp > indexed_timestamp:
-                times += _TIME_ENTRY.pack(known_timestamp, known_offset - facts.base_offset)
+                times += TIME_INDEX_ENTRY.pack(known_timestamp, known_offset - facts.base_offset)
                 indexed_timestamp = known_timestamp
             bytes_since_entry = 0
         bytes_since_entry += size
     if known_timestamp > indexed_timestamp:
-        times += _TIME_ENTRY.pack(known_timestamp, known_offset - facts.base_offset)
+        times += TIME_INDEX_ENTRY.pack(known_timestamp, known_offset - facts.base_offset)
     return bytes(offsets), bytes(times)
 
 
@@ -196,13 +198,15 @@ def _walk(log: FileRegion) -> Iterator[tuple[int, int, int, int]]:
     """Position, size, last offset and largest timestamp of each batch."""
     position = piece_start = 0
     piece = b""
-    while position + _BATCH_OVERHEAD <= log.nbytes:
-        if position + _BATCH_OVERHEAD > piece_start + len(piece):
+    while position + BATCH_OVERHEAD <= log.nbytes:
+        if position + BATCH_OVERHEAD > piece_start + len(piece):
             piece_start = position
             piece = log.slice(position, min(_PIECE_BYTES, log.nbytes - position)).read()
-        base_offset, length, delta, timestamp = _HEADER.unpack_from(piece, position - piece_start)
-        size = _LOG_OVERHEAD + length
-        if size < _BATCH_OVERHEAD:
+        base_offset, length, delta, timestamp = OFFSET_LENGTH_DELTA_AND_MAX_TIMESTAMP.unpack_from(
+            piece, position - piece_start
+        )
+        size = LOG_OVERHEAD + length
+        if size < BATCH_OVERHEAD:
             raise CorruptIndexError(f"The segment is damaged at position {position}")
         yield position, size, base_offset + delta, timestamp
         position += size

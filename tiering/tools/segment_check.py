@@ -19,8 +19,14 @@ from struct import Struct
 from typing import NamedTuple
 
 from ...clients.errors import KafkaError
-from ...clients.record.batch import BATCH_OVERHEAD, RecordBatch, batches
+from ...clients.record.batch import RecordBatch, batches
 from ...clients.record.checksum import crc32c
+from ...clients.record.layout import (
+    BATCH_OVERHEAD,
+    OFFSET_INDEX_ENTRY,
+    TIME_INDEX_ENTRY,
+    TRANSACTION_INDEX_ENTRY,
+)
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
 from ...storage.remote.remote_lineage import epoch_of_offset
@@ -32,9 +38,6 @@ from .tier_survey import DamagedPartError, Finding, TierReader, offsets_of, read
 
 PIECE_BYTES = 4 * 1024 * 1024
 
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
-_TXN_ENTRY = Struct(">hqqqq")
 _RESTORE = "restore the object from a backup of the bucket, or give the segment's records up"
 
 
@@ -60,7 +63,7 @@ class BatchWalk:
         self._segment = segment
         self._watch = watch
         self._expected = segment.start_offset
-        self._entries = _OFFSET_ENTRY.iter_unpack(_whole_entries(offset_index, 8))
+        self._entries = OFFSET_INDEX_ENTRY.iter_unpack(_whole_entries(offset_index, 8))
         self._next_entry = next(self._entries, None)
         self._position = 0
         self._rest = b""
@@ -197,9 +200,9 @@ def _check_part(
     metadata: RemoteLogSegmentMetadata, suffix: str, content: bytes
 ) -> Iterator[_Problem]:
     if suffix == IndexType.OFFSET.value:
-        yield from _ascending(content, _OFFSET_ENTRY, "offset index")
+        yield from _ascending(content, OFFSET_INDEX_ENTRY, "offset index")
     elif suffix == IndexType.TIMESTAMP.value:
-        yield from _ascending(content, _TIME_ENTRY, "time index")
+        yield from _ascending(content, TIME_INDEX_ENTRY, "time index")
         yield from _times(metadata, content)
     elif suffix == IndexType.TRANSACTION.value:
         yield from _transactions(metadata, content)
@@ -225,17 +228,19 @@ def _ascending(content: bytes, entry: Struct, name: str) -> Iterator[_Problem]:
 
 def _times(metadata: RemoteLogSegmentMetadata, content: bytes) -> Iterator[_Problem]:
     length = metadata.end_offset - metadata.start_offset
-    for timestamp, relative in _TIME_ENTRY.iter_unpack(_whole_entries(content, _TIME_ENTRY.size)):
+    for timestamp, relative in TIME_INDEX_ENTRY.iter_unpack(
+        _whole_entries(content, TIME_INDEX_ENTRY.size)
+    ):
         if timestamp > metadata.max_timestamp_ms or not 0 <= relative <= length:
             yield _Problem("the time index tells of a record that the segment cannot have")
             return
 
 
 def _transactions(metadata: RemoteLogSegmentMetadata, content: bytes) -> Iterator[_Problem]:
-    if len(content) % _TXN_ENTRY.size:
+    if len(content) % TRANSACTION_INDEX_ENTRY.size:
         yield _Problem(f"the transaction index has {len(content)} bytes")
-    whole = _whole_entries(content, _TXN_ENTRY.size)
-    for _, _, first, last, _ in _TXN_ENTRY.iter_unpack(whole):
+    whole = _whole_entries(content, TRANSACTION_INDEX_ENTRY.size)
+    for _, _, first, last, _ in TRANSACTION_INDEX_ENTRY.iter_unpack(whole):
         if not (first <= last and metadata.start_offset <= last <= metadata.end_offset):
             yield _Problem(f"an aborted transaction ends at {last}, outside the segment")
             return

@@ -6,11 +6,11 @@ reported as a note only: a broker that is killed while it writes leaves a partia
 """
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
 
 from ...clients.errors import KafkaError
-from ...clients.record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch
+from ...clients.record.batch import RecordBatch
+from ...clients.record.layout import BATCH_OVERHEAD, LOG_OVERHEAD, OFFSET_AND_LENGTH
 from ...clients.topic_partition import TopicPartition
 from ...storage.files import Files
 from ...storage.log_file import LOG_SUFFIX, has_offset_name, offset_of
@@ -20,7 +20,6 @@ from .tier_survey import Finding
 
 _MAGIC = b"\x02"
 _MAGIC_POSITION = 16
-_OFFSET_AND_LENGTH = Struct(">qi")
 _OFFSETS_AHEAD_MAX = 2**31 - 1
 
 _ADVICE = "what it told of remote segments is not known here"
@@ -127,7 +126,7 @@ def _next_batch(content: bytes, damaged_at: int, expected: int) -> int:
     view = memoryview(content)
     if len(content) - damaged_at >= LOG_OVERHEAD:
         # Only another field may be damaged: then its length leads to the next one.
-        length: int = _OFFSET_AND_LENGTH.unpack_from(content, damaged_at)[1]
+        length: int = OFFSET_AND_LENGTH.unpack_from(content, damaged_at)[1]
         position = damaged_at + LOG_OVERHEAD + length
         if damaged_at < position < len(content) and _may_begin(content, position, expected):
             return position
@@ -147,7 +146,7 @@ def _may_begin(content: bytes, position: int, expected: int) -> bool:
     """Whether a batch of these offsets and of a possible size may stand there."""
     if len(content) - position < BATCH_OVERHEAD:
         return False
-    header: tuple[int, int] = _OFFSET_AND_LENGTH.unpack_from(content, position)
+    header: tuple[int, int] = OFFSET_AND_LENGTH.unpack_from(content, position)
     base_offset, size = header[0], LOG_OVERHEAD + header[1]
     return (
         BATCH_OVERHEAD <= size <= len(content) - position

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from ....tiering.store.manifest import Manifest
 from ....tiering.store.object_keys import LOG_SUFFIX, object_key
 from ....tiering.tools.tier_survey import TierReader
-from ...record.batch import BATCH_OVERHEAD, RecordBatch
+from ...record.batch import RecordBatch
+from ...record.layout import BATCH_OVERHEAD
 from ..reading.record_columns import RecordColumns, plain_records
 from ..reading.segment_stream import SegmentStream, check
 from .column_counts import COUNTED, column_counts

@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import ErrorCode, KafkaError
-from ...record.batch import BATCH_OVERHEAD, RecordBatch, TimestampType
+from ...record.batch import RecordBatch, TimestampType
 from ...record.compression import decompress
+from ...record.layout import BATCH_OVERHEAD
 from ...record.varint import read_varint
 from ..scan_options import COLUMNS
 from .arrow_columns import (

@@ -17,7 +17,7 @@ from ....tiering.store.manifest import Manifest
 from ....tiering.store.object_keys import LOG_SUFFIX, object_key
 from ....tiering.tools.lineage_choice import Stretch, TierLineage
 from ....tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
-from ...record.batch import BATCH_OVERHEAD
+from ...record.layout import BATCH_OVERHEAD
 from ...topic_partition import TopicPartition
 from ..row_filter import RowFilter
 from ..scan_options import EARLIEST, LATEST, Bound, ScanError, ScanOptions

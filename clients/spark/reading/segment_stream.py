@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 
 from ....tiering.tools.tier_survey import TierReader
 from ...errors import KafkaError
-from ...record.batch import BATCH_OVERHEAD, LOG_OVERHEAD, RecordBatch, batches
+from ...record.batch import RecordBatch, batches
+from ...record.layout import BATCH_OVERHEAD, LOG_OVERHEAD
 from ..scan_options import ScanError
 
 PIECE_BYTES = 8 * 1024 * 1024

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from hypothesis import strategies as st
 
-from tierlog.clients.record.batch import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD, Record, RecordBatch
+from tierlog.clients.record.batch import Record, RecordBatch
 from tierlog.clients.record.builder import build_batch
+from tierlog.clients.record.layout import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD
 
 TIME = 1_700_000_000_000
 

@@ -7,7 +7,6 @@ from hypothesis import example, given, settings, strategies as st
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import (
-    BATCH_OVERHEAD,
     Record,
     RecordBatch,
     TimestampType,
@@ -19,6 +18,7 @@ from tierlog.clients.record.batch import (
 from tierlog.clients.record.builder import RecordBatchBuilder, build_batch, build_control_batch
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
+from tierlog.clients.record.layout import BATCH_OVERHEAD
 from tierlog.tests.clients.record.golden import CODEC_NAMES, captured_records, golden_segment
 
 RECORDS = [

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tierlog.clients.errors import KafkaError
-from tierlog.clients.record.batch import BATCH_OVERHEAD, Record, RecordBatch
+from tierlog.clients.record.batch import Record, RecordBatch
 from tierlog.clients.record.builder import build_batch
+from tierlog.clients.record.layout import BATCH_OVERHEAD
 from tierlog.clients.record.record_shapes import KnownShapes
 from tierlog.clients.record.record_walk import RecordWalk
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import example, given, settings
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.record.batch import BATCH_OVERHEAD, Record, RecordBatch
+from tierlog.clients.record.batch import Record, RecordBatch
 from tierlog.clients.record.builder import build_batch
+from tierlog.clients.record.layout import BATCH_OVERHEAD
 from tierlog.clients.record.record_walk import SLICE, RecordWalk
 from tierlog.clients.record.varint import encode_varint
 

@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings, strategies as st
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.record.batch import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD, stamp_crc
+from tierlog.clients.record.batch import stamp_crc
 from tierlog.clients.record.compression import CompressionType, compress
+from tierlog.clients.record.layout import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD
 from tierlog.storage.log.fetch_data import RemoteTimestampLookup
 
 from ...clients.record.record_payloads import TIME, payloads

@@ -8,18 +8,11 @@ from struct import pack_into
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.record.batch import (
-    BATCH_OVERHEAD,
-    HEADER,
-    LOG_OVERHEAD,
-    Record,
-    RecordBatch,
-    TimestampType,
-    stamp_crc,
-)
+from tierlog.clients.record.batch import Record, RecordBatch, TimestampType, stamp_crc
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.compression import CompressionType, compress
 from tierlog.clients.record.control import ControlRecordType
+from tierlog.clients.record.layout import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD
 from tierlog.storage.config import LogConfig
 from tierlog.storage.log.append_info import RecordValidationError
 from tierlog.storage.log.log_validator import (

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.clients.errors import KafkaError
-from tierlog.clients.record.batch import BATCH_OVERHEAD, Record, RecordBatch, TimestampType
+from tierlog.clients.record.batch import Record, RecordBatch, TimestampType
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.compression import CompressionType
+from tierlog.clients.record.layout import BATCH_OVERHEAD
 from tierlog.clients.spark.reading.arrow_columns import SCHEMA
 from tierlog.clients.spark.reading.record_columns import RecordColumns
 
