@@ -1,9 +1,9 @@
-"""How the files and directories of a log are named (Kafka's `LogFileUtils`, `UnifiedLog`).
+"""The names of a log's files and directories (Kafka's `LogFileUtils`, `UnifiedLog`).
 
-A segment's files carry its base offset in twenty digits: `00000000000000000123.log` and so on. A
-partition's directory is `topic-0`; `topic-0.<id>-delete` is on its way out, and
-`topic-0.<id>-future` on its way in, from another log directory. `topic-0.<id>-stray` is set aside,
-because its topic id cannot be trusted; only a person removes it.
+The files of a segment are named after its base offset in 20 digits: `00000000000000000123.log`. The
+directory of a partition is `topic-0`. `topic-0.<id>-delete` is to be deleted, and
+`topic-0.<id>-future` is being copied from another log directory. A log whose topic id may be wrong
+is renamed to `topic-0.<id>-stray`; the broker never deletes it, only an operator does.
 """
 
 from ..clients.topic_partition import TopicPartition
@@ -34,51 +34,51 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 
 def offset_of(name: str) -> int:
-    """The offset that a file is named after. ValueError if it is not one of ours."""
+    """The offset in a file's name. Raises ValueError if the name does not start with one."""
     digits, dot, _ = name.partition(".")
     if not dot or not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f"{name!r} is not named after an offset")
+        raise ValueError(f"file name {name!r} does not start with an offset")
     return int(digits)
 
 
 def has_offset_name(name: str) -> bool:
-    """Whether the file is named after an offset."""
+    """Whether the file's name starts with an offset."""
     digits, dot, _ = name.partition(".")
     return bool(dot) and digits.isascii() and digits.isdigit()
 
 
 def partition_directory_name(topic_partition: TopicPartition) -> str:
-    """The directory of a partition's log."""
+    """The directory name of a partition's log."""
     return f"{topic_partition.topic}-{topic_partition.partition}"
 
 
 def deleted_directory_name(topic_partition: TopicPartition, unique_id: str) -> str:
-    """The directory of a log on its way out; never longer than a file system allows."""
+    """The directory name of a log to be deleted, within the file system's length limit."""
     suffix = f"-{topic_partition.partition}.{unique_id}{DELETE_DIRECTORY_SUFFIX}"
     return topic_partition.topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
 
 
 def stray_directory_name(topic_partition: TopicPartition, unique_id: str) -> str:
-    """The directory of a log that is set aside; never longer than a file system allows."""
+    """The directory name of a stray log, within the file system's length limit."""
     suffix = f"-{topic_partition.partition}.{unique_id}{STRAY_DIRECTORY_SUFFIX}"
     return topic_partition.topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
 
 
 def future_directory_name(topic_partition: TopicPartition, unique_id: str) -> str:
-    """The directory of a log that is being copied from another log directory."""
+    """The directory name of a log that is being copied from another log directory."""
     name = partition_directory_name(topic_partition)
     return f"{name}.{unique_id}{FUTURE_DIRECTORY_SUFFIX}"
 
 
 def parse_future_directory(name: str) -> TopicPartition | None:
-    """The partition that is being copied into a directory of this name; None for others."""
+    """The partition of a `-future` directory; None for other names."""
     if not name.endswith(FUTURE_DIRECTORY_SUFFIX):
         return None
     return parse_partition_directory(name.removesuffix(FUTURE_DIRECTORY_SUFFIX).rpartition(".")[0])
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """The partition whose log lives in a directory of this name; None for other directories."""
+    """The partition of a log directory such as `topic-0`; None for other names."""
     if name.endswith((DELETE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX, FUTURE_DIRECTORY_SUFFIX)):
         return None
     topic, dash, partition = name.rpartition("-")

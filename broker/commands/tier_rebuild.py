@@ -1,4 +1,4 @@
-"""`tierlog tier rebuild`: a broker's data directory from nothing but its tier."""
+"""`tierlog tier rebuild`: restore a broker's data directories from the tier alone."""
 
 import argparse
 
@@ -17,7 +17,7 @@ from .tier_access import open_tier
 from .tier_owner import take_over
 
 REBUILD_HELP = (
-    "write a data directory from the tier alone, for a broker that has lost its disk",
+    "restore the data directories of a broker that lost its disk, from the tier alone",
     """\
   tierlog tier rebuild --config server.properties --dry-run
   tierlog tier rebuild --config server.properties --take-over
@@ -27,34 +27,37 @@ REBUILD_HELP = (
 
 
 def add_rebuild_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `tier rebuild`."""
+    """Add the arguments of `tier rebuild`."""
     parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
     parser.add_argument(
         "--take-over",
         action="store_true",
-        help="the tier belongs to the rebuilt broker from now on: its owner is gone for good",
+        help="make the rebuilt broker the owner of the tier: the old owner will not return",
     )
     parser.add_argument(
         "--topic-id",
         metavar="ID",
         action="append",
         default=[],
-        help="of two topics of one name this one comes back; may be given for several names",
+        help="if several topics have the same name, restore the one with this id; can be repeated",
     )
     parser.add_argument(
         "--skip-holes",
         action="store_true",
-        help="where segments are missing in the midst of a partition, begin after the last hole",
+        help="if segments are missing in the middle of a partition, start after the last hole",
     )
 
 
 async def rebuild_from_tier(
     config: BrokerConfig, parsed: argparse.Namespace, output: Output
 ) -> int:
-    """Plan, and unless it is a dry run or there is trouble, write; the exit code."""
+    """Plan the rebuild, then write it unless this is a dry run or the plan has trouble.
+
+    Returns the exit code.
+    """
     directory = RebuiltDirectory(config, OsFiles(), SystemEnvironment())
     if not parsed.dry_run:
-        # Before a minute of reading, not after it.
+        # Fail here, not after reading manifests for a minute.
         directory.check()
     async with open_tier(config) as tier:
         with output.progress("reading manifests") as progress:
@@ -65,7 +68,7 @@ async def rebuild_from_tier(
         if not plan.topics:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"The tier {config.remote_storage} holds no whole segment: nothing to rebuild.",
+                f"The tier {config.remote_storage} has no complete segment to restore.",
             )
         is_written = not (parsed.dry_run or plan.has_trouble)
         if is_written:
@@ -81,11 +84,11 @@ async def rebuild_from_tier(
         output.line(f"{', '.join(config.log_dirs)} is ready: start the broker on it")
         if owner is not None and not parsed.take_over:
             output.line(
-                f"the tier belongs to {owner}: until `tierlog tier owner --take-over` the rebuilt "
-                "broker reads it, and copies nothing there"
+                f"the tier belongs to {owner}: until you run `tierlog tier owner --take-over`, "
+                "the rebuilt broker reads from the tier but copies and removes nothing there"
             )
     elif plan.has_trouble:
-        output.line("nothing was written: see what stands above")
+        output.line("nothing was written: see the findings above")
     else:
         output.line("nothing was written: this was a dry run")
     output.result(
@@ -108,7 +111,7 @@ def _chosen(parsed: argparse.Namespace) -> set[Uuid]:
 
 
 def _topic_lines(plan: RebuildPlan) -> list[str]:
-    head = ["topic", "partitions", "records up to", "size", "configuration"]
+    head = ["topic", "partitions", "log end offsets", "size", "configuration"]
     return table(
         head,
         [

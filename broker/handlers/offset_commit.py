@@ -1,8 +1,8 @@
-"""OffsetCommit (key 8): a group's positions, stored by its coordinator.
+"""OffsetCommit (key 8): the group coordinator stores a group's committed offsets.
 
-Versions 2-10. Answered when the log has them, with an error code a partition. v2-v4 may name a
-retention time; v6 leader epoch; v7 instance id (KIP-345); v9 a missing group is GROUP_ID_NOT_FOUND;
-v10 names topics by their ids.
+Versions 2-10. The response follows once the offsets are in the log, with one error code per
+partition. v2-v4 have a retention time. v6 adds the leader epoch, and v7 the group instance id
+(KIP-345). From v9 a missing group is GROUP_ID_NOT_FOUND. v10 has topic ids instead of names.
 """
 
 from collections.abc import Generator, Iterable
@@ -39,7 +39,7 @@ def handle(
         for offset in _offsets_of(topic, image, by_id):
             offsets.append(offset)
             yield
-    # As in Kafka the group is not even asked about partitions that do not exist.
+    # Like Kafka, skip the coordinator if no offset belongs to an existing partition.
     if all(offset.error for offset in offsets):
         return _response(request, [offset.error for offset in offsets])
     retention_ms = request.retention_time_ms
@@ -84,7 +84,7 @@ def _offsets_of(
 
 
 def _response(request: OffsetCommitRequest, errors: list[ErrorCode]) -> OffsetCommitResponse:
-    """The request's topics and partitions in their order, each with its error."""
+    """The response: each requested partition with its error code, in request order."""
     remaining = iter(errors)
     return OffsetCommitResponse(
         topics=[

@@ -1,4 +1,4 @@
-"""What an append answers: the values that the layers above put into a Produce response."""
+"""The result of an append, from which the broker fills in a Produce response."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from ..producer.producer_entry import BatchMetadata
 
 
 class RecordError(NamedTuple):
-    """Why one record of a refused batch is at fault (KIP-467); `batch_index` counts from 0."""
+    """Why one record of a rejected batch is invalid (KIP-467); `batch_index` counts from 0."""
 
     batch_index: int
     message: str
 
 
 class RecordValidationError(KafkaError):
-    """A batch was refused for what some of its records hold; nothing of it was appended."""
+    """A batch was rejected because it has invalid records; none of its records was appended."""
 
     def __init__(
         self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...]
@@ -32,14 +32,14 @@ class RecordValidationError(KafkaError):
 
 @dataclass(slots=True)
 class LogAppendInfo:
-    """Where an append went, or where the batch that it repeats had gone before."""
+    """The offsets and timestamps of an append; for a duplicate, those of the original batch."""
 
     first_offset: int
     last_offset: int
     max_timestamp: int
-    """The largest timestamp appended, in milliseconds; -1 if no record carries one."""
+    """The largest timestamp appended, in milliseconds; -1 if no record has one."""
     log_append_time_ms: int
-    """When the leader appended, if it gives the timestamps (LogAppendTime); else -1."""
+    """When the leader appended, if the topic uses LogAppendTime; otherwise -1."""
     log_start_offset: int
     num_bytes: int
     is_duplicate: bool = False
@@ -49,7 +49,7 @@ class LogAppendInfo:
 def appended_info(
     batches: list[RecordBatch], log_append_time_ms: int, log_start_offset: int
 ) -> LogAppendInfo:
-    """The answer for batches that were appended, with their final offsets."""
+    """The result for appended batches, which have their final offsets."""
     if len(batches) == 1:
         batch = batches[0]
         return LogAppendInfo(
@@ -73,7 +73,7 @@ def appended_info(
 
 
 def duplicate_info(duplicate: BatchMetadata, log_start_offset: int) -> LogAppendInfo:
-    """The answer for a retry: where and when the batch was appended the first time."""
+    """The result for a duplicate batch: the offsets and timestamp of the original."""
     return LogAppendInfo(
         duplicate.first_offset,
         duplicate.last_offset,

@@ -1,17 +1,16 @@
-"""What a log remembers of one producer, and which of its batches may be appended next (KIP-98).
+"""The state that a log keeps for one producer, and the checks of its next batch (KIP-98).
 
-A producer numbers its records for each partition. The log keeps the last five batches of each
-producer id, which is as many as a client may have in flight, and decides for a new batch:
+A producer assigns sequence numbers per partition. The log keeps the metadata of each producer's
+last five batches, the most that a client may have in flight, and checks a new batch:
 
-- the same epoch and exactly the numbers of one of the five: a retry, answered with the original
-  offset and not written again;
-- otherwise the first number must follow the last one (after 2147483647 comes 0);
-- a higher epoch starts anew at 0, a lower one is an old instance of the producer and refused;
-- a producer that the log knows nothing of (new, expired, or its records are deleted) may start
-  anywhere.
+- The epoch and sequence numbers of one of the five: a duplicate. The response has the original
+  offset, and nothing is appended.
+- Otherwise the first sequence number must be the last one plus 1 (0 follows 2147483647).
+- A higher epoch must start at 0. A lower epoch is rejected: that producer is fenced.
+- A producer without state (new, expired, or its records are deleted) may start at any number.
 
-A producer in a transaction must write transactional batches until its marker is there. Replicas do
-not decide: they take what the leader accepted (Kafka's `ProducerStateEntry`, `ProducerAppendInfo`).
+While its transaction is open, a producer must write transactional batches. Followers skip these
+checks, because the leader has made them (Kafka's `ProducerStateEntry`, `ProducerAppendInfo`).
 """
 
 from collections import deque
@@ -33,7 +32,7 @@ NO_COORDINATOR_EPOCH = -1
 
 
 class AppendOrigin(Enum):
-    """Who appends: it decides how much is checked."""
+    """Who appends a batch, which determines the checks to make."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -42,7 +41,7 @@ class AppendOrigin(Enum):
 
 
 class BatchMetadata(NamedTuple):
-    """One appended batch. `last_offset` and `timestamp` (its largest) are the log's."""
+    """One appended batch, with its last offset in the log and its largest timestamp."""
 
     last_sequence: int
     last_offset: int
@@ -51,7 +50,7 @@ class BatchMetadata(NamedTuple):
 
     @staticmethod
     def of(batch: RecordBatch) -> "BatchMetadata":
-        """What is remembered of a batch that has its final offsets."""
+        """The metadata of a batch that has its final offsets."""
         return BatchMetadata(
             batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp
         )
@@ -66,7 +65,7 @@ class BatchMetadata(NamedTuple):
 
 
 class CompletedTxn(NamedTuple):
-    """A transaction that ended: its first offset and that of its marker."""
+    """A completed transaction, from its first offset to the offset of its marker."""
 
     producer_id: int
     first_offset: int
@@ -103,7 +102,7 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else -1
 
     def state(self) -> tuple[object, ...]:
-        """Everything that is remembered, for comparing."""
+        """All fields, for comparison."""
         return (
             self.producer_id,
             self.producer_epoch,
@@ -114,7 +113,7 @@ class ProducerEntry:
         )
 
     def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
-        """The batch that `batch` repeats, if it is one of the last five."""
+        """The original of `batch`, if `batch` duplicates one of the last five."""
         if batch.producer_epoch != self.producer_epoch:
             return None
         first, last = batch.base_sequence, batch.last_sequence
@@ -133,31 +132,31 @@ class ProducerEntry:
         if self.current_txn_first_offset is not None and not batch.is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"Producer {self.producer_id} has an open transaction here and must write "
-                "transactional batches until it ends.",
+                f"Producer {self.producer_id} has an open transaction on this partition and must "
+                "write transactional batches until the transaction ends.",
             )
 
     def check_transaction_start(self, batch: RecordBatch) -> None:
-        """Raise KafkaError unless `batch` may be this producer's first in a transaction.
+        """Raise KafkaError unless `batch` may be this producer's first batch in a transaction.
 
-        With transactions v2 (KIP-890) the first batch that a log has of a producer begins at
-        sequence 0; otherwise an earlier one is missing (Kafka's ProducerAppendInfo.checkSequence).
+        With transactions v2 (KIP-890) a producer without batches must start at sequence 0;
+        otherwise an earlier batch is missing (Kafka's ProducerAppendInfo.checkSequence).
         """
         if batch.base_sequence and not self.batches:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"The first batch of producer {batch.producer_id} has sequence number "
-                f"{batch.base_sequence}, but a transaction begins at 0.",
+                f"{batch.base_sequence}, but must start at 0.",
             )
 
     def check_marker(self, batch: RecordBatch, marker: EndTransactionMarker) -> None:
-        """Raise KafkaError unless a coordinator may end this producer's transaction now."""
+        """Raise KafkaError if the marker's producer epoch or coordinator epoch is too old."""
         self._check_epoch(batch.producer_epoch)
         if marker.coordinator_epoch < self.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"Coordinator epoch {marker.coordinator_epoch} for producer {self.producer_id} "
-                f"is older than the known epoch {self.coordinator_epoch}.",
+                f"is smaller than the last seen epoch {self.coordinator_epoch}.",
             )
 
     def _check_epoch(self, epoch: int) -> None:
@@ -176,7 +175,7 @@ class ProducerEntry:
             if first != 0:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Epoch {batch.producer_epoch} of producer {self.producer_id} must start "
+                    f"Producer {self.producer_id} must start epoch {batch.producer_epoch} "
                     f"at sequence number 0, not {first}.",
                 )
             return
@@ -185,11 +184,11 @@ class ProducerEntry:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Producer {self.producer_id} sent sequence number {first}, "
-                f"but {expected} comes next.",
+                f"but {expected} was expected.",
             )
 
     def append_data_batch(self, batch: RecordBatch) -> bool:
-        """Remember an appended batch. True if it opens a transaction."""
+        """Update the state for an appended batch. Returns whether it begins a transaction."""
         self._move_to_epoch(batch.producer_epoch)
         self.batches.append(BatchMetadata.of(batch))
         self.last_timestamp = batch.max_timestamp
@@ -201,7 +200,7 @@ class ProducerEntry:
     def append_marker(
         self, batch: RecordBatch, marker: EndTransactionMarker
     ) -> CompletedTxn | None:
-        """Remember an appended marker; the transaction it ends, unless that was empty."""
+        """Update the state for a marker. Returns the completed transaction unless it was empty."""
         self._move_to_epoch(batch.producer_epoch)
         self.coordinator_epoch = marker.coordinator_epoch
         self.last_timestamp = batch.max_timestamp
@@ -218,7 +217,7 @@ class ProducerEntry:
 
 
 def end_transaction_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """The marker in a control batch; None for other control batches (raft's own)."""
+    """The transaction marker in a control batch; None for other control batches (KRaft's)."""
     for record in batch.records():
         kind = ControlRecordType.parse(record.key)
         if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):

@@ -1,20 +1,20 @@
-"""The states of a classic consumer group, what may happen in each, and what is done about it.
+"""The states of a classic consumer group, and its reaction to each event in each state.
 
-A group is Empty until someone joins. While it is PreparingRebalance the members' JoinGroup
-requests are parked; when all have come, or the rebalance timeout has passed, a new generation
-begins and the group is CompletingRebalance: the leader works out who gets what, the others park
-in SyncGroup. With the leader's assignment in the log the group is Stable. Dead means deleted.
+A group is Empty until a member joins. In PreparingRebalance, JoinGroup requests are parked until
+all members have joined or the rebalance timeout expires. Then a new generation begins in
+CompletingRebalance: the leader computes the assignment, and the SyncGroup requests of the other
+members are parked. Once the assignment is in the log, the group is Stable. A Dead group is deleted.
 
     Empty ──join──> PreparingRebalance <──join, leave, timeout── Stable
       ^               │            ^                               ^
-      │  nobody left  │ all joined │ join, leave, timeout          │
+      │  no members   │ all joined │ join, leave, timeout          │
       └───────────────┤            │                               │
                       └──> CompletingRebalance ──assignment stored─┘
 
-Two tables say it all, and nothing else decides by state: `REACTIONS` names the reaction to every
-event in every state, `NEXT_STATES` the moves that are legal. The group itself (`classic_group.py`)
-carries the reactions out. The rules are those of Kafka's ClassicGroupState and of the classic half
-of GroupMetadataManager (KIP-62, KIP-134, KIP-345, KIP-394).
+Two tables define the state machine: `REACTIONS` has the reaction to each event in each state, and
+`NEXT_STATES` has the valid transitions. The group (`classic_group.py`) performs the reactions. The
+rules are those of Kafka's ClassicGroupState and of the classic group code in GroupMetadataManager
+(KIP-62, KIP-134, KIP-345, KIP-394).
 """
 
 from enum import Enum
@@ -31,55 +31,55 @@ class GroupState(Enum):
 
 
 class GroupEvent(Enum):
-    """What may happen to a group. Identity and generation have been checked before."""
+    """An event in a group. The member's identity and generation have already been checked."""
 
-    JOIN_NEW = "a member joins that the group does not have"
-    JOIN_REPLACING = "a static member comes back under a new member id"
-    REJOIN_CHANGED = "a member rejoins with other protocols or metadata"
-    REJOIN_UNCHANGED = "a follower rejoins with the metadata it had"
-    REJOIN_LEADER = "the leader rejoins with the metadata it had"
-    SYNC_LEADER = "the leader brings the assignment"
-    SYNC_FOLLOWER = "a follower asks for its assignment"
+    JOIN_NEW = "a new member joins"
+    JOIN_REPLACING = "a static member rejoins with a new member id"
+    REJOIN_CHANGED = "a member rejoins with changed protocols or metadata"
+    REJOIN_UNCHANGED = "a follower rejoins with unchanged metadata"
+    REJOIN_LEADER = "the leader rejoins with unchanged metadata"
+    SYNC_LEADER = "the leader sends the assignment"
+    SYNC_FOLLOWER = "a follower requests its assignment"
     ASSIGNMENT_STORED = "the assignment of this generation is in the log"
     ASSIGNMENT_LOST = "the assignment of this generation could not be written"
-    HEARTBEAT = "a member says it is alive"
-    MEMBERS_LEFT = "members have left on request"
-    SESSION_EXPIRED = "a member was silent for too long and is out"
-    PENDING_LEFT = "a member that had only asked for its id is out"
-    REBALANCE_EXPIRED = "the time to rejoin is over"
-    INITIAL_DELAY_EXPIRED = "the wait for the first members is over"
-    SYNC_EXPIRED = "the time to sync is over"
+    HEARTBEAT = "a member sends a heartbeat"
+    MEMBERS_LEFT = "members leave with LeaveGroup"
+    SESSION_EXPIRED = "a member's session timeout expires"
+    PENDING_LEFT = "a pending member's session timeout expires"
+    REBALANCE_EXPIRED = "the rebalance timeout expires"
+    INITIAL_DELAY_EXPIRED = "the initial rebalance delay expires"
+    SYNC_EXPIRED = "the sync timeout expires"
     COMMIT_OFFSETS = "a member commits offsets"
-    DELETE = "the group is to be deleted"
+    DELETE = "the deletion of the group is requested"
 
 
 class Reaction(Enum):
-    """What the group does about an event."""
+    """The group's reaction to an event."""
 
-    ADD_MEMBER = "admit the member and rebalance"
-    REPLACE_AND_WAIT = "swap the member id and wait for the other members"
-    REPLACE_AND_REBALANCE = "swap the member id and rebalance"
-    REPLACE_AND_KEEP = "swap the member id and keep the assignment if the protocol stays"
-    UPDATE_MEMBER = "take over the metadata, park the request and rebalance"
-    ANSWER_GENERATION = "answer the join with the generation as it is"
+    ADD_MEMBER = "add the member and rebalance"
+    REPLACE_AND_WAIT = "replace the member id and wait for the other members"
+    REPLACE_AND_REBALANCE = "replace the member id and rebalance"
+    REPLACE_AND_KEEP = "replace the member id, and rebalance only if the protocol changes"
+    UPDATE_MEMBER = "update the member, park the request and rebalance"
+    ANSWER_GENERATION = "answer the join with the current generation"
     STORE_ASSIGNMENT = "park the request and write the assignment to the log"
     AWAIT_ASSIGNMENT = "park the request until the assignment is stored"
-    ANSWER_ASSIGNMENT = "answer the sync with the assignment as it is"
-    DISTRIBUTE = "answer all parked syncs; the group is stable"
+    ANSWER_ASSIGNMENT = "answer the sync with the current assignment"
+    DISTRIBUTE = "become Stable and answer all parked syncs"
     ABANDON_ASSIGNMENT = "fail all parked syncs and rebalance"
     KEEP_ALIVE = "restart the session timeout"
-    KEEP_ALIVE_AND_CALL = "restart the session timeout and ask the member to rejoin"
+    KEEP_ALIVE_AND_CALL = "restart the session timeout and answer REBALANCE_IN_PROGRESS"
     REBALANCE = "begin a rebalance"
-    COMPLETE_IF_ALL_JOINED = "begin the generation if nobody is missing"
+    COMPLETE_IF_ALL_JOINED = "begin the next generation if all members have joined"
     COMPLETE_IF_NOT_INITIAL = (
-        "begin the generation if nobody is missing and the first delay is over"
+        "begin the next generation if all members have joined and the initial delay is over"
     )
-    COMPLETE_JOIN = "begin the generation without those who are missing"
-    EXTEND_OR_COMPLETE = "wait on while members keep coming, else begin the generation"
-    EXPEL_UNSYNCED = "remove those who have not synced and rebalance"
-    ACCEPT = "accept"
-    DIE = "the group is dead"
-    IGNORE = "nothing"
+    COMPLETE_JOIN = "begin the next generation without the missing members"
+    EXTEND_OR_COMPLETE = "wait again if members joined meanwhile, else begin the next generation"
+    EXPEL_UNSYNCED = "remove the members that have not synced and rebalance"
+    ACCEPT = "accept the commit"
+    DIE = "become Dead"
+    IGNORE = "ignore"
     REFUSE_UNKNOWN_MEMBER = "answer UNKNOWN_MEMBER_ID"
     REFUSE_REBALANCING = "answer REBALANCE_IN_PROGRESS"
     REFUSE_NOT_AVAILABLE = "answer COORDINATOR_NOT_AVAILABLE"
@@ -90,7 +90,7 @@ class Reaction(Enum):
 _E = GroupEvent
 _R = Reaction
 
-# One row an event: the reaction when Empty, PreparingRebalance, CompletingRebalance, Stable, Dead.
+# The reactions to each event in Empty, PreparingRebalance, CompletingRebalance, Stable, Dead.
 _ROWS: dict[GroupEvent, tuple[Reaction, Reaction, Reaction, Reaction, Reaction]] = {
     _E.JOIN_NEW: (
         _R.ADD_MEMBER,
@@ -99,7 +99,7 @@ _ROWS: dict[GroupEvent, tuple[Reaction, Reaction, Reaction, Reaction, Reaction]]
         _R.ADD_MEMBER,
         _R.REFUSE_NOT_AVAILABLE,
     ),
-    # An empty group has no static members, so nobody can come back to it.
+    # An empty group has no static member to replace.
     _E.JOIN_REPLACING: (
         _R.REFUSE_UNKNOWN_MEMBER,
         _R.REPLACE_AND_WAIT,
@@ -114,7 +114,7 @@ _ROWS: dict[GroupEvent, tuple[Reaction, Reaction, Reaction, Reaction, Reaction]]
         _R.UPDATE_MEMBER,
         _R.REFUSE_NOT_AVAILABLE,
     ),
-    # The first answer may have been lost, so the same question gets the same answer.
+    # The response may have been lost, so a repeated request gets the same response.
     _E.REJOIN_UNCHANGED: (
         _R.REFUSE_UNKNOWN_MEMBER,
         _R.UPDATE_MEMBER,
@@ -122,7 +122,7 @@ _ROWS: dict[GroupEvent, tuple[Reaction, Reaction, Reaction, Reaction, Reaction]]
         _R.ANSWER_GENERATION,
         _R.REFUSE_NOT_AVAILABLE,
     ),
-    # A stable leader rejoins when something outside the metadata changed, such as the topics.
+    # The leader of a stable group also rejoins when topics change, to compute a new assignment.
     _E.REJOIN_LEADER: (
         _R.REFUSE_UNKNOWN_MEMBER,
         _R.UPDATE_MEMBER,
@@ -176,7 +176,7 @@ _ROWS: dict[GroupEvent, tuple[Reaction, Reaction, Reaction, Reaction, Reaction]]
         _R.IGNORE,
         _R.IGNORE,
     ),
-    # A follower may stay away although the leader's assignment has made the group stable.
+    # Some followers may not have synced yet when the leader's assignment makes the group Stable.
     _E.SYNC_EXPIRED: (
         _R.IGNORE,
         _R.IGNORE,
@@ -184,7 +184,7 @@ _ROWS: dict[GroupEvent, tuple[Reaction, Reaction, Reaction, Reaction, Reaction]]
         _R.EXPEL_UNSYNCED,
         _R.IGNORE,
     ),
-    # Between join and sync the partitions are changing hands; a member commits before it rejoins.
+    # Partitions are being reassigned in CompletingRebalance; members commit before they rejoin.
     _E.COMMIT_OFFSETS: (
         _R.ACCEPT,
         _R.ACCEPT,
@@ -209,17 +209,17 @@ REACTIONS: dict[tuple[GroupState, GroupEvent], Reaction] = {
 
 _S = GroupState
 
-# Kafka's validPreviousStates, turned round.
+# The inverse of Kafka's validPreviousStates.
 NEXT_STATES: dict[GroupState, frozenset[GroupState]] = {
     _S.EMPTY: frozenset({_S.PREPARING_REBALANCE, _S.DEAD}),
     _S.PREPARING_REBALANCE: frozenset({_S.EMPTY, _S.COMPLETING_REBALANCE, _S.DEAD}),
     _S.COMPLETING_REBALANCE: frozenset({_S.STABLE, _S.PREPARING_REBALANCE, _S.DEAD}),
     _S.STABLE: frozenset({_S.PREPARING_REBALANCE, _S.DEAD}),
-    # Dead is final; Kafka allows the idle step, since a group may be unloaded twice.
+    # Dead is final. Kafka allows Dead to Dead, because a group may be unloaded twice.
     _S.DEAD: frozenset({_S.DEAD}),
 }
 
 
 def can_rebalance(state: GroupState) -> bool:
-    """Whether a rebalance may begin: one is not under way and the group lives."""
+    """Whether a rebalance may begin: none is being prepared and the group is not Dead."""
     return _S.PREPARING_REBALANCE in NEXT_STATES[state]

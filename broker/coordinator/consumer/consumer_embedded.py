@@ -1,7 +1,7 @@
-"""The subscriptions and assignments of classic members: ConsumerProtocol, behind its version.
+"""Encode and decode ConsumerProtocol: the subscriptions and assignments of classic members.
 
-Opaque to a classic group, but a group of the consumer protocol reads it from those of its members
-that speak the classic one, and writes it for them.
+Each message starts with its version. A classic group treats these messages as opaque bytes. A
+group of the consumer protocol decodes and encodes them for its members that use the classic one.
 """
 
 import struct
@@ -26,7 +26,7 @@ _NEWEST_VERSION = 3
 
 
 class EmbeddedSubscription(NamedTuple):
-    """What a member wants, and what it says that it has. The topics are sorted."""
+    """A member's subscribed topics, sorted, with the partitions and the rack that it reports."""
 
     topics: tuple[str, ...]
     owned: Partitions
@@ -34,18 +34,20 @@ class EmbeddedSubscription(NamedTuple):
 
 
 def version_of(data: bytes) -> int:
-    """The version of what a member sent, or the newest that is known here if it is newer.
+    """The version of an encoded message, capped at the newest supported version.
 
     Raises KafkaError(CORRUPT_MESSAGE).
     """
     version: int = _VERSION.unpack_from(data)[0] if len(data) >= _VERSION.size else -1
     if version < 0:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "An embedded message has no version.")
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, "The ConsumerProtocol message has no valid version."
+        )
     return min(version, _NEWEST_VERSION)
 
 
 def read_subscription(data: bytes, image: ClusterImage) -> EmbeddedSubscription:
-    """A member's subscription; what it owns of topics that are gone is left out.
+    """Decode a subscription, without the owned partitions of deleted topics.
 
     Raises KafkaError.
     """
@@ -59,9 +61,9 @@ def read_subscription(data: bytes, image: ClusterImage) -> EmbeddedSubscription:
 
 
 def read_assignment(data: bytes, image: ClusterImage) -> tuple[Partitions, bytes]:
-    """A member's partitions, and the user data of its assignor. Raises KafkaError.
+    """Decode an assignment: the partitions and the assignor's user data. Raises KafkaError.
 
-    Who has just joined has been given nothing, not even an empty assignment.
+    `data` is empty for a member that has just joined, because it has no assignment yet.
     """
     if not data:
         return NOTHING, b""
@@ -72,7 +74,7 @@ def read_assignment(data: bytes, image: ClusterImage) -> tuple[Partitions, bytes
 
 
 def assignment_bytes(assigned: Partitions, image: ClusterImage, version: int) -> bytes:
-    """A member's assignment, encoded; deleted topics are left out."""
+    """Encode an assignment, without deleted topics."""
     topics = image.topics_by_id
     message = ConsumerProtocolAssignment(
         assigned_partitions=[

@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat: the one request by which a member joins, lives, reconciles and leaves.
+"""ConsumerGroupHeartbeat: a member joins, stays alive, reconciles and leaves with this request.
 
-Epoch 0 joins, a positive epoch is a sign of life of who has that epoch, -1 leaves for good and -2
-lets a static member go and come back. What is wrong with a request is a KafkaError with Kafka's
-code and sentence; nothing has changed then. Otherwise the answer is given once the change is in
-the log. After GroupCoordinatorService and GroupMetadataManager (KIP-848, KIP-345).
+A member joins with epoch 0, stays alive with its current epoch and leaves with -1. A static member
+that will return leaves with -2. An invalid request raises KafkaError with Kafka's error code and
+message, and changes nothing. Otherwise the response follows once the change is in the log. Based
+on Kafka's GroupCoordinatorService and GroupMetadataManager (KIP-848, KIP-345).
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ NO_REBALANCE_TIMEOUT = -1
 
 
 class ConsumerHeartbeat(NamedTuple):
-    """The request. None is what it leaves unsaid because it has not changed."""
+    """The request. A field is None if it has not changed since the previous heartbeat."""
 
     group_id: str
     member_id: str
@@ -44,7 +44,7 @@ class ConsumerHeartbeat(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything that a member must say, as after an error."""
+        """Whether all fields are set that a member must send when it joins or after an error."""
         subscribes = (
             self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         )
@@ -57,7 +57,7 @@ class ConsumerHeartbeat(NamedTuple):
 
 
 class HeartbeatAnswer(NamedTuple):
-    """The answer. `assigned` is None where the member knows what it has."""
+    """The response. `assigned` is None if the member already has this assignment."""
 
     member_id: str
     member_epoch: int
@@ -68,9 +68,9 @@ class HeartbeatAnswer(NamedTuple):
 def check_request(
     request: ConsumerHeartbeat, member_id_is_ours: bool, context: GroupContext
 ) -> None:
-    """Check what needs no group. Raises KafkaError.
+    """Check the fields that do not depend on the group. Raises KafkaError.
 
-    Version 0 lets the coordinator draw the id of a member that joins (`member_id_is_ours`).
+    In version 0 the coordinator generates the id of a joining member (`member_id_is_ours`).
     """
     epoch = request.member_epoch
     if not member_id_is_ours or epoch > 0 or epoch == LEAVE_GROUP_EPOCH:
@@ -118,13 +118,13 @@ def _invalid(sentence: str) -> KafkaError:
 def heartbeat(
     group: ConsumerGroup, request: ConsumerHeartbeat, context: GroupContext
 ) -> tuple[GroupChange, HeartbeatAnswer]:
-    """A member joins or is alive. `request.member_id` is not empty. Raises KafkaError."""
+    """Handle a heartbeat of a joining or current member, which has an id. Raises KafkaError."""
     refuse_if_full(group, request.member_id, context)
     update = GroupUpdate(group, context)
     member = _member_of(update, group, request)
     updated, names_changed = update.subscribe(member, _metadata(member, request))
     regex = update.resolve(member, updated)
-    # A pattern whose meaning is not known yet changes nothing before it is.
+    # A new regex does not bump the group epoch until it is resolved.
     is_due = names_changed or regex is RegexUpdate.CHANGED_AND_RESOLVED
     update.refresh(is_due, (member,), updated)
     target = update.assign(member, updated)
@@ -144,7 +144,7 @@ def heartbeat(
 
 
 def refuse_if_full(group: ConsumerGroup, member_id: str, context: GroupContext) -> None:
-    """Raises KafkaError(GROUP_MAX_SIZE_REACHED) for who is not a member."""
+    """Raise KafkaError(GROUP_MAX_SIZE_REACHED) if a new member would exceed the maximum size."""
     limit = context.config.consumer_max_size
     if len(group.members) >= limit and member_id not in group.members:
         raise KafkaError(
@@ -154,7 +154,7 @@ def refuse_if_full(group: ConsumerGroup, member_id: str, context: GroupContext) 
 
 
 def _metadata(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> MemberValue:
-    """What the member says now, and what it said before where it says nothing."""
+    """The member's new metadata: fields that the request leaves out keep their values."""
     before = member.metadata
     names = request.subscribed_topic_names
     timeout_ms = request.rebalance_timeout_ms
@@ -207,7 +207,7 @@ def _static_member_of(
 
 
 def unknown_member(group: ConsumerGroup, member_id: str) -> KafkaError:
-    """What is said to who is no member."""
+    """The error for a member id that is not in the group."""
     return KafkaError(
         ErrorCode.UNKNOWN_MEMBER_ID,
         f"Member {member_id} is not a member of group {group.group_id}.",
@@ -217,7 +217,7 @@ def unknown_member(group: ConsumerGroup, member_id: str) -> KafkaError:
 def checked_static_member(
     group: ConsumerGroup, instance_id: str | None, member_id: str
 ) -> ConsumerGroupMember:
-    """The member that has the instance id. Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """The member with this instance id. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     owner = group.static_member(instance_id)
     if owner is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -231,7 +231,10 @@ def checked_static_member(
 
 
 def _check_epoch(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> None:
-    """Who has lost the answer that raised its epoch may still have the one before."""
+    """Raise KafkaError(FENCED_MEMBER_EPOCH) if the member has the wrong epoch.
+
+    Its previous epoch is valid too: the member may have missed the response with the new one.
+    """
     epoch = request.member_epoch
     if epoch in {JOIN_EPOCH, member.epoch}:
         return
@@ -254,7 +257,7 @@ def _owns_only_its_own(member: ConsumerGroupMember, request: ConsumerHeartbeat) 
 def leave(
     group: ConsumerGroup, request: ConsumerHeartbeat, context: GroupContext
 ) -> tuple[GroupChange, HeartbeatAnswer]:
-    """A member leaves, or a static one goes for a while. Raises KafkaError."""
+    """Handle a member that leaves, for good or (if static) temporarily. Raises KafkaError."""
     answer = HeartbeatAnswer(request.member_id, request.member_epoch)
     if request.instance_id is None:
         member = group.members.get(request.member_id)

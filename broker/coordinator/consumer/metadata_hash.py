@@ -1,9 +1,9 @@
-"""What a group has seen of its topics, as one number (KIP-1101; Kafka's group `Utils`).
+"""The metadata hash of a group's topics (KIP-1101; Kafka's `Utils` of the group coordinator).
 
-A group is assigned anew when a topic that it subscribes to is created, deleted, or given other
-partitions or racks. Instead of all that, the group keeps and stores a hash of it: of every topic
-its id, name, number of partitions and their replicas' racks; over all topics in the order of
-their names. The bytes that are hashed, and so the number, are Kafka's.
+A group needs a new assignment when a subscribed topic is created or deleted, or when its partitions
+or their racks change. To detect this, the group stores one hash instead of all metadata. The hash
+of a topic covers its id, name, partition count and the racks of its replicas. The group's hash
+covers the hashes of its topics, sorted by topic name. Both hashes are the same as in Kafka.
 """
 
 import struct
@@ -13,7 +13,7 @@ from ....clients.xxh3 import xxh3_64
 from ....replication.metadata.cluster_image import ClusterImage, TopicImage
 
 NO_TOPICS = 0
-"""The hash of a group none of whose topics exists."""
+"""The hash of a group if none of its topics exist."""
 
 _MAGIC = b"\0"
 _int32 = struct.Struct("<i")
@@ -21,18 +21,18 @@ _uint64 = struct.Struct("<Q")
 _int64 = struct.Struct("<q")
 _id_halves = struct.Struct(">QQ")
 
-# Beyond this many, what was remembered is forgotten and worked out again.
+# A full cache is cleared before the next topic is added.
 _REMEMBERED_TOPICS = 10_000
 
 
 class MetadataHashes:
-    """Hashes of groups' topics. Remembers those of topics for as long as these stay the same."""
+    """Computes the hashes of groups. Caches the hash of each topic until its metadata changes."""
 
     def __init__(self) -> None:
         self._topics: dict[str, tuple[TopicImage, int]] = {}
 
     def of(self, topics: Iterable[str], image: ClusterImage) -> int:
-        """The hash over those of the topics that exist, as a signed number."""
+        """The hash of those topics that exist, as a signed 64-bit integer."""
         hashed = bytearray()
         for name in sorted(topics):
             topic = image.topics_by_name.get(name)

@@ -1,7 +1,7 @@
-"""How `__share_group_state` is to be created (`shareGroupStateTopicConfigs`).
+"""The settings of the internal topic `__share_group_state` (`shareGroupStateTopicConfigs`).
 
-Share groups are not served. A client that asks for the topic makes it all the same, and a later
-version finds it as Kafka would have made it.
+Share groups are not supported, but a client's Metadata request may auto-create the topic. It gets
+the settings that Kafka gives it, so that a later version can use it.
 """
 
 from ....clients.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
@@ -12,7 +12,7 @@ _PREFIX = "share.coordinator.state.topic"
 
 
 def share_state_topic(config: BrokerConfig) -> CreatableTopic:
-    """The topic with the partitions and properties that the broker's file gives it."""
+    """The topic with the partition count and configs from the broker configuration."""
     integer = config.values.integer
     configs = {
         "cleanup.policy": "delete",
