@@ -1,8 +1,8 @@
-"""The part of a log that lies on this machine: segments, their roll, reads, flush and deletion.
+"""The local part of a log: its segments and their roll, reads, flush and deletion.
 
-It knows offsets and bytes, and nothing of high watermarks, producers or the remote tier; the
-`UnifiedLog` decides with those what happens here. The end offset is published after the write, and
-the recovery point only after an fsync: everything below it survives a crash (Kafka's `LocalLog`).
+It knows offsets and bytes, but no high watermark, producers or remote tier: `UnifiedLog` handles
+those. The end offset moves after the write, and the recovery point only after an fsync: everything
+below the recovery point survives a crash (Kafka's `LocalLog`).
 """
 
 import errno
@@ -38,7 +38,7 @@ _TOO_SMALL = LocalRead(EMPTY_RECORDS, None, 0, True)
 
 
 class _Swap(NamedTuple):
-    """A cleaned segment in the place of old ones, while their files still want their names."""
+    """A cleaned segment that has replaced old ones, while their files are yet to be renamed."""
 
     cleaned: LogSegment
     old: list[LogSegment]
@@ -47,9 +47,9 @@ class _Swap(NamedTuple):
 
 
 class FlushTask:
-    """What must be fsynced so that everything below `offset` is durable.
+    """The fsyncs that make everything below `offset` durable.
 
-    `run` touches nothing but open files and may be called in another thread.
+    `run` only touches open files and may be called in another thread.
     """
 
     def __init__(
@@ -62,19 +62,19 @@ class FlushTask:
         self._segments = segments
         self._is_released = is_released
         self.others = others
-        """Syncs of what belongs to the log besides its segments, its directory last."""
+        """Syncs of the log's other files, its directory last."""
         self.closed = closed
-        """Segments closed since the last flush: their indexes are final now."""
+        """Segments closed since the last flush, whose indexes are now final."""
         self.offset = 0
         self.truncations = 0
-        """How often the log had been truncated when this task was made."""
+        """How often the log had been truncated when this task was created."""
         self.has_run = False
-        """Whether `run` has returned: only then may anything count as durable."""
+        """Whether `run` has returned; nothing counts as durable before."""
 
     def run(self) -> None:
         """fsync; raises OSError, after which nothing may be assumed durable.
 
-        Segments, or the whole log, may be deleted meanwhile: then there is nothing to protect.
+        Failures to sync segments or a log deleted meanwhile are ignored.
         """
         for segment in self._segments:
             self._unless_deleted(segment, segment.flush_log)
@@ -105,9 +105,9 @@ class LocalLog:
         self.config = config
         self.segments = segments
         self.bounds = LogBounds()
-        """Those of the whole log; this part moves the log end."""
+        """The bounds of the whole log; `LocalLog` moves the log end."""
         self.recovery_point = 0
-        """Everything below was fsynced. Invariant: at most the log end offset."""
+        """The offset below which everything was fsynced; never above the log end offset."""
         self._pending_deletes: list[tuple[int, LogSegment]] = []
         self._swap: _Swap | None = None
         self._closed_since_flush: list[LogSegment] = []
@@ -122,12 +122,12 @@ class LocalLog:
 
     @property
     def truncations(self) -> int:
-        """How often records were cut off the end since the log was opened."""
+        """How often the log was truncated since it was opened."""
         return self._truncations
 
     @property
     def is_released(self) -> bool:
-        """Whether the files were let go: the log is deleted or closed."""
+        """Whether the files were closed: the log is deleted or closed."""
         return self._is_released
 
     @property
@@ -137,17 +137,17 @@ class LocalLog:
     # -- Appending ----------------------------------------------------------------------------
 
     def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
-        """Append batches that have their offsets; the end offset moves when they are written."""
+        """Append batches with assigned offsets; the end offset moves after the write."""
         self.segments.last.append(buffer, batches)
         self.bounds.advance_log_end(batches[-1].last_offset + 1)
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether `size` bytes up to `last_offset` belong into a new segment."""
+        """Whether `size` bytes up to `last_offset` belong in a new segment."""
         segment, config = self.segments.last, self.config
         if segment.size == 0:
             return segment.offset_index.is_full or not segment.offset_index.can_hold(last_offset)
         first = segment.first_batch_timestamp()
-        # Age counts in the records' own time where they have one, else from the file's making.
+        # The age is in record time if the records have timestamps, else since the file's creation.
         age_ms = now_ms - segment.created_ms if first is None else max_timestamp - first
         if config.segment_jitter_ms:
             age_ms += self._jitter_ms(segment)
@@ -160,14 +160,14 @@ class LocalLog:
         )
 
     def _jitter_ms(self, segment: LogSegment) -> int:
-        """Up to segment.jitter.ms, chosen by the segment's path: spread, and yet repeatable."""
+        """Up to segment.jitter.ms, derived from the segment's path so that it is repeatable."""
         bound = min(self.config.segment_jitter_ms, self.config.max_segment_ms)
         return crc32c(segment.path.encode()) % bound
 
     def roll(self, now_ms: int, at_least: int = 0) -> LogSegment:
-        """Close the active segment and begin one at the end offset (or at `at_least` above it).
+        """Close the active segment and create one at the end offset (or at `at_least` above it).
 
-        An empty active segment that begins there stays.
+        An empty active segment with that base offset is kept.
         """
         base_offset = max(self.log_end_offset, at_least)
         active = self.active_segment
@@ -186,7 +186,7 @@ class LocalLog:
     def read(
         self, offset: int, max_bytes: int, max_offset: int, *, min_one_message: bool
     ) -> LocalRead:
-        """Whole batches from the one that holds `offset`, below `max_offset`, of one segment.
+        """Read whole batches of one segment, from the one that holds `offset` to `max_offset`.
 
         `min_one_message` lets the first batch exceed `max_bytes`. Raises OFFSET_OUT_OF_RANGE for
         offsets below the first segment or above the end.
@@ -198,7 +198,7 @@ class LocalLog:
             return _NOTHING
         position = segment.known_start(offset)
         if position is not None:
-            # Where readers mostly are: they go on behind what was appended or read before.
+            # The usual case: the reader continues after the last append or its last read.
             local_read = self._read_on(segment, position, max_bytes, max_offset)
             if local_read is not None:
                 return local_read
@@ -207,7 +207,7 @@ class LocalLog:
     def _read_on(
         self, segment: LogSegment, position: int, max_bytes: int, max_offset: int
     ) -> LocalRead | None:
-        """Read from a batch that is known to start there; None where a look at it is needed."""
+        """Read from a known batch start; None if the batch header must be read first."""
         bound, limit = self._bound(segment, max_offset), position + max_bytes
         if position >= bound:
             return None
@@ -217,7 +217,7 @@ class LocalLog:
         return LocalRead(segment.region(position, end - position), segment, end, False)
 
     def _bound(self, segment: LogSegment, max_offset: int) -> int:
-        """The position in `segment` that a reader of what is below `max_offset` does not pass."""
+        """The position in `segment` at which a read below `max_offset` must end."""
         if max_offset >= self.bounds.log_end or max_offset >= self.end_offset_of(segment):
             return segment.size
         return segment.position_of(max_offset)
@@ -228,7 +228,7 @@ class LocalLog:
         max_bytes, max_offset = limits
         start = segment.locate(offset)
         while start is None:
-            # Compaction may have left nothing above the offset in its own segment.
+            # Compaction may have removed every record at or above the offset from its segment.
             following = self.segments.higher(segment.base_offset)
             if following is None or following.base_offset >= max_offset:
                 return _NOTHING
@@ -250,7 +250,7 @@ class LocalLog:
         return LocalRead(segment.region(position, end - position), segment, end, False)
 
     def aborted_in(self, offset: int, local_read: LocalRead) -> list[AbortedTxn]:
-        """The aborted transactions among what a read at `offset` has found."""
+        """The aborted transactions that overlap the batches which a read at `offset` returned."""
         segment = local_read.segment
         if segment is None or segment.base_offset > self.segments.last_aborted:
             return []
@@ -273,7 +273,7 @@ class LocalLog:
         return self.log_end_offset if following is None else following.base_offset
 
     def bytes_between(self, offset: int, max_offset: int) -> int:
-        """About how many bytes of batches lie in [offset, max offset); for min.bytes."""
+        """About how many bytes of batches lie in [offset, max offset); for fetch.min.bytes."""
         if offset >= max_offset:
             return 0
         total = 0
@@ -295,7 +295,7 @@ class LocalLog:
     # -- Flushing -----------------------------------------------------------------------------
 
     def prepare_flush(self, up_to: int) -> FlushTask | None:
-        """The work that makes everything below `up_to` durable; None if it already is."""
+        """The task that makes everything below `up_to` durable; None if it already is."""
         up_to = min(up_to, self.log_end_offset)
         closed, others = list(self._closed_since_flush), list(self._unsynced)
         if up_to <= self.recovery_point and not closed and not others:
@@ -311,19 +311,19 @@ class LocalLog:
         return task
 
     def sync_with_next_flush(self, sync: Callable[[], None]) -> None:
-        """Have `sync` run, in any thread, before the recovery point moves again."""
+        """Run `sync`, in any thread, before the recovery point moves again."""
         if sync not in self._unsynced:
             self._unsynced.append(sync)
 
     def note_rebuilt(self, segments: list[LogSegment]) -> None:
-        """Say that the indexes of these segments are new: the next flush makes them durable."""
+        """Note that these segments' indexes were rebuilt, so that the next flush syncs them."""
         self._closed_since_flush += segments
 
     def complete_flush(self, task: FlushTask) -> None:
-        """Say that `task` has run.
+        """Advance the recovery point after `task` has run.
 
-        After a truncation its offsets may name other records, which it did not sync: then only the
-        next flush moves the recovery point.
+        If the log was truncated since the task was created, its offsets may name other records that
+        it did not sync: then only the next flush moves the recovery point.
         """
         assert task.has_run, "The recovery point moves only after the fsync."
         if task.truncations == self._truncations:
@@ -339,8 +339,8 @@ class LocalLog:
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop everything at and above `offset`, which lies within the log.
 
-        `sync_truncation` makes it durable, before anything is appended. The last segments go first:
-        so there is no hole in what a power loss leaves.
+        `sync_truncation` makes it durable before the next append. Segments are deleted last to
+        first, so that a power loss leaves no hole.
         """
         assert self.segments.first.base_offset <= offset <= self.log_end_offset
         self.finish_swap()
@@ -353,8 +353,8 @@ class LocalLog:
         active.make_appendable(self.config)
         if active.size == 0:
             active.created_ms = now_ms
-        # Kafka's rule: the log goes on at the offset asked for, even where the batch that held it
-        # began earlier and is gone as a whole.
+        # As in Kafka, the log continues at the requested offset, even if the batch that held it
+        # began earlier and was dropped as a whole.
         self.bounds.truncate_to(offset)
         self.recovery_point = min(self.recovery_point, offset)
 
@@ -367,7 +367,7 @@ class LocalLog:
         self.begin_at(offset, now_ms)
 
     def drop_everything(self) -> None:
-        """Delete every segment, durably: what is written next describes another log."""
+        """Delete every segment, durably, before the state of another log is written."""
         self.finish_swap()
         self._truncations += 1
         for segment in self.segments.starting_at_or_above(0)[::-1]:
@@ -375,17 +375,17 @@ class LocalLog:
         self._files.sync_dir(self.directory)
 
     def begin_at(self, offset: int, now_ms: int) -> None:
-        """Begin anew at `offset`, where there is no segment. See `sync_truncation`."""
+        """Create the first segment of an empty log, at `offset`. See `sync_truncation`."""
         assert len(self.segments) == 0
         self.segments.add(LogSegment(self._files, self.directory, offset, self.config, now_ms))
         self.bounds.begin_at(offset, min(self.bounds.log_start, offset))
         self.recovery_point = offset
 
     def sync_truncation(self) -> None:
-        """fsync what a truncation left: later records must not stand among earlier ones.
+        """fsync the log after a truncation: new records must not end up among dropped ones.
 
-        A log that begins anew counts as flushed up to there, so all that a first flush would have
-        synced is synced too.
+        A log that starts at a new offset counts as flushed up to there, so this also syncs whatever
+        its first flush would have synced.
         """
         for sync in self._unsynced:
             sync()
@@ -399,7 +399,7 @@ class LocalLog:
         segment.delete()
 
     def delete_segments(self, segments: list[LogSegment], now_ms: int) -> None:
-        """Take segments out of the log; their files go after `file.delete.delay.ms`."""
+        """Remove segments from the log; their files are deleted after `file.delete.delay.ms`."""
         self.finish_swap()
         for segment in segments:
             assert segment is not self.active_segment, "The active segment is rolled first."
@@ -408,15 +408,15 @@ class LocalLog:
             self._pending_deletes.append((now_ms + self.config.file_delete_delay_ms, segment))
 
     def replace_segments(self, cleaned: LogSegment, old: list[LogSegment], now_ms: int) -> None:
-        """Put `cleaned`, durable under its suffix `.cleaned`, in the place of `old`.
+        """Replace `old` with `cleaned`, which is durable under its suffix `.cleaned`.
 
-        Wherever the power goes one of the two is found, whole: the cleaned files are `.swap` for
-        good before an old one goes, and the old ones are gone for good before a name is taken.
-        After OSError the log has either the old ones, or `cleaned`: see `finish_swap`.
+        A power loss leaves one of the two whole: the rename to `.swap` is durable before an old
+        segment is renamed, and those renames are durable before `.swap` is removed from the names.
+        After OSError the log has either the old segments or `cleaned`: see `finish_swap`.
         """
         assert self.active_segment not in old
         self.finish_swap()
-        # Opened first: what is renamed half-way for want of a descriptor nobody could go on with.
+        # Opened first: running out of file descriptors half-way would leave an unfinishable swap.
         directory = self._files.open_dir(self.directory)
         try:
             cleaned.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
@@ -434,10 +434,10 @@ class LocalLog:
         self.finish_swap()
 
     def finish_swap(self) -> None:
-        """Give the files of the last swap their names, durably, as far as they have not got them.
+        """Durably rename the files of the last swap that still have their old names.
 
-        Raises OSError. The log goes on with the files as they are named, and so does a start; but
-        first this must be done before other files are made or removed here.
+        Raises OSError. The log and a restart can both work with half-renamed files, but the renames
+        must be finished before other files are created or removed here.
         """
         swap = self._swap
         if swap is None:
@@ -451,21 +451,21 @@ class LocalLog:
         self._swap = None
 
     def delete_pending(self, now_ms: int) -> int:
-        """Remove the files whose delay is over; answers how many segments are still waiting."""
+        """Remove the files whose delay is over; returns how many segments are still pending."""
         for segment in self.take_due_deletes(now_ms):
             segment.delete()
         return len(self._pending_deletes)
 
     def take_due_deletes(self, now_ms: int) -> list[LogSegment]:
-        """The segments whose delay is over, whose files are from now on the caller's to remove."""
+        """Take the segments whose delay is over; the caller must remove their files."""
         due = [segment for due_ms, segment in self._pending_deletes if due_ms <= now_ms]
         self._pending_deletes = [entry for entry in self._pending_deletes if entry[0] > now_ms]
         return due
 
     def finish(self) -> None:
-        """Complete the indexes, to be made durable by one last flush.
+        """Complete the indexes, which one last flush then makes durable.
 
-        A log that was not written since it was opened is not touched.
+        A log without writes since it was opened is not touched.
         """
         active = self.active_segment
         if self.recovery_point < self.log_end_offset or active.needs_closing:
@@ -476,7 +476,7 @@ class LocalLog:
         self._pending_deletes.clear()
 
     def release(self) -> None:
-        """Let go of all files as they are (the log is being deleted, or its disk failed)."""
+        """Close all files as they are (the log is being deleted, or its disk failed)."""
         self._is_released = True
         for segment in self.segments:
             segment.release()
@@ -484,7 +484,7 @@ class LocalLog:
             segment.release()
         self._pending_deletes.clear()
         if self._swap is not None:
-            # The next start finishes it.
+            # The next start finishes the swap.
             for segment in self._swap.old:
                 segment.release()
             self._swap.directory.close()
@@ -492,9 +492,9 @@ class LocalLog:
 
 
 def _take_back(cleaned: LogSegment) -> None:
-    """Call the files of a swap that has not begun `.cleaned` again: no start completes it then."""
+    """Rename a swap's files back to `.cleaned`, so that no restart completes the swap."""
     try:
         cleaned.change_suffix(SWAP_SUFFIX, CLEANED_SUFFIX)
     except OSError as error:
-        # Whatever it says: a start would put them in the place of what the log goes on to be.
+        # EIO whatever the cause: a restart would replace segments that the log goes on using.
         raise OSError(errno.EIO, os.strerror(errno.EIO), cleaned.path) from error

@@ -1,14 +1,14 @@
-"""One partition's log: what lies on this machine and what lies in the remote tier, as one.
+"""One partition's log: its local segments and its remote segments behind one interface.
 
     log start          local log start            last stable    high watermark    log end
         |  remote tier only  |  local segments (some also remote)     |                |
         +--------------------+------------------------+---------------+----------------+
         read: RemoteRead          read: a region of a local file
 
-`bounds.py` owns these offsets, moves them and asserts their order. Only the log start cuts the
-leader epoch history when it moves (KIP-405).
+`bounds.py` owns these offsets, moves them and asserts their order. Only a move of the log start
+offset truncates the leader epoch history from its start (KIP-405).
 
-Nothing here waits, starts a thread or looks at a clock. A disk that fails takes its directory
+Nothing here waits, starts a thread or reads a clock. A disk failure takes the log directory
 offline, and every method then raises KAFKA_STORAGE_ERROR (Kafka's `UnifiedLog`).
 """
 
@@ -53,21 +53,21 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every read.
+# Looking up an enum member takes 0.1 µs in Python 3.11, and every read would do it.
 _LOG_END = FetchIsolation.LOG_END
 _HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
 _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
 
 
 class _Pause:
-    """What a step of a search answers that has not found anything yet."""
+    """The result of a search step that has not finished the search."""
 
 
 _PAUSE = _Pause()
 
 
 class UnifiedLog:
-    """See the top of this file. Made by `log_loader.load_log`."""
+    """One partition's log: see the module docstring. Created by `log_loader.load_log`."""
 
     def __init__(self, parts: LogParts, log_start_offset: int, now_ms: int) -> None:
         self._parts = parts
@@ -77,13 +77,13 @@ class UnifiedLog:
         self.leader_epochs = parts.leader_epochs
         self.producers = parts.producers
         self.remote: RemoteLog | None = None
-        """What is in the remote tier, if the topic is tiered and that is known."""
+        """The log's remote segments, if the topic is tiered and their metadata is known."""
         self.bounds = parts.bounds
-        """Between which offsets the log lies. Read here; only this class moves them."""
+        """The offsets that bound the log. Other classes may read them; only this one moves them."""
         self.bounds.open_at(log_start_offset, parts.local.segments.first.base_offset)
         self.read_only_reason = ""
-        """Why nobody may append or delete here, in a sentence; empty where they may."""
-        self._now_ms = now_ms  # the last time that anyone told
+        """Why appends and deletions are refused, in a sentence; empty if they are allowed."""
+        self._now_ms = now_ms  # the latest time passed by a caller
 
     def __repr__(self) -> str:
         return f"UnifiedLog({self.topic_partition}, end={self.log_end_offset})"
@@ -92,7 +92,7 @@ class UnifiedLog:
 
     @property
     def topic_id(self) -> Uuid:
-        """Which topic's log this is; zero while that is not known."""
+        """The id of the log's topic; zero while it is not known."""
         return self._parts.topic_id
 
     @topic_id.setter
@@ -112,7 +112,7 @@ class UnifiedLog:
         return self.local.config
 
     def update_config(self, config: LogConfig) -> None:
-        """Obey another configuration from the next operation on."""
+        """Use another configuration from the next operation on."""
         self.local.config = config
 
     @property
@@ -136,7 +136,7 @@ class UnifiedLog:
 
     @property
     def high_watermark(self) -> int:
-        """One past the last offset that is replicated."""
+        """One past the last replicated offset."""
         return self.bounds.high_watermark
 
     @property
@@ -146,7 +146,7 @@ class UnifiedLog:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below is safe from a crash."""
+        """The offset below which every record survives a crash."""
         return self.local.recovery_point
 
     @property
@@ -156,7 +156,7 @@ class UnifiedLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """One past what read_committed may see: below every transaction that is not decided."""
+        """One past the last offset that read_committed may see: no open transaction is below it."""
         return self.bounds.last_stable_offset(self.producers.first_unstable_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
@@ -180,9 +180,9 @@ class UnifiedLog:
     ) -> LogAppendInfo:
         """Check, number and append; base offset and epoch are written into `records` in place.
 
-        `checked_for` is the configuration by which `long_check` has looked at the records: by
-        another one they are looked at again. A retry of a known batch is answered with where that
-        batch is. Raises KafkaError with nothing appended: see `log_validator` and `ProducerEntry`,
+        `checked_for` is the configuration against which `long_check` validated the records; if it
+        has changed since, they are validated again. A duplicate batch returns the offsets of the
+        original. Raises KafkaError and appends nothing: see `log_validator` and `ProducerEntry`,
         and RECORD_LIST_TOO_LARGE.
         """
         self._now_ms = now_ms
@@ -207,9 +207,9 @@ class UnifiedLog:
     def long_check(
         self, records: memoryview, now_ms: int
     ) -> Generator[None, None, RecordBatch] | None:
-        """What a client's batch must be before it is appended, where finding out may take long.
+        """Validate a client's batch ahead of its append, if that may take long.
 
-        See `client_batch_steps`; None where the append itself finds out soon enough.
+        See `client_batch_steps`; None if the append can validate it quickly enough.
         """
         return client_batch_steps(
             records, AppendContext(self.config, AppendOrigin.CLIENT, -1, now_ms)
@@ -217,7 +217,7 @@ class UnifiedLog:
 
     @on_disk
     def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
-        """Append what the leader sent, byte for byte. The CRC is checked, nothing else is judged.
+        """Append what the leader sent, byte for byte, after checking its CRCs and offsets only.
 
         Raises KafkaError: CORRUPT_MESSAGE, or OFFSET_OUT_OF_RANGE for batches below the log end.
         """
@@ -238,7 +238,7 @@ class UnifiedLog:
             if record_batches:
                 self._append(records[:size], record_batches, now_ms)
         else:
-            # A fetch may hold more than one segment takes.
+            # A fetch response may be larger than a segment.
             for batch in record_batches:
                 self._append(batch.view, [batch], now_ms)
         return appended_info(record_batches, NO_TIMESTAMP, self.log_start_offset)
@@ -281,11 +281,11 @@ class UnifiedLog:
     def read(
         self, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
     ) -> FetchDataInfo | RemoteRead:
-        """Whole batches from the one that holds `offset`, as far as `isolation` sees.
+        """Read whole batches from the one that holds `offset` up to the end visible to `isolation`.
 
-        At most `max_bytes` and of one segment; with `min_one_message` the first batch in any case.
-        Nothing is not an error: `offset` may be at or above what the reader sees. Raises
-        KafkaError(OFFSET_OUT_OF_RANGE) below the log start or above the log end.
+        Reads at most `max_bytes`, from one segment; `min_one_message` returns the first batch
+        whatever its size. An empty result is not an error: `offset` may be at or above the visible
+        end. Raises KafkaError(OFFSET_OUT_OF_RANGE) below the log start or above the log end.
         """
         local, bounds = self.local, self.bounds
         if not bounds.log_start <= offset <= bounds.log_end:
@@ -309,7 +309,7 @@ class UnifiedLog:
         return self.local.bytes_between(offset, self.visible_end(isolation))
 
     def visible_end(self, isolation: FetchIsolation) -> int:
-        """The offset that a reader under `isolation` may not reach."""
+        """The end of what a reader under `isolation` may see, exclusive."""
         if isolation is _HIGH_WATERMARK:
             return self.bounds.high_watermark
         if isolation is _LOG_END:
@@ -363,17 +363,17 @@ class UnifiedLog:
     # -- Moving the bounds --------------------------------------------------------------------
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark, clamped to the local log; answers what it is now."""
+        """Set the high watermark, clamped to the local log; returns the new value."""
         offset = self.bounds.move_high_watermark(offset)
         self.producers.on_high_watermark(offset)
         return offset
 
     @on_disk
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Take everything below `offset` away for good; False if that is already so.
+        """Move the log start offset up to `offset`; False if it is already there or above.
 
-        Files go with the next `delete_old_segments`. Raises KafkaError(OFFSET_OUT_OF_RANGE) above
-        the high watermark.
+        The next `delete_old_segments` deletes the files. Raises KafkaError(OFFSET_OUT_OF_RANGE)
+        above the high watermark.
         """
         if offset > self.high_watermark:
             raise KafkaError(
@@ -389,15 +389,15 @@ class UnifiedLog:
         return True
 
     def increment_local_log_start_offset(self, offset: int) -> None:
-        """Say that the local log begins at `offset`; what lies below is still in the tier."""
+        """Move the local log start to `offset`; records below it are still in the remote tier."""
         self.bounds.advance_local_log_start(offset)
 
     def update_highest_remote_offset(self, offset: int) -> None:
-        """Say that everything up to and including `offset` is safe in the tier."""
+        """Record that everything up to and including `offset` is in the remote tier."""
         self.bounds.update_highest_remote(offset)
 
     def forget_highest_remote_offset(self) -> None:
-        """How far the tier has the log is to be found out anew."""
+        """Mark the highest remote offset as unknown until it is determined again."""
         self.bounds.forget_highest_remote()
 
     # -- Segments -----------------------------------------------------------------------------
@@ -415,13 +415,13 @@ class UnifiedLog:
             _log.info(
                 "Rolled new log segment of %s at offset %d", self.topic_partition, base_offset
             )
-        # So that a restart, and a follower built from the tier, find the state at this segment.
+        # A restart, or a follower built from the tier, needs the producer state at this segment.
         self.producers.advance_to(self.local.log_end_offset)
         self.producers.take_snapshot()
 
     @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
-        """Obey retention; answers how many segments left the disk. See `log_retention`."""
+        """Apply retention; returns how many local segments it deleted. See `log_retention`."""
         self._now_ms = now_ms
         bounds = RetentionBounds(
             self.log_start_offset,
@@ -461,13 +461,13 @@ class UnifiedLog:
             self.maybe_increment_log_start_offset(first)
 
     def _is_safe_in_tier(self, segment: LogSegment) -> bool:
-        """Whether nothing is lost with a local segment."""
+        """Whether deleting a local segment loses no record that may still be read."""
         last = self.local.end_offset_of(segment) - 1
         return last <= self.bounds.highest_remote or last < self.bounds.log_start
 
     @on_disk
     def delete_pending(self, now_ms: int) -> int:
-        """Remove the files of deleted segments whose delay is over; answers how many wait."""
+        """Remove the files of deleted segments whose delay is over; returns how many remain."""
         return self.local.delete_pending(now_ms)
 
     def copy_candidates(self, from_offset: int) -> list[LogSegment]:
@@ -484,11 +484,11 @@ class UnifiedLog:
 
     @on_disk
     def truncate_to(self, offset: int) -> None:
-        """Drop everything at and above `offset`, because the leader's log differs from there."""
+        """Drop everything at and above `offset`, where the leader's log diverges."""
         assert offset >= 0
         if offset < self.local.segments.first.base_offset:
             if self.is_tiered and self.log_start_offset < offset:
-                # What lies below is in the tier, and the history is the key to it.
+                # Records below are in the tier, and finding them needs the epoch history.
                 history = self.leader_epochs.entries_up_to(offset)
                 self.start_at(AuxState(offset, self.log_start_offset, history, None))
             else:
@@ -519,19 +519,19 @@ class UnifiedLog:
         self.update_high_watermark(offset)
 
     def start_at(self, state: AuxState) -> None:
-        """Go on where the state says, with nothing local but that. See `aux_state`."""
+        """Drop every local record and continue from `state`. See `aux_state`."""
         start_log_at(self._parts, state, self._now_ms)
 
     # -- Durability and the end ---------------------------------------------------------------
 
     def prepare_flush(self, up_to: int | None = None) -> FlushTask | None:
-        """What must be fsynced to make everything below `up_to` durable; run it in any thread."""
+        """The fsyncs that make everything below `up_to` durable; may run in any thread."""
         if not self.leader_epochs.is_synced:
             self.local.sync_with_next_flush(self.leader_epochs.sync)
         return self.local.prepare_flush(self.log_end_offset if up_to is None else up_to)
 
     def complete_flush(self, task: FlushTask) -> None:
-        """Say that `task.run()` has returned: the recovery point moves."""
+        """Advance the recovery point after `task.run()` has returned."""
         self.local.complete_flush(task)
 
     @on_disk
@@ -544,7 +544,7 @@ class UnifiedLog:
 
     @on_disk
     def prepare_close(self, now_ms: int) -> FlushTask | None:
-        """Write what a close writes; flushed and released, this log need not be recovered."""
+        """Prepare a close; once flushed and released, the log needs no recovery."""
         self._now_ms = now_ms
         take_snapshot_at_close(self.producers, self.local.segments)
         self.local.finish()
@@ -552,13 +552,13 @@ class UnifiedLog:
 
     @on_disk
     def close(self, now_ms: int) -> None:
-        """Make everything durable and let go."""
+        """Make everything durable and close the files."""
         self.prepare_close(now_ms)
         self.flush()
         self.local.release()
 
     def release(self) -> None:
-        """Let go of the files as they are: the log is to be deleted, or its disk has failed."""
+        """Close the files as they are: the log is to be deleted, or its disk has failed."""
         self.local.release()
 
     def _out_of_range(self, offset: int) -> KafkaError:
