@@ -1,19 +1,18 @@
-"""What a follower takes from the remote tier to continue a log whose older part is only there.
+"""The state that a follower builds from the remote tier when the older records are only there.
 
     leader's local log       |                    ELO ============== end
     a segment in the tier    | start ------- ELO-1 --- end |
     the follower's new log   |       nothing local         | next = end + 1, empty
 
-The segment that holds the offset before the leader's local log start (ELO - 1) came to the tier
-with two companions: the leader epochs up to its end, and the producers as of its end. With both, a
-log that is empty and begins after that segment is as good as one that holds every record before it
+The remote segment that holds the offset before the leader's local log start (ELO - 1) has two
+auxiliary files: the leader epochs up to its end and the producer snapshot at its end. With both, an
+empty log that begins after that segment is as good as one that holds every record before it
 (KIP-405, "Follower fetch protocol"; Kafka's `TierStateMachine.buildRemoteLogAuxState`).
 
-`start_log_at` brings a log into that state. All that it needs has been fetched before it begins, so
-a tier that fails costs the follower nothing. The name of the new segment file is the commit point:
-it comes last. Whatever a crash leaves before it is a log that the leader sends to the tier again,
-and whatever it leaves after it is complete. Never is there a log that goes on at the new offset
-without the history below it.
+`start_log_at` puts a log into that state. Everything it needs has been fetched before it begins, so
+a failing tier costs the follower nothing. Creating the new segment file is the commit point and
+comes last. After a crash before it, the leader sends the follower to the tier again; after a crash
+after it, the log is complete. No log ever continues at the new offset without the history below.
 """
 
 from itertools import pairwise
@@ -30,7 +29,7 @@ from .log_parts import LogParts
 
 
 class AuxRequest(NamedTuple):
-    """Which state is wanted: that after the segment which holds `offset` as `epoch` wrote it."""
+    """A request for the state after the segment that holds `offset` as written by `epoch`."""
 
     topic_id_partition: TopicIdPartition
     epoch: int
@@ -39,29 +38,29 @@ class AuxRequest(NamedTuple):
     leader_log_start_offset: int
     current_leader_epoch: int
     is_tiered: bool
-    """Whether this replica knows already that its topic is tiered."""
+    """Whether this replica already knows that its topic is tiered."""
 
 
 class AuxState(NamedTuple):
-    """Where a log goes on, and what it must know of everything before."""
+    """The offset where a log continues, and the state of the log below it."""
 
     next_offset: int
     log_start_offset: int
     epochs: list[EpochEntry]
     producer_snapshot: bytes | None
-    """None: of the producers before nothing is known."""
+    """None if the producer state is unknown."""
 
 
 class MalformedAuxStateError(Exception):
-    """What came from the tier is not the state of the segment that it was asked for."""
+    """The files from the tier are not a valid state of the requested segment."""
 
 
 def target_epoch(start: OffsetAndEpoch, earlier: OffsetAndEpoch | None) -> int:
     """The leader epoch that wrote the offset before `start`.
 
-    `start` may be the first record of its epoch, and epochs without a record may lie before it. So
-    the leader is asked where the epoch before that of `start` ends, and answers with the newest one
-    up to it: `earlier`, its end and its number. None: there is no epoch before.
+    `start` may be the first record of its epoch, and earlier epochs may have no records. So the
+    follower asks the leader for the end of the epoch before that of `start`; `earlier` is the
+    answer: the end offset and number of the newest epoch up to it. None if there is none before.
     """
     if earlier is not None and earlier.offset > start.offset - 1:
         return earlier.epoch
@@ -71,7 +70,7 @@ def target_epoch(start: OffsetAndEpoch, earlier: OffsetAndEpoch | None) -> int:
 def aux_state(
     segment: RemoteLogSegmentMetadata, log_start_offset: int, epochs: bytes, snapshot: bytes
 ) -> AuxState:
-    """The state after `segment`, from its two companions. Raises MalformedAuxStateError."""
+    """The state after `segment`, from its two auxiliary files. Raises MalformedAuxStateError."""
     next_offset = segment.end_offset + 1
     try:
         history = [EpochEntry(*entry) for entry in parse_epochs(epochs)]
@@ -89,14 +88,14 @@ def aux_state(
             f"The leader epochs end with {history[-1].epoch}, the segment with "
             f"{segment.segment_leader_epochs[-1][0]}."
         )
-    # The leader that copied the segment may have known less of its past than the present one does,
-    # and where the history does not reach there is no way into the tier.
+    # The leader that copied the segment may have had a shorter history than the present one, and
+    # remote segments below the history cannot be found.
     log_start_offset = max(log_start_offset, history[0].start_offset)
     return AuxState(next_offset, log_start_offset, _cut(history, log_start_offset), snapshot)
 
 
 def _cut(history: list[EpochEntry], log_start_offset: int) -> list[EpochEntry]:
-    """The history from the log start on, as the KIP has it: what is below is gone for good."""
+    """The history from the log start offset on, as in KIP-405: records below it are deleted."""
     later = [entry for entry in history if entry.start_offset > log_start_offset]
     before = [entry.epoch for entry in history if entry.start_offset <= log_start_offset]
     return [EpochEntry(before[-1], log_start_offset), *later]
@@ -104,7 +103,7 @@ def _cut(history: list[EpochEntry], log_start_offset: int) -> list[EpochEntry]:
 
 @on_disk
 def start_log_at(log: LogParts, state: AuxState, now_ms: int) -> None:
-    """Drop every local record; the log is empty, goes on at the state's offset, and knows it all.
+    """Drop every local record and continue, empty, at the state's offset, epochs and producers.
 
     Raises KafkaError(KAFKA_STORAGE_ERROR).
     """

@@ -1,15 +1,16 @@
-"""Which leader epoch wrote which offsets (KIP-101; Kafka's `LeaderEpochFileCache`).
+"""The leader epochs of a log and their start offsets (KIP-101; Kafka's `LeaderEpochFileCache`).
 
-An entry is (epoch, start offset): epochs and start offsets both grow, and an epoch ends where the
-next one starts, the newest at the log end. The history begins at the log start offset, which for
-a tiered log lies below the first local segment: it is what gives meaning to remote segments, so
-only a move of the log start offset may cut it, never the deletion of a local segment (KIP-405).
+An entry is (epoch, start offset). Epochs and start offsets both increase; an epoch ends where the
+next one starts, and the newest ends at the log end. The history begins at the log start offset,
+which for a tiered log is below the first local segment. Remote segments are found by it, so only a
+move of the log start offset may truncate it from the start, never the deletion of a local segment
+(KIP-405).
 
-A new epoch is written to the checkpoint before its first batch counts, and is durable before the
-recovery point passes that batch; what lies above the recovery point is read again after a crash.
-The very first epoch of a new log is therefore written without a sync, so that making many logs and
-beginning to write to them does not wait for the disk: the next flush of the log syncs it. Losing a
-truncation is harmless: loading a log cuts the history to the log's own bounds again.
+A new epoch is written to the checkpoint before its first batch is appended, and is durable before
+the recovery point passes that batch; records above the recovery point are read again after a crash.
+The first epoch of a new log is therefore written without a sync, so that creating many logs and
+starting to write to them does not wait for the disk: the log's next flush syncs it. Losing a
+truncation is harmless: loading a log truncates the history to the log's bounds again.
 """
 
 from bisect import bisect_right
@@ -37,7 +38,7 @@ class LeaderEpochCache:
         self._path = path
         self._entries = [EpochEntry(*entry) for entry in read_epoch_checkpoint(files, path)]
         self._version = 0
-        """How often the checkpoint was written."""
+        """How many times the checkpoint was written."""
         self._synced_version = 0
 
     @property
@@ -56,9 +57,9 @@ class LeaderEpochCache:
         return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Record that `epoch` starts at `start_offset`, if that is news.
+        """Record that `epoch` starts at `start_offset`, if that is not known yet.
 
-        Entries that contradict it (a higher epoch below, a lower epoch at or above) go.
+        Removes entries that contradict it (a higher epoch below, a lower epoch at or above).
         """
         last = self._entries[-1] if self._entries else None
         if last is not None and last.epoch == epoch and start_offset >= last.start_offset:
@@ -73,7 +74,7 @@ class LeaderEpochCache:
         self._change([*kept, EpochEntry(epoch, start_offset)], durable=last is not None)
 
     def replace(self, entries: list[EpochEntry]) -> None:
-        """Take over a history from elsewhere (a follower built from the remote tier)."""
+        """Replace the history (for a follower built from the remote tier)."""
         self._change(list(entries))
 
     def epoch_for_offset(self, offset: int) -> int | None:
@@ -84,8 +85,8 @@ class LeaderEpochCache:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch at or below `epoch` and its end offset (KIP-101, KIP-279).
 
-        (-1, -1) when nothing is known: the epoch is undefined or newer than any here. An epoch
-        older than the history answers itself, with the start of the first entry.
+        (-1, -1) if the epoch is undefined or newer than any entry, or there is no entry. An epoch
+        older than the history returns itself and the start of the first entry.
         """
         entries = self._entries
         if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
@@ -115,14 +116,14 @@ class LeaderEpochCache:
         return [entry for entry in self._entries if entry.start_offset < end_offset]
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget epochs that start at or above `end_offset`: the log was cut there."""
+        """Drop epochs that start at or above `end_offset`, where the log was truncated."""
         if self._entries and self._entries[-1].start_offset >= end_offset:
             self._change(self.entries_up_to(end_offset))
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget what lies below the log start offset.
+        """Drop the history below the log start offset.
 
-        The epoch that holds `start_offset` then starts there.
+        The epoch of `start_offset` then starts there.
         """
         if not self._entries or self._entries[0].start_offset >= start_offset:
             return
@@ -132,13 +133,13 @@ class LeaderEpochCache:
         self._change([EpochEntry(epoch, start_offset), *kept])
 
     def clear(self) -> None:
-        """Forget everything: the log starts afresh."""
+        """Drop every entry, for a log that starts over."""
         if self._entries:
             self._change([])
 
     def _change(self, entries: list[EpochEntry], *, durable: bool = True) -> None:
-        """Write another history, and believe it once it is written."""
-        # Before the write: a sync that runs meanwhile in another thread may miss it.
+        """Write a new history, and use it once it is written."""
+        # Incremented before the write: a concurrent sync in another thread may miss the write.
         self._version += 1
         write_epoch_checkpoint(self._files, self._path, entries, durable=durable)
         self._entries = entries
@@ -146,7 +147,7 @@ class LeaderEpochCache:
             self._synced_version = self._version
 
     def sync(self) -> None:
-        """Make the checkpoint durable; its directory is the caller's to sync. For any thread."""
+        """fsync the checkpoint, in any thread; the caller must sync its directory."""
         version = self._version
         handle = self._files.open(self._path)
         handle.flush()

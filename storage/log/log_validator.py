@@ -1,19 +1,19 @@
-"""What a leader demands of a batch before it gives it an offset (Kafka's `LogValidator`).
+"""Validates batches and assigns their offsets on the leader (Kafka's `LogValidator`).
 
-A client's append is one batch of message format 2 that starts at offset 0, matches its CRC, counts
-its records rightly and is no control batch; it is no larger than the topic allows. Then
-the leader stamps base offset and leader epoch in place: both lie outside the CRC, and the bytes are
-never copied.
+A client's append must be one batch of message format 2 that starts at offset 0, matches its CRC,
+has the right record count, is no control batch and is within max.message.bytes. The leader then
+writes the base offset and leader epoch in place: both lie outside the CRC, and the bytes are never
+copied.
 
-Every length in an uncompressed batch is looked at (`RecordWalk`, or `KnownShapes` where the batch
-is like earlier ones): what is in the log must be readable by consumers, the cleaner and the tier. A
-compressed batch is decompressed only where a rule needs its records: a compacted topic demands
-keys, a limit on the past needs every timestamp, and a topic with its own compression.type stores
-another codec. Of others the codec's own first bytes are looked at, and whether so many records can
-come of so few bytes. docs/differences.md tells what Kafka looks at beyond that.
+Every length in an uncompressed batch is checked (`RecordWalk`, or `KnownShapes` if the batch is
+like earlier ones): consumers, the cleaner and the tier must be able to read the log. A compressed
+batch is decompressed only if a rule needs its records: a compacted topic requires keys,
+message.timestamp.before.max.ms needs every timestamp, and a topic with its own compression.type
+stores another codec. For other compressed batches only the codec's first bytes are checked, and
+whether so few bytes can hold so many records. docs/differences.md lists what Kafka also checks.
 
-A batch of many records, and one that decompresses to much, takes longer than others may be kept
-waiting: `client_batch_steps` is the same work with pauses.
+A batch with many records, or one that decompresses to many bytes, would keep other requests
+waiting too long: `client_batch_steps` does the same work with pauses.
 """
 
 from collections.abc import Generator
@@ -53,31 +53,31 @@ from ..config import INT64_MAX, LogConfig
 from ..producer.producer_entry import AppendOrigin
 from .append_info import RecordError, RecordValidationError
 
-# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every batch.
+# Looking up an enum member takes 0.1 µs in Python 3.11, and every batch would do it.
 _CLIENT = AppendOrigin.CLIENT
 _INT16 = Struct(">h")
 _UNUSUAL = CONTROL_BIT | COMPRESSION_CODEC_MASK | TIMESTAMP_TYPE_BIT
-"""Attributes that clients may not send, or of which there may be a codec that nobody knows."""
+"""Attribute bits that need a closer check: forbidden to clients, or a codec that may be unknown."""
 _NO_CODEC_OF_ITS_OWN = "producer"
 _MANY_RECORDS = 8_192
-"""A batch of more is looked at in turns with whatever else there is to do."""
+"""A batch with more records is validated in steps, in turn with other work."""
 _WORK_OF_A_BATCH = 64
 _BYTES_A_RECORDS_WORK = 512
 _KNOWN_SHAPES = KnownShapes()
 _RECORD_ERRORS_MAX = 1_000
-"""So many bad records of a batch are named; the others are as bad."""
+"""At most this many invalid records of a batch are reported."""
 
 
 @dataclass(slots=True)
 class AppendContext:
-    """What the leader knows and the batch does not."""
+    """The leader's side of an append: its configuration, epoch and clock."""
 
     config: LogConfig
     origin: AppendOrigin
     leader_epoch: int
     now_ms: int
     is_checked: bool = False
-    """Whether `client_batch_steps` has looked at the records already."""
+    """Whether `client_batch_steps` has already validated the records."""
 
 
 @dataclass(slots=True)
@@ -90,10 +90,10 @@ class Appendable:
 
 
 def validate(records: memoryview, context: AppendContext) -> list[RecordBatch]:
-    """The batches in `records`, after every check that needs no knowledge of the log.
+    """Return the batches in `records` after every check that does not depend on the log's state.
 
-    Raises KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, or for what single
-    records hold RecordValidationError.
+    Raises KafkaError: CORRUPT_MESSAGE, INVALID_RECORD or MESSAGE_TOO_LARGE, or
+    RecordValidationError for invalid single records.
     """
     if context.origin is _CLIENT:
         return [_client_batch(records, context)]
@@ -129,14 +129,14 @@ def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
             and config.compression_type == _NO_CODEC_OF_ITS_OWN
         ):
             return batch
-    # It is compressed, breaks a rule, tells a wrong time or changes its codec.
+    # It is compressed, breaks a rule, has a wrong max timestamp or changes its codec.
     return finished(_record_steps(batch, context))
 
 
 def client_batch_steps(
     records: memoryview, context: AppendContext
 ) -> Generator[None, None, RecordBatch] | None:
-    """The checks of a client's batch with pauses, where they may take long; else None.
+    """Check a client's batch with pauses, if the checks may take long; else None.
 
     The generator's value is the batch to be appended, with `is_checked`. Raises KafkaError, as does
     the generator.
@@ -147,7 +147,7 @@ def client_batch_steps(
 
 
 def may_take_long(records: memoryview) -> bool:
-    """Whether `client_batch_steps` is worth asking: most batches have few records and no codec."""
+    """Whether `client_batch_steps` is worth calling: most batches are small and uncompressed."""
     if len(records) < BATCH_OVERHEAD:
         return False
     attributes: int
@@ -157,8 +157,9 @@ def may_take_long(records: memoryview) -> bool:
 
 
 def plain_work(records: memoryview) -> int:
-    """`work_of` a client's plain batch, one of few records that has no attribute at all: nothing
-    can be said against it before it is appended, and it takes no long check. 0 for any other.
+    """`work_of` a client's plain batch: few records and no attribute bits. 0 for any other batch.
+
+    A plain batch cannot be rejected before its append and needs no long check.
     """
     size = len(records)
     if size < BATCH_OVERHEAD:
@@ -174,8 +175,9 @@ def plain_work(records: memoryview) -> int:
 
 
 def work_of(records: memoryview) -> int:
-    """About what it takes to check and append a batch that needs no long check, in records looked
-    at, which take half a microsecond each.
+    """The approximate cost to check and append a batch that needs no long check.
+
+    The unit is one checked record, which takes half a microsecond.
     """
     size = len(records)
     work = _WORK_OF_A_BATCH + size // _BYTES_A_RECORDS_WORK
@@ -195,7 +197,7 @@ def _client_batch_steps(
 
 
 def _outside_checked(records: memoryview, context: AppendContext) -> RecordBatch:
-    """The one batch in `records`, after a look at its header."""
+    """The one batch in `records`, with its header checked."""
     try:
         batch = RecordBatch(records)
     except KafkaError:
@@ -222,7 +224,7 @@ def _outside_checked(records: memoryview, context: AppendContext) -> RecordBatch
 
 
 def _only_batch(records: memoryview) -> RecordBatch:
-    """The batch in front of some bytes that are not one."""
+    """The only batch in `records`, which trailing bytes that are no batch may follow."""
     record_batches = list(batches(records))
     if not record_batches:
         raise _no_batch()
@@ -257,7 +259,7 @@ def _check_client_batch(batch: RecordBatch, config: LogConfig) -> None:
         )
     if batch.is_control:
         raise _invalid("Clients are not allowed to write control records.")
-    _ = batch.compression_type  # refuses a codec number that names nothing
+    _ = batch.compression_type  # raises for an unknown codec
     if (
         config.message_timestamp_type == TimestampTypeName.LOG_APPEND_TIME
         and batch.attributes & TIMESTAMP_TYPE_BIT
@@ -274,7 +276,7 @@ def _check_client_batch(batch: RecordBatch, config: LogConfig) -> None:
 
 
 def _opens(batch: RecordBatch, context: AppendContext) -> bool:
-    """Whether a rule of the topic needs the records of a compressed batch."""
+    """Whether a rule of the topic needs the records of a compressed batch decompressed."""
     config = context.config
     if config.is_compacted or _target_codec(batch, config) is not batch.compression_type:
         return True
@@ -285,7 +287,7 @@ def _opens(batch: RecordBatch, context: AppendContext) -> bool:
 
 
 def _record_steps(batch: RecordBatch, context: AppendContext) -> Generator[None, None, RecordBatch]:
-    """Look at the records, with pauses; the value is the batch as it is to be stored."""
+    """Validate the records, with pauses; the value is the batch to store."""
     payload = batch.view[BATCH_OVERHEAD:]
     codec = batch.compression_type
     if batch.is_compressed:
@@ -313,7 +315,7 @@ def _record_steps(batch: RecordBatch, context: AppendContext) -> Generator[None,
 
 
 def _latest_time(batch: RecordBatch, plain: Buffer) -> Generator[None, None, int]:
-    """The largest timestamp of the records, where the header tells another one."""
+    """The largest timestamp of the records, for a batch whose header has another one."""
     latest: int | None = None
     for number, record in enumerate(batch.decode(plain, with_own_time=True)):
         if latest is None or record.timestamp > latest:
@@ -328,7 +330,7 @@ def _latest_time(batch: RecordBatch, plain: Buffer) -> Generator[None, None, int
 def _check_limits(
     batch: RecordBatch, plain: Buffer, walk: RecordWalk, context: AppendContext
 ) -> Generator[None]:
-    """Keys and timestamps, record by record where some are known to be bad."""
+    """Check keys and timestamps, record by record if some may be invalid."""
     config = context.config
     lacks_keys = config.is_compacted and walk.first_keyless >= 0
     latest = context.now_ms + config.message_timestamp_after_max_ms
@@ -370,7 +372,7 @@ def _check_limits(
 
 
 _RECORDS_PER_STEP = 2_048
-"""Records that are decoded between two pauses."""
+"""Records decoded between two pauses."""
 
 
 class TimestampTypeName:
@@ -386,9 +388,9 @@ def assign_offsets(
     first_offset: int,
     context: AppendContext,
 ) -> Appendable:
-    """Give the validated batches of `records` their offsets, in place where their bytes stay."""
+    """Assign offsets to the validated batches of `records`, in place unless recompressed."""
     config = context.config
-    # What follows a client's batch in its buffer is cut, as Kafka does.
+    # As in Kafka, bytes after a client's batch in its buffer are dropped.
     if len(record_batches) == 1:
         buffer = record_batches[0].view
     else:
@@ -414,14 +416,14 @@ def _stamp_time(batch: RecordBatch, append_time_ms: int | None) -> None:
         batch.attributes |= TIMESTAMP_TYPE_BIT
         batch.max_timestamp = append_time_ms
     else:
-        # A producer cannot claim the leader's clock on a topic that keeps the producers' time.
+        # A producer cannot claim LogAppendTime on a topic with CreateTime.
         batch.attributes &= ~TIMESTAMP_TYPE_BIT
         _INT16.pack_into(batch.view, ATTRIBUTES_POSITION, batch.attributes)
         stamp_crc(batch.view, 0, batch.size_in_bytes)
 
 
 def _recompressed(batch: RecordBatch, context: AppendContext) -> RecordBatch:
-    """The batch with the topic's codec, itself if that is the codec it has."""
+    """The batch compressed with the topic's codec; the batch itself if it already is."""
     target = _target_codec(batch, context.config)
     if batch.is_control or target is batch.compression_type:
         return batch
@@ -447,7 +449,7 @@ def _invalid(message: str) -> KafkaError:
 
 
 def too_large_for_segment(size: int, config: LogConfig) -> KafkaError:
-    """Why a batch that no segment could take is refused."""
+    """The error for a batch that is larger than a segment."""
     return KafkaError(
         ErrorCode.RECORD_LIST_TOO_LARGE,
         f"The record batch has {size} bytes, more than a segment takes ({config.segment_bytes}).",
