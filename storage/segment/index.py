@@ -1,13 +1,13 @@
-"""What the offset index and the time index share: sorted fixed-size entries in a mapped file.
+"""The base of the offset and time indexes: sorted fixed-size entries in a mapped file.
 
 An index belongs to one segment and is named after its base offset. While the segment is active the
-file is preallocated to `segment.index.bytes` (zeros after the last entry); when the segment is
-closed it is cut to its entries (`trim`). How many entries are valid is known in memory only: after
-a crash the trailing zeros tell an index that cannot be believed, and it is rebuilt from the log
-(Kafka's `AbstractIndex`).
+file is preallocated to `segment.index.bytes` (zeros after the last entry); closing the segment
+trims it to its entries (`trim`). The number of valid entries is known in memory only: after a
+crash, trailing zeros mark an index as unreliable, and it is rebuilt from the log (Kafka's
+`AbstractIndex`).
 
-Files are made and mapped on first use. A broker that opens a thousand empty partitions touches no
-index file at all.
+Files are created and mapped on first use. A broker that opens a thousand empty partitions touches
+no index file at all.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class CorruptIndexError(Exception):
 
 
 class MissingIndexError(CorruptIndexError):
-    """There is no index file where a segment should have one."""
+    """A segment lacks an index file that it should have."""
 
 
 class Index:
@@ -42,15 +42,15 @@ class Index:
         self.max_entries = max_size // self.entry.size
         self._mapped: MappedFile | None = None
         self.is_writable = False
-        """The file has its preallocated size and takes entries."""
+        """Whether the file has its preallocated size and takes entries."""
         self.entries: int = 0
-        """Valid entries. Only meaningful once the file was looked at: see `_load`."""
+        """The number of valid entries. Only meaningful after `_load`."""
         self._is_loaded = False
 
     # -- Opening ------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        """Learn the number of entries from the file, on first use."""
+        """Map the file and derive the number of entries from its size, on first use."""
         if self._is_loaded:
             return
         if self._files.exists(self.path) and (size := self._files.size(self.path)) > 0:
@@ -64,14 +64,14 @@ class Index:
         return self._mapped.buffer
 
     def _places(self) -> range:
-        """Where the valid entries begin in the file."""
+        """The positions of the valid entries in the file."""
         size = self.entry.size
         return range(0, self.entries * size, size)
 
     def _column(self, field: Struct) -> Callable[[int], tuple[int]]:
-        """What reads one field of the entry at a place, for a search: no step of it runs Python.
+        """A search key: reads one field of the entry at a position, without running Python code.
 
-        `field` is as long as an entry, and what it gives is a tuple, to be compared with one.
+        `field` is as long as an entry and unpacks to a tuple, so compare it with a tuple.
         """
         return partial(field.unpack_from, self._buffer())
 
@@ -91,13 +91,13 @@ class Index:
 
     @property
     def room(self) -> int:
-        """How many entries the index still takes before its segment must be closed."""
+        """How many more entries fit before the segment must be closed."""
         self._load()
         return self.max_entries - self.entries
 
     @property
     def is_full(self) -> bool:
-        """Whether the segment must be closed because no entry fits any more."""
+        """Whether the segment must be closed because no more entries fit."""
         return self.room <= 0
 
     @property
@@ -107,7 +107,7 @@ class Index:
         return self.entries * self.entry.size
 
     def _entries_changed(self) -> None:
-        """Told after `entries` changed by anything but an append."""
+        """Hook called after `entries` changed by anything but an append."""
 
     # -- Storing ------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class Index:
     def _truncate_to_entries(self, entries: int) -> None:
         assert 0 <= entries <= self.entries
         if entries < self.entries:
-            # Stale entries would look valid after a crash: the zeros are what marks the end.
+            # Stale entries would look valid after a crash: zeros mark the end.
             start, end = entries * self.entry.size, self.entries * self.entry.size
             assert self._mapped is not None
             self._mapped.write_at(start, bytes(end - start))
@@ -135,7 +135,7 @@ class Index:
         self._truncate_to_entries(0)
 
     def reset(self) -> None:
-        """Drop every entry and whatever else a crash may have left; no file is made for that."""
+        """Drop every entry and any remains of a crash, without creating a file."""
         self._load()
         if self._mapped is not None:
             self._mapped.resize(0)
@@ -144,15 +144,15 @@ class Index:
         self._entries_changed()
 
     def resize(self, max_size: int) -> None:
-        """Give a reopened index its room to grow again, without touching its file yet."""
+        """Let a reopened index grow to `max_size`, without touching its file yet."""
         self.max_entries = max_size // self.entry.size
         self.is_writable = False
 
     def trim(self) -> None:
-        """Cut the file to its valid entries: its segment takes no more appends."""
+        """Truncate the file to its valid entries, because the segment takes no more appends."""
         self._load()
         if self._mapped is None:
-            # An index without entries still has a file: its absence would mean a rebuild.
+            # An index without entries still has a file: a missing file would cause a rebuild.
             self._mapped = self._files.map(self.path, 0)
         self._mapped.resize(self.entries * self.entry.size)
         self.is_writable = False
@@ -168,7 +168,7 @@ class Index:
             self._mapped.flush()
 
     def close(self) -> None:
-        """Let go of the mapping without trimming. A later use opens the file again."""
+        """Close the mapping without trimming. A later use opens the file again."""
         if self._mapped is not None:
             self._mapped.close()
             self._mapped = None
@@ -180,7 +180,7 @@ class Index:
         self._files.remove(self.path)
 
     def rename(self, path: str) -> None:
-        """Give the file another name; an index without a file just takes the name."""
+        """Rename the file, if there is one, and use the new path from now on."""
         if self.file_exists:
             self._files.rename(self.path, path)
         self.path = path

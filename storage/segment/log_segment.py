@@ -1,15 +1,15 @@
 """One segment: a file of record batches, its two indexes and its aborted transactions.
 
-The segment's `size` is the truth about its end: bytes beyond it (a write that failed half-way, or
-what a crash left) are not part of the log. It moves only after the write, so a reader can never be
-sent bytes that are not there yet.
+The segment ends at its `size`: bytes beyond it (from a partial write or a crash) are not part of
+the log. `size` moves only after the write, so a reader is never sent bytes that are not there yet.
 
-An active segment of a few kilobytes has no index files: its batches say the same at once, and a
-stop of thousands of partitions need not make two files for each (`needs_no_index`).
+An active segment of a few kilobytes has no index files: reading its batches is as fast, and
+stopping a broker with thousands of partitions need not create two files for each
+(`needs_no_index`).
 
 Finding a batch starts at the offset index and walks batch headers in the file. Two kinds of reader
-never walk: one that reads where the log was just appended, and one that goes on where its last read
-ended. Both find the position in a small memory of recent batch starts (Kafka's `LogSegment`).
+skip the walk: one at the end of the last append, and one that continues where its last read ended.
+Both find the position in a small cache of recent batch starts (Kafka's `LogSegment`).
 """
 
 import logging
@@ -43,10 +43,10 @@ _log = logging.getLogger(__name__)
 
 _POSITIONS_KEPT = 64
 _READ_WITHOUT_INDEX = 16_384
-"""Bytes of a segment that are read as quickly as two index files are opened."""
+"""Reading this many bytes of a segment takes as long as opening two index files."""
 _SCAN_BYTES = 1 << 20
 _RECORDS_PER_STEP = 2_048
-"""Records that are decoded between two pauses of a search by time."""
+"""Records decoded between two pauses of a timestamp search."""
 _MAGIC = 2
 
 
@@ -64,7 +64,7 @@ class BatchPosition(NamedTuple):
 
 
 class LogSegment:
-    """The files that begin with `base_offset`."""
+    """The files of the segment that starts at `base_offset`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class LogSegment:
         self.path = file_path(directory, base_offset, LOG_SUFFIX + suffix)
         self._handle = files.open(self.path, create=True)
         self.size = self._handle.size()
-        """Bytes of whole batches. What lies behind it in the file is not part of the log."""
+        """Bytes of whole batches. Bytes after them in the file are not part of the log."""
         index_size = config.segment_index_bytes
         self.offset_index = OffsetIndex(
             files, file_path(directory, base_offset, INDEX_SUFFIX + suffix), base_offset, index_size
@@ -102,7 +102,7 @@ class LogSegment:
         self._first_timestamp: int | None = None
         self._positions: dict[int, int] = {}
         self.index_room = 0
-        """So many entries fit into both indexes in any case; with 0 `has_full_index` must look."""
+        """At least this many entries fit into both indexes; at 0 `has_full_index` checks again."""
 
     def __repr__(self) -> str:
         return f"LogSegment({self.path}, size={self.size})"
@@ -110,7 +110,7 @@ class LogSegment:
     # -- Appending ----------------------------------------------------------------------------
 
     def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
-        """Write the batches in `buffer` at the end; after OSError the segment is as it was."""
+        """Write the batches in `buffer` at the end; an OSError leaves the segment unchanged."""
         position = self.size
         self._handle.write_at(position, buffer)
         for batch in batches:
@@ -133,15 +133,15 @@ class LogSegment:
         self._bytes_since_index_entry += batch.size_in_bytes
 
     def _add_index_entries(self, offset: int, position: int, youngest: TimestampOffset) -> None:
-        # One append may hold more batches than the index has room for, and an index that is rebuilt
-        # may have been given less room: it then ends early, which costs a longer walk.
+        # One append may hold more batches than the index has room for, and a rebuilt index may have
+        # less room than before: the index then ends early, which costs a longer walk.
         if not self.has_full_index():
             self.index_room -= 1
             self.offset_index.append(offset, position)
             self.time_index.maybe_append(youngest.timestamp, youngest.offset)
 
     def has_full_index(self) -> bool:
-        """Whether the segment must be closed because one of its indexes takes no entry more."""
+        """Whether the segment must be closed because one of its indexes is full."""
         if self.index_room <= 0:
             self.index_room = min(self.offset_index.room, self.time_index.room)
         return self.index_room <= 0
@@ -154,7 +154,7 @@ class LogSegment:
 
     @property
     def max_timestamp_so_far(self) -> TimestampOffset:
-        """The largest timestamp and the last offset of its batch; (-1, base offset) for none."""
+        """The largest timestamp and the last offset of its batch; (-1, base offset) if none."""
         maximum = self._max_timestamp
         if maximum is None:
             maximum = self._max_timestamp = self.time_index.last
@@ -162,7 +162,7 @@ class LogSegment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp of a record, or when the file was last written if none has one."""
+        """The largest record timestamp, or the file's modification time if no record has one."""
         timestamp = self.max_timestamp_so_far.timestamp
         return timestamp if timestamp >= 0 else self.modified_ms
 
@@ -171,7 +171,7 @@ class LogSegment:
         return self._files.modified_ms(self.path)
 
     def first_batch_timestamp(self) -> int | None:
-        """The largest timestamp of the first batch: from it the segment's age is counted."""
+        """The largest timestamp of the first batch, from which the segment's age counts."""
         if self._first_timestamp is None and self.size > 0:
             first = next(iter(self.batches()), None)
             self._first_timestamp = NO_TIMESTAMP if first is None else first.max_timestamp
@@ -181,7 +181,7 @@ class LogSegment:
     # -- Finding ------------------------------------------------------------------------------
 
     def locate(self, offset: int) -> BatchPosition | None:
-        """The first batch that ends at or above `offset`; None if the segment ends before it."""
+        """Find the first batch that ends at or above `offset`; None if the segment ends before."""
         offset = max(offset, self.base_offset)
         position = self._positions.get(offset)
         if position is None:
@@ -192,7 +192,7 @@ class LogSegment:
         return None
 
     def _indexed(self, look_up: Callable[[int], OffsetPosition], key: int) -> OffsetPosition:
-        """An entry of the offset index that names a batch; a damaged index is rebuilt for it."""
+        """Look up an offset index entry that points to a batch; rebuilds a damaged index first."""
         entry = look_up(key)
         if entry.position == 0 or self._begins_batch(entry):
             return entry
@@ -217,11 +217,11 @@ class LogSegment:
         )
 
     def known_start(self, offset: int) -> int | None:
-        """Where the batch at `offset` starts, if a recent append or read told."""
+        """The position of the batch at `offset`, if a recent append or read cached it."""
         return self._positions.get(offset)
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch starts that holds or follows `offset`; the end if none does."""
+        """The position of the first batch that holds or follows `offset`; the end if none does."""
         position = self._positions.get(offset)
         if position is not None:
             return position
@@ -235,22 +235,22 @@ class LogSegment:
     def end_within(self, start: BatchPosition, limit: int) -> int:
         """The end of the last whole batch from `start` on that ends at or before `limit`.
 
-        `start` itself counts in any case. The next read will begin there.
+        Never before the end of `start` itself. The next read will begin there.
         """
         if limit >= self.size:
             return self.size
         return self._last_end(max(start.end_position, self.batch_start_before(limit)), limit)
 
     def end_past(self, start: int, limit: int) -> int | None:
-        """As `end_within` for a batch at the position `start`, without a look at it.
+        """As `end_within` for a batch at the position `start`, without reading its header.
 
-        None where the index cannot tell that it ends before `limit`.
+        None if the index does not show that the batch ends at or before `limit`.
         """
         position = self.batch_start_before(limit)
         return self._last_end(position, limit) if position > start else None
 
     def _last_end(self, position: int, limit: int) -> int:
-        """The end of the last batch that ends at or before `limit`; one starts at `position`."""
+        """The end of the last batch that ends at or before `limit`, walking from `position`."""
         for header in self._headers(position):
             if header.end_position > limit:
                 self._remember(header.base_offset, header.position)
@@ -258,11 +258,11 @@ class LogSegment:
         return position
 
     def batch_start_before(self, limit: int) -> int:
-        """Where the last indexed batch begins that does so at or before the position `limit`."""
+        """The position of the last indexed batch that begins at or before `limit`."""
         return self._indexed(self.offset_index.entry_at_or_before, limit).position
 
     def _headers(self, position: int) -> Iterator[BatchPosition]:
-        """Walk the batches from `position`, reading no more than their headers."""
+        """Walk the batches from `position`, reading only their headers."""
         pread, size = self._handle.pread, self.size
         while position + BATCH_OVERHEAD <= size:
             header = pread(position, OFFSET_LENGTH_AND_DELTA.size)
@@ -279,15 +279,14 @@ class LogSegment:
             position += batch_size
 
     def region(self, position: int, size: int) -> FileRegion:
-        """A range of the file to be sent; it stays readable when the segment is deleted."""
+        """A range of the file to send; it stays readable when the segment is deleted."""
         assert position + size <= self.size
         return self._handle.region(position, size)
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[RecordBatch]:
-        """The batches from `position` on, read in large pieces. A torn one at the end is left out.
+        """The batches from `position` on, read in large pieces, without a torn one at the end.
 
-        Raises KafkaError(CORRUPT_MESSAGE) where the bytes cannot be a batch; the CRC is not looked
-        at.
+        Raises KafkaError(CORRUPT_MESSAGE) where the bytes cannot be a batch; does not check CRCs.
         """
         for _, batch in self.positioned_batches(position, end):
             yield batch
@@ -300,15 +299,15 @@ class LogSegment:
         return _positioned_batches(self._handle.pread, position, end)
 
     def pin(self) -> "PinnedSegment":
-        """Its batches as they are now, readable in any thread even when the segment is deleted."""
+        """Pin the present batches: readable in any thread even after the segment is deleted."""
         return PinnedSegment(self.base_offset, self.path, self._handle.region(0, self.size))
 
     def find_timestamp(
         self, timestamp: int, starting_offset: int
     ) -> Generator[None, None, TimestampAndOffset | None]:
-        """The first record at or after `starting_offset` with at least this timestamp.
+        """Find the first record at or after `starting_offset` with at least this timestamp.
 
-        With pauses in batches of many records, in which the segment may be deleted.
+        Pauses in batches of many records; the segment may be deleted during a pause.
         """
         indexed = self._indexed_time(timestamp)
         begin = max(starting_offset, indexed.offset)
@@ -328,9 +327,10 @@ class LogSegment:
     def find_youngest(
         self, starting_offset: int
     ) -> Generator[None, None, TimestampAndOffset | None]:
-        """The first record with the largest timestamp at or after `starting_offset`, with pauses.
+        """Find the first record with the largest timestamp at or after `starting_offset`.
 
-        It looks at every batch: the time index helps only where the youngest of all is wanted.
+        Pauses like `find_timestamp`. Reads every batch: the time index only has the largest
+        timestamp of the whole segment.
         """
         best: TimestampAndOffset | None = None
         position = self._indexed(self.offset_index.lookup, starting_offset).position
@@ -348,7 +348,7 @@ class LogSegment:
         return best
 
     def _indexed_time(self, timestamp: int) -> TimestampOffset:
-        """An entry of the time index that tells the truth; a damaged index is rebuilt for it."""
+        """Look up a correct time index entry; rebuilds a damaged index first."""
         entry = self.time_index.lookup(timestamp)
         following = self.time_index.next_above(entry) if self.time_index.entries else None
         is_in_order = following is None or following.offset >= entry.offset
@@ -358,7 +358,7 @@ class LogSegment:
         return self.time_index.lookup(timestamp)
 
     def _is_true(self, entry: TimestampOffset) -> bool:
-        """Whether a batch holds the entry's offset and has its timestamp as the largest."""
+        """Whether a batch holds the entry's offset and has its timestamp as max timestamp."""
         if entry.timestamp == NO_TIMESTAMP:
             return True
         location = self.locate(entry.offset)
@@ -385,7 +385,7 @@ class LogSegment:
     def check_end(self, limit: int) -> None:
         """Raises CorruptIndexError unless the file ends with a whole batch, below `limit`.
 
-        It walks from the last entry of the index only.
+        Walks only from the last index entry.
         """
         last, end = self.base_offset, 0
         for header in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
@@ -397,9 +397,9 @@ class LogSegment:
 
     @property
     def needs_no_index(self) -> bool:
-        """Whether it has no index file and is read whole as quickly.
+        """Whether the segment has no index file and is small enough to read whole instead.
 
-        Only the active segment may stay so: what closes a segment makes its indexes.
+        Only for the active segment: closing a segment creates its indexes.
         """
         is_small = 0 < self.size <= _READ_WITHOUT_INDEX
         return is_small and not (self.offset_index.file_exists or self.time_index.file_exists)
@@ -429,7 +429,7 @@ class LogSegment:
                 raise CorruptIndexError(f"{self.txn_index.path} holds what was not aborted.")
 
     def _check_times(self) -> None:
-        """Retention goes by the last entry: it must be one, and true."""
+        """Check the last time index entry, which retention relies on."""
         entry = self.max_timestamp_so_far
         if entry.timestamp == NO_TIMESTAMP:
             is_true = self.size == 0 or self._starts_without_time()
@@ -443,10 +443,10 @@ class LogSegment:
         return first is None or first.max_timestamp == NO_TIMESTAMP
 
     def _holds_transaction(self, txn: AbortedTxn) -> bool:
-        """Whether nothing in the segment contradicts an aborted transaction.
+        """Whether no batch in the segment contradicts an aborted transaction.
 
-        Compaction may have removed its batches; one that begins with another segment is not asked
-        for there.
+        Compaction may have removed its batches. A first offset in an earlier segment is not
+        checked.
         """
         for offset, is_control in ((txn.first_offset, False), (txn.last_offset, True)):
             location = self.locate(offset) if offset >= self.base_offset else None
@@ -459,7 +459,7 @@ class LogSegment:
         return True
 
     def rebuild_indexes(self, reason: str) -> None:
-        """Make the offset and the time index of a closed segment anew, because one is damaged."""
+        """Rebuild the offset and time indexes of a closed segment, because one is damaged."""
         _log.warning(
             "Found a corrupted index file corresponding to log file %s due to %s, rebuilding "
             "index files.",
@@ -469,7 +469,7 @@ class LogSegment:
         self._forget_times_and_positions()
         expected = self.base_offset
         for position, batch in self.positioned_batches():
-            # What is damaged itself, in the bytes that no checksum covers, is not indexed.
+            # A batch whose header is damaged in the bytes outside the CRC is not indexed.
             is_in_order = batch.base_offset >= expected and batch.last_offset_delta >= 0
             if not is_in_order or not self.offset_index.can_hold(batch.last_offset):
                 break
@@ -479,10 +479,10 @@ class LogSegment:
         self.flush_indexes()
 
     def _read_instead_of_index(self) -> None:
-        """Learn from the batches what the time index would say.
+        """Compute the largest timestamp from the batches, without a time index.
 
-        Raises CorruptIndexError where somebody may have deleted the indexes: with them would have
-        gone which transactions were aborted.
+        Raises CorruptIndexError if the index files may have been deleted: the transaction index,
+        which lists the aborted transactions, would be gone too.
         """
         try:
             if any(batch.is_control for batch in self.batches()):
@@ -493,7 +493,7 @@ class LogSegment:
             raise CorruptIndexError(f"The segment {self.path} is damaged.") from error
 
     def begin_rebuild(self) -> None:
-        """Forget all indexes before `rebuild_with` gets every batch."""
+        """Reset all indexes; the caller then passes every batch to `rebuild_with`."""
         self.txn_index.reset()
         self._forget_times_and_positions()
 
@@ -507,13 +507,13 @@ class LogSegment:
         self.index_room = 0
 
     def rebuild_with(self, batch: RecordBatch, position: int) -> None:
-        """Index a batch that was found at `position`."""
+        """Index the batch at `position`."""
         self._index(batch, position)
 
     def put_base_offset_right(
         self, batch: RecordBatch, position: int, base_offset: int
     ) -> RecordBatch:
-        """Write another base offset, durably, into the batch at `position`; answers it anew."""
+        """Durably write a corrected base offset into the batch at `position`; returns the batch."""
         right = RecordBatch(memoryview(bytearray(batch.view)))
         right.assign(base_offset, batch.partition_leader_epoch)
         self._handle.write_at(position, right.view[:LOG_OVERHEAD])
@@ -521,7 +521,7 @@ class LogSegment:
         return right
 
     def end_rebuild(self, valid_bytes: int, *, is_active: bool) -> int:
-        """Cut the file behind its valid batches; answers how many bytes were cut."""
+        """Truncate the file after its valid batches; returns how many bytes were cut."""
         cut = self._handle.size() - valid_bytes
         if cut > 0:
             self._handle.truncate(valid_bytes)
@@ -531,7 +531,7 @@ class LogSegment:
         return cut
 
     def truncate_to(self, offset: int) -> int:
-        """Drop the batches that end above `offset`'s predecessor; answers the bytes dropped."""
+        """Drop the batches that end at or above `offset`; returns the number of bytes dropped."""
         location = self.locate(offset)
         self._positions.clear()
         if location is None:
@@ -549,14 +549,14 @@ class LogSegment:
         return dropped
 
     def _max_timestamp_after_truncation(self) -> TimestampOffset:
-        """The time index may miss the youngest batches: they are looked at again."""
+        """The largest timestamp, from the last time index entry and the batches after it."""
         last_entry = self.time_index.last
         return self._youngest_from(
             last_entry, self._indexed(self.offset_index.lookup, last_entry.offset)[1]
         )
 
     def _youngest_from(self, youngest: TimestampOffset, position: int) -> TimestampOffset:
-        """The youngest of what is known and of the batches from `position` on."""
+        """The largest timestamp among `youngest` and the batches from `position` on."""
         for batch in self.batches(position):
             if batch.max_timestamp > youngest.timestamp:
                 youngest = TimestampOffset(batch.max_timestamp, batch.last_offset)
@@ -577,57 +577,57 @@ class LogSegment:
         return self.size > 0 and not self.time_index.file_exists and not self.needs_no_index
 
     def complete_indexes(self) -> None:
-        """The broker stops: the active segment's indexes are completed, where it needs any."""
+        """Complete the active segment's indexes for a broker stop, if it needs any."""
         if not self.needs_no_index:
             self.become_inactive()
 
     def become_inactive(self) -> None:
-        """The segment takes no more appends: its indexes are completed and cut."""
+        """Complete and trim the indexes, because the segment takes no more appends."""
         self._close_time_index()
         self.offset_index.trim()
         self.time_index.trim()
 
     def make_appendable(self, config: LogConfig) -> None:
-        """The segment is the active one (again): its indexes may grow, configs apply anew."""
+        """Make the segment the active one (again): its indexes may grow; applies `config`."""
         self._index_interval_bytes = config.index_interval_bytes
         self.offset_index.resize(config.segment_index_bytes)
         self.time_index.resize(config.segment_index_bytes)
         self.index_room = 0
-        # As in Kafka, also where the indexes were just built anew.
+        # As in Kafka, even if the indexes were just rebuilt.
         self._bytes_since_index_entry = 0
 
     def flush_log(self) -> None:
-        """fsync the batches, and the aborted transactions that only they could tell again."""
+        """fsync the batches and the transaction index, which only they could restore."""
         self._handle.flush()
         self.txn_index.flush()
 
     def flush_indexes(self) -> None:
-        """fsync the indexes of a closed segment: below the recovery point nobody checks them."""
+        """fsync the indexes of a closed segment: below the recovery point they are not checked."""
         self.offset_index.flush()
         self.time_index.flush()
 
     def release(self) -> None:
-        """Let go of all files as they are."""
+        """Close all files as they are."""
         self._handle.close()
         self.offset_index.close()
         self.time_index.close()
         self.txn_index.close()
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Rename all files of a closed segment; the log comes first, it decides at a start.
+        """Rename all files of a closed segment, the log first: its name decides at a start.
 
-        After OSError it may be called again, for those that still end in `old`.
+        After OSError a second call renames the files that still end in `old`.
         """
         if self.path.endswith(old):
             self._rename_log(self.path.removesuffix(old) + new)
         for index in (self.offset_index, self.time_index, self.txn_index):
             if index.path.endswith(old):
-                # A mapping knows its file by name. The next use makes one anew.
+                # A mapping knows its file by name. The next use maps the file again.
                 index.close()
                 index.rename(index.path.removesuffix(old) + new)
 
     def rename_to_deleted(self) -> None:
-        """Give all files the `.deleted` suffix: a restart will not take them for the log's.
+        """Give all files the `.deleted` suffix, so that a restart does not load them.
 
         After OSError it may be called again.
         """
@@ -652,7 +652,7 @@ class LogSegment:
 
 
 class PinnedSegment(NamedTuple):
-    """The batches of a segment for one who reads them while others may delete it."""
+    """The batches of a segment, readable even after the segment is deleted."""
 
     base_offset: int
     path: str
