@@ -1,22 +1,22 @@
-"""The offsets between which one partition's log lies, and their order.
+"""The offsets that bound one partition's log, and their order.
 
     log start <= local log start <= high watermark <= log end
 
-The log end moves with every append, the high watermark as replicas follow, the local log start as
-segments that are safe in the tier leave the disk, the log start as retention or DeleteRecords take
-records away. Each has its own method here and nobody else assigns one; each method asserts that
-the order holds behind it.
+The log end moves with every append; the high watermark moves as followers replicate; the local log
+start moves when segments that are in the tier are deleted locally; the log start moves when
+retention or DeleteRecords deletes records. Each has its own method here and is assigned nowhere
+else; each method asserts the order afterwards.
 
-The last stable offset is derived and lies between log start and high watermark. It lies below the
-local log start only in a log that was begun from the tier (`aux_state`), while a transaction is
-open that began there (Kafka keeps the same offsets as fields of `UnifiedLog` and `LocalLog`).
+The last stable offset is derived and lies between log start and high watermark. It is below the
+local log start only in a log built from the tier (`aux_state`), while a transaction that began
+there is open (Kafka keeps the same offsets as fields of `UnifiedLog` and `LocalLog`).
 """
 
 _UNKNOWN = -1
 
 
 class LogBounds:
-    """The offsets of one log. All are offsets of records, none is a position."""
+    """The bounds of one log. All are record offsets, not file positions."""
 
     __slots__ = (
         "high_watermark",
@@ -33,13 +33,13 @@ class LogBounds:
         self.local_log_start = 0
         """The first offset that is on this machine's disk."""
         self.high_watermark = 0
-        """One past the last offset that is replicated."""
+        """One past the last replicated offset."""
         self.log_end = 0
         """The offset that the next record gets. It moves only after the bytes are written."""
         self.highest_remote = _UNKNOWN
         """The last offset of a finished copy in this leader's lineage; -1 while unknown."""
         self.knows_remote = True
-        """Whether that is what the tier has; not while the tier's metadata is being read."""
+        """Whether `highest_remote` is up to date; False while the tier's metadata is being read."""
 
     def __repr__(self) -> str:
         return (
@@ -53,26 +53,26 @@ class LogBounds:
         )
 
     def open_at(self, log_start: int, first_segment: int) -> None:
-        """Begin where a loaded log does; the high watermark is not known yet and begins low."""
+        """Set the bounds of a loaded log; the high watermark starts at the local log start."""
         self.log_start = log_start
         self.local_log_start = self.high_watermark = max(log_start, first_segment)
         self._check()
 
     def last_stable_offset(self, first_unstable: int | None) -> int:
-        """One past what read_committed may see: below every transaction that is not decided."""
+        """One past the last offset that read_committed may see: no open transaction is below it."""
         if first_unstable is None or first_unstable >= self.high_watermark:
             return self.high_watermark
         return max(first_unstable, self.log_start)
 
     def advance_log_end(self, offset: int) -> None:
-        """Publish what was written up to `offset`, exclusive."""
+        """Make records written up to `offset`, exclusive, visible."""
         assert offset >= self.log_end, f"The log end of {self} goes back to {offset}."
         self.log_end = offset
 
     def move_high_watermark(self, offset: int) -> int:
-        """Set the high watermark, clamped to the local log; the offset that it has then.
+        """Set the high watermark, clamped to the local log; returns the new value.
 
-        It goes back where a follower learns of a leader that has less.
+        It moves back on a follower whose leader has a lower one.
         """
         if offset > self.log_end:
             offset = self.log_end
@@ -82,19 +82,19 @@ class LogBounds:
         return offset
 
     def advance_log_start(self, offset: int) -> None:
-        """Take everything below `offset` away, in both tiers."""
+        """Move the log start to `offset`, and the local log start if it is lower."""
         assert offset >= self.log_start, f"The log start of {self} goes back to {offset}."
         self.log_start = offset
         self.local_log_start = max(self.local_log_start, offset)
         self._check()
 
     def advance_local_log_start(self, offset: int) -> None:
-        """Say that what lies below `offset` is not on the disk any more; the tier has it."""
+        """Move the local log start to `offset`; records below it are only in the tier."""
         self.local_log_start = max(self.local_log_start, offset)
         self._check()
 
     def truncate_to(self, offset: int) -> None:
-        """Drop everything at and above `offset`; bounds above it come down to it."""
+        """Set the log end to `offset` and lower every bound above it."""
         assert 0 <= offset <= self.log_end
         self.log_end = offset
         self.log_start = min(self.log_start, offset)
@@ -104,24 +104,24 @@ class LogBounds:
         self._check()
 
     def begin_at(self, offset: int, log_start: int) -> None:
-        """Be those of a log that is locally empty and goes on at `offset`."""
+        """Set the bounds of a locally empty log that continues at `offset`."""
         self.log_start = log_start
         self.local_log_start = self.high_watermark = self.log_end = offset
         self.highest_remote = min(self.highest_remote, offset - 1)
         self._check()
 
     def update_highest_remote(self, offset: int) -> None:
-        """Say that everything up to and including `offset` is safe in the tier."""
+        """Record that everything up to and including `offset` is in the remote tier."""
         self.highest_remote = offset
         self.knows_remote = True
 
     def forget_highest_remote(self) -> None:
-        """How far the tier has the log is to be found out anew."""
+        """Mark the highest remote offset as unknown until it is determined again."""
         self.highest_remote = _UNKNOWN
         self.knows_remote = False
 
     def adopt(self, other: "LogBounds") -> None:
-        """Know what another log of the same records knows (KIP-113)."""
+        """Copy the high watermark and remote offset of a log with the same records (KIP-113)."""
         assert self.log_end == other.log_end
         self.move_high_watermark(other.high_watermark)
         self.highest_remote, self.knows_remote = other.highest_remote, other.knows_remote

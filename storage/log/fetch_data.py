@@ -1,8 +1,8 @@
-"""What a read of a log answers.
+"""The results of reading a log.
 
-Three answers are possible: local bytes (`FetchDataInfo`), the knowledge that the bytes are in the
-remote tier (`RemoteRead`), or a `KafkaError`. Storage itself never waits for the remote tier: the
-layer above acts on a `RemoteRead` or a `RemoteTimestampLookup`.
+A read returns local bytes (`FetchDataInfo`), returns a `RemoteRead` if the bytes are in the remote
+tier, or raises a `KafkaError`. Storage itself never waits for the remote tier: the layer above acts
+on a `RemoteRead` or a `RemoteTimestampLookup`.
 """
 
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ EMPTY_RECORDS = b""
 
 
 class FetchIsolation(IntEnum):
-    """How far a reader may see."""
+    """The end of the records that a reader may see."""
 
     LOG_END = 0
     """A follower: everything appended."""
     HIGH_WATERMARK = 1
-    """read_uncommitted: what is replicated."""
+    """read_uncommitted: every replicated record."""
     TXN_COMMITTED = 2
-    """read_committed: what is replicated and below every open transaction."""
+    """read_committed: every replicated record below the first open transaction."""
 
 
 @dataclass(slots=True)
 class FetchDataInfo:
     """Whole batches from the local log, possibly none, and the log's bounds at that moment.
 
-    `records` is a region of one segment's file; its first batch may begin below the offset that
-    was asked for.
+    `records` is a region of one segment's file; its first batch may begin below the requested
+    offset.
     """
 
     records: FileRegion | bytes
@@ -41,9 +41,9 @@ class FetchDataInfo:
     last_stable_offset: int
     log_start_offset: int
     aborted_transactions: list[AbortedTxn] | None = None
-    """For read_committed: what overlaps the returned batches. None for the other isolations."""
+    """For read_committed: those that overlap the returned batches. None for other isolations."""
     first_entry_incomplete: bool = False
-    """There is a batch, but it is larger than the reader allows."""
+    """Whether there is a batch, but it is larger than the reader's limit."""
 
     @property
     def nbytes(self) -> int:
@@ -57,7 +57,7 @@ class RemoteRead(NamedTuple):
     topic_id_partition: TopicIdPartition
     offset: int
     leader_epoch: int
-    """The epoch of `offset` in this log's history: it decides which remote segment counts."""
+    """The epoch of `offset` in this log's history, which selects the remote segment to read."""
     max_bytes: int
     isolation: FetchIsolation
     min_one_message: bool
@@ -68,10 +68,10 @@ class RemoteRead(NamedTuple):
 
 
 class RemoteTimestampLookup(NamedTuple):
-    """A timestamp that must first be looked for in the remote tier (KIP-405).
+    """A timestamp that must first be looked up in the remote tier (KIP-405).
 
-    `local_result` answers if no record below `local_log_start_offset` is as young; where the
-    youngest record of all is looked for (MAX_TIMESTAMP), if none of them is at least as young.
+    `local_result` is the answer if no record below `local_log_start_offset` has at least
+    `timestamp`; for MAX_TIMESTAMP, if none of them has at least the timestamp of `local_result`.
     """
 
     topic_id_partition: TopicIdPartition

@@ -1,8 +1,8 @@
-"""Answers to ListOffsets for one log.
+"""Finds the offsets for ListOffsets in one log.
 
-A timestamp asks for the first record at least that young; the negative ones have names. In a tiered
-log the young end is local and the old end remote: a search that might find something below the
-local segments is handed up as a `RemoteTimestampLookup`, with the local answer to fall back on.
+A timestamp asks for the first record with at least that timestamp; negative timestamps are named
+offsets. In a tiered log the newest records are local and the oldest are remote: a search that might
+match below the local segments returns a `RemoteTimestampLookup`, with the local result as fallback.
 """
 
 from collections.abc import Generator
@@ -29,12 +29,12 @@ Found: TypeAlias = TimestampAndOffset | RemoteTimestampLookup | None
 
 
 def find_offset(log: LogParts, timestamp: int) -> Generator[None, None, Found]:
-    """The offset for a timestamp or one of the named ones; None when no record is as young.
+    """Find the offset for a timestamp or named offset; None if every record is older.
 
-    It pauses where batches hold many records; segments may come and go meanwhile.
+    Pauses in batches of many records; segments may be added or deleted during a pause.
 
-    Raises KafkaError(OFFSET_NOT_AVAILABLE) for those that say how far the tier has the log, while
-    that is not known yet.
+    Raises KafkaError(OFFSET_NOT_AVAILABLE) for a named offset that depends on the highest remote
+    offset, while that is unknown.
     """
     if timestamp >= 0:
         return (yield from _find_timestamp(log, timestamp))
@@ -68,7 +68,7 @@ def _named_offset(log: LogParts, name: int) -> int | None:
         return log.bounds.highest_remote if is_copied else None
     if name == EARLIEST_PENDING_UPLOAD_TIMESTAMP and log.is_tiered:
         if not is_copied and log.bounds.log_start < log.bounds.local_log_start:
-            # Something is in the tier, and this leader has yet to find out how much.
+            # The tier has records, but this leader does not know yet up to which offset.
             return None
         return max(log.bounds.highest_remote + 1, log.bounds.log_start)
     return None
@@ -89,7 +89,7 @@ def _find_timestamp(log: LogParts, timestamp: int) -> Generator[None, None, Foun
 def _or_remote(
     log: LogParts, timestamp: int, local: TimestampAndOffset | None
 ) -> TimestampAndOffset | RemoteTimestampLookup | None:
-    """The local answer, unless the tier may have a better one."""
+    """The local result, or a `RemoteTimestampLookup` if the tier may have a better one."""
     if log.is_tiered and log.bounds.log_start < log.bounds.local_log_start:
         return RemoteTimestampLookup(
             log.topic_id_partition,
@@ -102,9 +102,9 @@ def _or_remote(
 
 
 def _find_max_timestamp(log: LogParts) -> Generator[None, None, TimestampAndOffset | None]:
-    """The first record with the largest timestamp in the local log (KIP-734).
+    """Find the first record with the largest timestamp in the local log (KIP-734).
 
-    Kafka answers with a record below the log start if that is the youngest on the disk.
+    Kafka returns a record below the log start if it has the largest timestamp on the disk.
     """
     start, best = log.bounds.local_log_start, None
     segments = [segment for segment in log.local.segments if segment.size]

@@ -1,4 +1,4 @@
-"""What a log is put together from, by the loader."""
+"""The parts from which the loader assembles a log."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ from .local_log import LocalLog
 
 @dataclass(slots=True)
 class LogParts:
-    """The parts of one partition's log; `UnifiedLog` is what they do together.
+    """The parts of one partition's log, which `UnifiedLog` combines.
 
-    Only the topic id changes: where partition.metadata was lost or damaged it is written anew.
+    Only the topic id changes: a lost or damaged partition.metadata is rewritten.
     """
 
     topic_partition: TopicPartition

@@ -1,15 +1,16 @@
-"""Which local segments may go: from the oldest on, up to the first that stays.
+"""Finds the local segments that retention deletes: from the oldest, up to the first to be kept.
 
-A segment goes when it lies below the log start offset; when the log exceeds its size without it; or
-when its youngest record is too old. It never goes while it reaches to or above the high watermark.
+A segment is deleted if it lies below the log start offset, if the log exceeds its retention size
+even without it, or if its largest timestamp is too old; but never while its last offset is at or
+above the high watermark.
 
-A tiered log keeps everything that is not safely in the tier: only segments that end at or below the
-highest offset of a finished copy go, by local.retention.*, and its log start offset stays
-(KIP-405). When copying is disabled there is nothing to wait for: the whole of retention.* holds for
-the local segments, and the log starts where they do (KIP-950). The active segment is rolled when it
-breaches local retention, so that topics of little traffic reach the tier
-(KAFKA-15047). A record from the future would keep its segment local for ever; then the age counts
-from when the file was last written (KAFKA-20609).
+A tiered log keeps everything that is not yet in the tier: local.retention.* only deletes segments
+that end at or below the highest offset of a finished copy, and the log start offset stays
+(KIP-405). With copying disabled there is nothing to wait for: retention.* applies to the local
+segments, and the log starts where they do (KIP-950). The active segment is rolled when it breaches
+local retention, so that low-traffic topics reach the tier (KAFKA-15047). A timestamp in the future
+would keep its segment local for ever; then the age counts from the file's modification time
+(KAFKA-20609).
 """
 
 from collections.abc import Callable
@@ -30,20 +31,20 @@ class RetentionBounds(NamedTuple):
     high_watermark: int
     highest_remote_offset: int
     is_copied: bool
-    """Whether segments go to the remote tier, so that those which have not yet gone must stay."""
+    """Whether segments are copied to the remote tier; uncopied ones must then be kept."""
 
 
 class Breached(NamedTuple):
-    """The oldest segments that may go, and whether the active one is to be rolled for it."""
+    """The oldest segments to delete, and whether the active one must be rolled."""
 
     segments: list[LogSegment]
     rolls_active: bool
     reason: str = ""
-    """Why they may go, in Kafka's words."""
+    """The reason for the deletion, in Kafka's words."""
 
 
 def breached_segments(local: LocalLog, bounds: RetentionBounds, now_ms: int) -> Breached:
-    """What may be deleted now, by the first rule of log start, size and age that finds anything."""
+    """The segments to delete now, by the rule (log start, size or age) that finds the most."""
     config = local.config
     start = f"log start offset {bounds.local_log_start_offset} breach"
     rules: list[tuple[_Breaches, str]] = [(_log_start_rule(local, bounds), start)]
@@ -71,7 +72,7 @@ def _age_words(local: LocalLog, age: int, now_ms: int) -> str:
 
 
 def _limits(config: LogConfig, bounds: RetentionBounds) -> tuple[int, int]:
-    """How many bytes stay on this disk, and for how many milliseconds."""
+    """The retention size in bytes and time in milliseconds for the local segments."""
     if bounds.is_copied:
         return config.effective_local_retention_bytes, config.effective_local_retention_ms
     return config.retention_bytes, config.retention_ms

@@ -1,8 +1,8 @@
-"""Bringing a producer state back in step with its log: newest valid snapshot, then the batches.
+"""Reloads a log's producer state: from the newest valid snapshot, then from the batches after it.
 
-A snapshot carries only the last batch of each producer, yet a producer may have five in flight when
-the broker goes away, and will repeat them all. Kafka then refuses the older ones as out of order;
-here the batches shortly before the snapshot are looked at again, and the repeats are recognised.
+A snapshot has only the last batch of each producer, yet a producer may have five batches in flight
+when the broker stops, and will retry them all. Kafka then rejects the older ones as out of order;
+here the batches shortly before the snapshot are read again, so that the retries are recognised.
 """
 
 import logging
@@ -18,21 +18,21 @@ from ..segment.log_segments import LogSegments
 _log = logging.getLogger(__name__)
 
 _Range = tuple[LogSegment, int, int]
-"""A segment, and the positions between which it is read."""
+"""A segment and the start and end position to read."""
 
 _BYTES_LOOKED_AT_AGAIN = 1 << 20
-"""Before the snapshot. Five batches of a client's usual sizes, or one of the largest."""
+"""Bytes read before the snapshot: five batches of a usual size, or one of the largest."""
 
 _BYTES_NOT_WORTH_A_SNAPSHOT = 16_384
-"""They are folded again as quickly as a file is made, written, opened and read."""
+"""Replaying this many bytes takes as long as creating, writing, opening and reading a file."""
 
 
 def reload_producers(
     producers: ProducerStateManager, segments: LogSegments, log_start_offset: int, end_offset: int
 ) -> None:
-    """Make the state what the batches in [log start, end) say.
+    """Rebuild the producer state from the batches in [log start, end).
 
-    Producers are not expired here: how old they are matters only while the broker runs.
+    Producers are not expired here: their age matters only while the broker runs.
     """
     producers.truncate_and_reload(log_start_offset, end_offset)
     _fill_windows(producers, segments, log_start_offset)
@@ -40,10 +40,10 @@ def reload_producers(
 
 
 def take_snapshot_at_close(producers: ProducerStateManager, segments: LogSegments) -> None:
-    """See that the next start has little to fold, and Kafka's too: it believes that a log without
-    a snapshot has no producers.
+    """Take a producer snapshot, so that the next start has few batches to replay.
 
-    Where that is so, a few batches are folded again as quickly as a file is made.
+    Kafka needs it as well: it assumes that a log without a snapshot has no producers. If there are
+    none, a few batches need no snapshot: replaying them is as fast as creating a file.
     """
     active, snapshot_offset = segments.last, producers.last_snapshot_offset
     is_empty = snapshot_offset >= active.base_offset and not producers.entries
@@ -76,8 +76,8 @@ def _apply(producers: ProducerStateManager, batch: RecordBatch, start: int, path
     if batch.producer_id < 0 or batch.crc_is_valid():
         producers.apply(batch)
         return
-    # A recovery keeps a damaged batch that was on the disk once. Nothing in it can be believed: a
-    # flipped bit could open a transaction that nobody ends.
+    # A recovery keeps a damaged batch that was durable before. None of its fields can be trusted: a
+    # flipped bit could open a transaction that is never ended.
     outcome = ""
     if batch.is_control:
         outcome = (
@@ -97,7 +97,7 @@ def _apply(producers: ProducerStateManager, batch: RecordBatch, start: int, path
 def _fill_windows(
     producers: ProducerStateManager, segments: LogSegments, log_start_offset: int
 ) -> None:
-    """Find again the batches before the last one of each producer that a snapshot named."""
+    """Restore the batches before the last one of each producer in the snapshot."""
     snapshot_offset = producers.map_end_offset
     if not producers.entries or snapshot_offset <= log_start_offset:
         return

@@ -1,11 +1,11 @@
-"""The batches of a segment that a recovery can keep: whole, and each behind the one before it.
+"""The batches of a segment that a recovery can keep: whole and in offset order.
 
-A batch's checksum does not cover its base offset. One flipped bit there would cost all that follows
-it, so a batch that tells other offsets than it can have is put right where its neighbours prove
-which ones are its own. Where they do not the log ends before it.
+A batch's CRC does not cover its base offset, so one flipped bit there could cost every later batch.
+A batch with an impossible base offset is therefore corrected if the batches around it prove the
+right one. Otherwise the log ends before it.
 
-Nor do damaged records of a batch cost what follows it, if all of them were on the disk once: no
-crash explains that, and the batch stays for its readers to refuse, as it does in older segments.
+A batch with damaged records that was durable before does not end the log either: no crash explains
+the damage, and the batch stays for its readers to reject, as it does in older segments.
 """
 
 import logging
@@ -18,11 +18,11 @@ from ..segment.log_segment import LogSegment
 _log = logging.getLogger(__name__)
 
 _RELATIVE_OFFSET_MAX = 2**31 - 1
-"""A segment is closed before its offsets go further beyond its base offset than that."""
+"""A segment is closed before an offset exceeds its base offset by more than this."""
 
 
 class RecoverableBatches:
-    """See the top of this file; `following` is where the next segment begins, if there is one."""
+    """A segment's recoverable batches; `following` is the next segment's base offset, if any."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class RecoverableBatches:
         self._durable_end = durable_end
         self._is_compacted = is_compacted
         self.size = 0
-        """How many bytes of the file are to be kept, as far as it was looked at."""
+        """How many bytes of the file to keep, as far as it was read."""
         self.damage = "what stands there is not a whole record batch"
-        """Why the batches end where they do, if that is before the end of the file."""
+        """Why the batches end before the end of the file, if they do."""
 
     def __iter__(self) -> Iterator[tuple[int, RecordBatch]]:
         """The batches, each with its position, up to the first that is torn, damaged or misplaced.
 
-        A base offset that is put right is written, durably, before the batch is answered.
+        A corrected base offset is durably written before its batch is yielded.
         """
         segment = self._segment
         expected = segment.base_offset
@@ -89,7 +89,7 @@ class RecoverableBatches:
     def _stays_damaged(
         self, batch: RecordBatch, expected: int, after: RecordBatch | None, size: int
     ) -> bool:
-        """Whether a batch was on the disk once, and its header leads to what follows it."""
+        """Whether a damaged batch was durable before and its header leads to the next batch."""
         end = batch.next_offset
         if end > self._durable_end or self._is_misplaced(batch, expected, after):
             return False
@@ -99,10 +99,10 @@ class RecoverableBatches:
         return following is None or following == end or (self._is_compacted and following > end)
 
     def _is_misplaced(self, batch: RecordBatch, expected: int, after: RecordBatch | None) -> bool:
-        """Whether the batch tells offsets that it cannot have.
+        """Whether the batch's offsets are impossible.
 
-        Compaction leaves gaps before batches, and a topic may have been compacted once. But what
-        follows then follows this batch too, and nothing compacts the end of a log.
+        Compaction leaves gaps before batches, and the topic may have been compacted in the past.
+        But the next batch then still follows this one, and the end of a log is never compacted.
         """
         if batch.base_offset < expected or batch.last_offset_delta < 0:
             return True
@@ -113,7 +113,7 @@ class RecoverableBatches:
         if batch.last_offset - self._segment.base_offset > _RELATIVE_OFFSET_MAX:
             return True
         if after is not None:
-            # What cannot follow this batch, wherever it begins, may itself be what is wrong.
+            # If `after` cannot follow this batch at any base offset, `after` may be the wrong one.
             cannot_follow = after.base_offset <= expected + batch.last_offset_delta
             return after.base_offset < batch.next_offset and not (
                 self._is_compacted and cannot_follow
@@ -121,9 +121,10 @@ class RecoverableBatches:
         return self._following is None and not self._is_compacted
 
     def _is_proven(self, batch: RecordBatch, expected: int, after: RecordBatch | None) -> bool:
-        """Whether a batch that is misplaced can only begin at `expected`.
+        """Whether a misplaced batch can only begin at `expected`.
 
-        What follows it follows that, or else that is how far the log was on the disk.
+        The next batch or segment must begin at its end; without one, it must end at the recovery
+        point.
         """
         if batch.last_offset_delta < 0:
             return False
@@ -134,7 +135,7 @@ class RecoverableBatches:
 
 
 def _readable(segment: LogSegment) -> Iterator[tuple[int, RecordBatch]]:
-    """The segment's batches up to bytes that cannot be one."""
+    """The segment's batches, up to bytes that cannot be a batch."""
     try:
         yield from segment.positioned_batches()
     except KafkaError:
@@ -145,7 +146,7 @@ def _readable(segment: LogSegment) -> Iterator[tuple[int, RecordBatch]]:
 def _with_next(
     batches: Iterator[tuple[int, RecordBatch]],
 ) -> Iterator[tuple[int, RecordBatch, RecordBatch | None]]:
-    """Each batch with its position, and the one behind it; None behind the last."""
+    """Each batch with its position and the next batch; None after the last."""
     held: tuple[int, RecordBatch] | None = None
     for each in batches:
         if held is not None:

@@ -1,11 +1,11 @@
-"""The part of a log's epoch history that its disk has lost and its tier still tells (KIP-101).
+"""Restores lost leader epoch history from the metadata of the remote segments (KIP-101).
 
-`leader-epoch-checkpoint` alone says which epoch wrote what lies below the local log. If it is lost
-or damaged, the segments in the tier say it as well, each for its own offsets: from the local log on
-downward, the newest leader is right, and no epoch is newer than the one above it.
+Locally, only `leader-epoch-checkpoint` says which epoch wrote the records below the local log. If
+it is lost or damaged, the metadata of each remote segment has the epochs of that segment's offsets.
+Going down from the local log, the newest leader is right, and no epoch is newer than the one above.
 
-With the checkpoint may go the one of the log start offset, and part of the tier may have expired.
-So the tier need not have all: what it has is the log's, down to the lowest offset.
+The log start offset checkpoint may be lost too, and some remote segments may have expired. So the
+tier need not reach the log start offset: the log has what the tier has, down to its lowest offset.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from .leader_epoch import EpochEntry
 def mended_history(
     remote: RemoteLog, history: EpochHistory, bounds: LogExtent
 ) -> list[EpochEntry] | None:
-    """A history under which the tier has more of what lies below the local log, or all of it.
+    """A history that makes more, or all, of the remote records below the local log readable.
 
-    It may begin above the log start offset: then the tier has nothing below. None where there is
-    none, and where the present one leads down as far: what is in order, or has a hole of another
-    kind, is not touched. Only the beginning is ever another, up to the history's second epoch.
+    It may begin above the log start offset: then the tier has nothing below. None if there is no
+    such history, or if the present one reaches as far down: a history that is in order, or has
+    another kind of hole, is not changed. Only its beginning changes, up to its second epoch.
     """
     start, local_start = bounds.log_start_offset, bounds.local_log_start_offset
     if first_gap(remote, history, start, local_start) != start:
@@ -43,13 +43,13 @@ def mended_history(
 
 
 def _newest_below(history: EpochHistory, offset: int) -> int | None:
-    """What epoch may at most have written the offset before; None: any."""
+    """The newest epoch that may have written the offset before `offset`; None for any."""
     epoch = epoch_of_offset(history, offset)
     return epoch if epoch >= 0 else None
 
 
 def _told_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> list[EpochEntry]:
-    """The epochs of [start, end) as finished segments tell them, from the lowest of these on."""
+    """The epochs of [start, end) in finished segments' metadata, from the lowest segment on."""
     entries: dict[int, int] = {}
     lowest = end
     for segment, offset in _downward(remote, start, end, newest):
@@ -66,7 +66,7 @@ def _told_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> 
 def _downward(
     remote: RemoteLog, start: int, end: int, newest: int | None
 ) -> Iterator[tuple[RemoteLogSegmentMetadata, int]]:
-    """The segments that lead from `end` down to `start`, each with the last offset it tells of."""
+    """The segments from `end` down to `start`, each with the last offset it gives epochs for."""
     waiting = sorted(
         (
             each
@@ -81,7 +81,7 @@ def _downward(
         while waiting and waiting[-1].end_offset >= offset:
             reached.append(waiting.pop())
         last_offsets = [(_last_told(each, offset, newest), each) for each in reached]
-        # What tells of nothing lower will not do so again.
+        # A segment without a lower offset to give is not needed again.
         reached = [each for last, each in last_offsets if last >= start]
         here = [each for last, each in last_offsets if last == offset]
         if here:
@@ -90,7 +90,7 @@ def _downward(
             newest = best.segment_leader_epochs[0][0]
             offset = best.start_offset - 1
         else:
-            # A hole, or only records that another leader wrote.
+            # A hole, or only records of another leader.
             lower = [last for last, _ in last_offsets] + [each.end_offset for each in waiting[-1:]]
             offset = max(lower, default=-1)
 
@@ -98,12 +98,12 @@ def _downward(
 def _furthest_down(
     segments: list[RemoteLogSegmentMetadata], offset: int
 ) -> RemoteLogSegmentMetadata:
-    """The newest leader's of those that hold the offset; of these the one that begins lowest."""
+    """Of segments that hold `offset`, the one of the newest epoch, then the lowest start offset."""
     return max(segments, key=lambda each: (_epoch_at(each, offset), -each.start_offset))
 
 
 def _last_told(segment: RemoteLogSegmentMetadata, offset: int, newest: int | None) -> int:
-    """The last offset up to `offset` that an epoch up to `newest` wrote; -1 if none is here."""
+    """The segment's last offset up to `offset` that an epoch up to `newest` wrote; -1 if none."""
     last = min(offset, segment.end_offset)
     for epoch, first in reversed(segment.segment_leader_epochs):
         if first <= last:
@@ -118,7 +118,7 @@ def _epoch_at(segment: RemoteLogSegmentMetadata, offset: int) -> int:
 
 
 def _from(entries: dict[int, int], start: int) -> dict[int, int]:
-    """Without the epochs that ended at or before `start`."""
+    """`entries` without the epochs that ended at or before `start`."""
     ordered = sorted(entries.items())
     later = [*(first for _, first in ordered[1:]), start + 1][: len(ordered)]
     return {

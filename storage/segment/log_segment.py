@@ -597,7 +597,7 @@ class LogSegment:
         self._bytes_since_index_entry = 0
 
     def flush_log(self) -> None:
-        """fsync the batches and the transaction index, which only they could restore."""
+        """fsync the batches and the transaction index, which only the batches could restore."""
         self._handle.flush()
         self.txn_index.flush()
 

@@ -8,20 +8,20 @@ from .transaction_index import AbortedTxn
 
 
 class LogSegments:
-    """A sorted collection: never two segments with one base offset, lookups in O(log n)."""
+    """A sorted collection of segments with unique base offsets and O(log n) lookups."""
 
     def __init__(self) -> None:
         self._bases: list[int] = []
         self._by_base: dict[int, LogSegment] = {}
         self.last: LogSegment
-        """The active segment: the only one that takes appends. There is none in an empty log."""
+        """The active segment, the only one that takes appends. Unset in an empty collection."""
         self._last_aborted: int | None = None
 
     def __len__(self) -> int:
         return len(self._bases)
 
     def __iter__(self) -> Iterator[LogSegment]:
-        """Oldest first; the collection may change meanwhile."""
+        """Oldest first; the collection may change during the iteration."""
         return iter([self._by_base[base] for base in self._bases])
 
     @property
@@ -52,7 +52,7 @@ class LogSegments:
         return self._by_base[self._bases[0]]
 
     def floor(self, offset: int) -> LogSegment | None:
-        """The segment with the largest base at or below `offset`."""
+        """The segment with the largest base offset at or below `offset`."""
         slot = bisect_right(self._bases, offset)
         return self._by_base[self._bases[slot - 1]] if slot else None
 
@@ -73,7 +73,7 @@ class LogSegments:
 
     @property
     def last_aborted(self) -> int:
-        """The base of the last segment in which a transaction was aborted; -1 where none was.
+        """The base offset of the last segment with an aborted transaction; -1 if there is none.
 
         A truncation may leave it too high, never too low.
         """
@@ -85,5 +85,5 @@ class LogSegments:
         return self._last_aborted
 
     def starting_at_or_above(self, offset: int) -> list[LogSegment]:
-        """The segments whose base is at or above `offset`."""
+        """The segments whose base offset is at or above `offset`."""
         return [self._by_base[base] for base in self._bases[bisect_left(self._bases, offset) :]]

@@ -1,8 +1,8 @@
-"""Offset to position: where in the segment's file to start reading for an offset.
+"""Maps an offset to the position in the segment's file where a read for it starts.
 
 Each entry is a relative offset (to the segment's base) and a position, four bytes each, big-endian.
-The index is sparse, one entry per `index.interval.bytes` of log: a look-up gives the position of
-the last indexed batch at or below the offset, from where batch headers are scanned
+The index is sparse, one entry per `index.interval.bytes` of log: a lookup returns the position of
+the last indexed batch at or below the offset, from which batch headers are scanned
 (Kafka's `OffsetIndex`).
 """
 
@@ -50,7 +50,7 @@ class OffsetIndex(Index):
         return self.base_offset if last is None else last.offset
 
     def can_hold(self, offset: int) -> bool:
-        """Whether the offset's distance to the base fits an entry."""
+        """Whether the offset, relative to the base offset, fits an entry."""
         return 0 <= offset - self.base_offset <= _INT32_MAX
 
     def append(self, offset: int, position: int) -> None:
@@ -72,9 +72,9 @@ class OffsetIndex(Index):
         return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
     def entry_at_or_after(self, position: int) -> OffsetPosition | None:
-        """The first entry at or after `position`: its offset is above everything before that.
+        """The first entry at or after `position`, whose offset is above every record before it.
 
-        None if no entry lies that far: the segment's end is the bound.
+        None if there is no such entry: then the segment's end is the bound.
         """
         self._load()
         if not self.entries:
@@ -117,9 +117,9 @@ class OffsetIndex(Index):
         return self.entries > 1 and (last_offset <= first_offset or last <= first)
 
     def check_order(self) -> None:
-        """Look at every entry. Raises CorruptIndexError if one does not lie above its predecessor.
+        """Check every entry; raises CorruptIndexError if one is not above its predecessor.
 
-        For an index that goes on growing; others are checked where they are used.
+        For an index that will still grow; other indexes are checked when they are used.
         """
         entries = self.all_entries()
         for before, after in pairwise(entries):
@@ -127,6 +127,6 @@ class OffsetIndex(Index):
                 raise CorruptIndexError(f"Index {self.path} has entries out of order.")
 
     def all_entries(self) -> list[OffsetPosition]:
-        """Every entry, for copying and checking; proportional to the index."""
+        """Every entry, for copying and checking; O(n) in the size of the index."""
         self._load()
         return [self._entry(slot) for slot in range(self.entries)]

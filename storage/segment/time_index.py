@@ -1,8 +1,8 @@
-"""Timestamp to offset: the first offset that may carry a timestamp at least as large.
+"""Maps a timestamp to the first offset that may have a timestamp at least as large.
 
 Each entry is a timestamp (eight bytes) and a relative offset (four): no record at or before that
-offset has a larger timestamp. Both columns grow. The last slot is kept free for the entry that
-closing the segment adds (Kafka's `TimeIndex`).
+offset has a larger timestamp. Both increase from entry to entry. The last slot is kept free for the
+entry that closing the segment adds (Kafka's `TimeIndex`).
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,14 +15,14 @@ from .index import CorruptIndexError, Index
 
 
 class TimestampAndOffset(NamedTuple):
-    """The answer to a ListOffsets query; -1 where a field has no value."""
+    """The result of a ListOffsets query; -1 for a field without a value."""
 
     timestamp: int
     offset: int
     leader_epoch: int
 
     def is_better_maximum(self, other: "TimestampAndOffset") -> bool:
-        """Whether this answers MAX_TIMESTAMP and the other does not: younger, or the first."""
+        """Whether this is the better MAX_TIMESTAMP result: a larger timestamp or lower offset."""
         return (self.timestamp, -self.offset) > (other.timestamp, -other.offset)
 
 
@@ -32,7 +32,7 @@ _RELATIVE_OFFSET = Struct(">8xi")
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp in milliseconds and the offset that carries it."""
+    """A timestamp in milliseconds and an offset that has it."""
 
     timestamp: int
     offset: int
@@ -65,9 +65,9 @@ class TimeIndex(Index):
         return self._last
 
     def maybe_append(self, timestamp: int, offset: int, *, may_fill: bool = False) -> None:
-        """Add an entry if it carries a larger timestamp than the last one.
+        """Add an entry if its timestamp is larger than that of the last one.
 
-        `may_fill` lets the entry take the slot that is kept for closing the segment.
+        `may_fill` lets the entry take the slot that is reserved for closing the segment.
         """
         if not self._is_loaded:
             self._load()
@@ -89,7 +89,7 @@ class TimeIndex(Index):
         return self._entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def next_above(self, entry: TimestampOffset) -> TimestampOffset | None:
-        """The entry that follows one that `lookup` has given, if there is any."""
+        """The entry after one that `lookup` returned, if there is any."""
         self._load()
         slot = bisect_right(self._places(), (entry.timestamp,), key=self._column(_TIMESTAMP))
         return self._entry(slot) if slot < self.entries else None
@@ -124,6 +124,6 @@ class TimeIndex(Index):
                 raise CorruptIndexError(f"Index {self.path} has entries out of order.")
 
     def all_entries(self) -> list[TimestampOffset]:
-        """Every entry, for copying and checking; proportional to the index."""
+        """Every entry, for copying and checking; O(n) in the size of the index."""
         self._load()
         return [self._entry(slot) for slot in range(self.entries)]

@@ -1,9 +1,9 @@
 """The aborted transactions of one segment, for read_committed consumers.
 
-An entry is written when an abort marker is appended: which producer, its first and last offset in
-this log, and the last stable offset at that moment. Entries stand in order of their last offset.
+An entry is written when an abort marker is appended: the producer id, the transaction's first and
+last offset, and the last stable offset at that moment. Entries are in order of their last offset.
 The last stable offset lets a search stop: a later marker cannot belong to a transaction that began
-below it. The file exists only once a transaction was aborted (Kafka's `TransactionIndex`).
+below it. The file exists only after a transaction was aborted (Kafka's `TransactionIndex`).
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class TransactionIndex:
         self._size: int | None = None
 
     def _loaded_size(self) -> int:
-        """Bytes of entries; opens the file, if there is one, on first use."""
+        """The size of the entries in bytes; opens the file, if there is one, on first use."""
         if self._size is None:
             self._size = 0
             if self._files.exists(self.path):
@@ -47,7 +47,7 @@ class TransactionIndex:
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of its file."""
+        """The size of the file in bytes."""
         return self._loaded_size()
 
     @property
@@ -59,7 +59,7 @@ class TransactionIndex:
         return self._handle is not None or self._files.exists(self.path)
 
     def append(self, txn: AbortedTxn) -> None:
-        """Add a transaction; it must end after those already here."""
+        """Add a transaction; it must end after those already in the index."""
         size = self._loaded_size()
         if self._last_offset is None:
             self._last_offset = max((transaction.last_offset for transaction in self), default=-1)
@@ -81,9 +81,9 @@ class TransactionIndex:
             yield AbortedTxn(*fields)
 
     def collect(self, fetch_offset: int, upper_bound: int, transactions: list[AbortedTxn]) -> bool:
-        """Add to `found` what overlaps [fetch_offset, upper_bound).
+        """Add the transactions that overlap [fetch_offset, upper_bound) to `transactions`.
 
-        True if no later segment's index can hold more of them.
+        Returns True if no later segment's index can have more of them.
         """
         for txn in self:
             if txn.last_offset >= fetch_offset and txn.first_offset < upper_bound:
@@ -112,7 +112,7 @@ class TransactionIndex:
         self._last_offset = -1
 
     def sanity_check(self) -> None:
-        """Raises CorruptIndexError unless the file is whole entries in order."""
+        """Raises CorruptIndexError unless the file consists of whole, valid entries in order."""
         if self._loaded_size() % TRANSACTION_INDEX_ENTRY.size:
             raise CorruptIndexError(f"{self.path} ends inside an entry.")
         before = AbortedTxn(-1, -1, self.start_offset - 1, -1)
