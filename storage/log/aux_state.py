@@ -103,7 +103,7 @@ def _cut(history: list[EpochEntry], log_start_offset: int) -> list[EpochEntry]:
 
 @on_disk
 def start_log_at(log: LogParts, state: AuxState, now_ms: int) -> None:
-    """Drop every local record and continue, empty, at the state's offset, epochs and producers.
+    """Drop every local record and continue at the state's offset, with its epochs and producers.
 
     Raises KafkaError(KAFKA_STORAGE_ERROR).
     """

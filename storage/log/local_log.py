@@ -411,7 +411,7 @@ class LocalLog:
         """Replace `old` with `cleaned`, which is durable under its suffix `.cleaned`.
 
         A power loss leaves one of the two whole: the rename to `.swap` is durable before an old
-        segment is renamed, and those renames are durable before `.swap` is removed from the names.
+        segment is renamed, and those renames are durable before `cleaned` gets its final names.
         After OSError the log has either the old segments or `cleaned`: see `finish_swap`.
         """
         assert self.active_segment not in old

@@ -1,8 +1,8 @@
 """Maps a timestamp to the first offset that may have a timestamp at least as large.
 
 Each entry is a timestamp (eight bytes) and a relative offset (four): no record at or before that
-offset has a larger timestamp. Both increase from entry to entry. The last slot is kept free for the
-entry that closing the segment adds (Kafka's `TimeIndex`).
+offset has a larger timestamp. Neither ever decreases. The last slot is kept free for the entry that
+closing the segment adds (Kafka's `TimeIndex`).
 """
 
 from bisect import bisect_left, bisect_right
