@@ -1,28 +1,29 @@
 """Copies the closed segments of one partition to the tier while this broker leads it (KIP-405).
 
-    not ready -> where does the tier end? -> next segment -> ... -> left-overs away -> wait, again
+    not ready -> find the tier's end -> copy next segment -> ... -> clean up -> wait, repeat
                                                      |
        COPY_SEGMENT_STARTED published and read back -+
        all parts stored, manifest last
-       COPY_SEGMENT_FINISHED published and read back: only now does the segment count,
-       and only now may the local copy go
+       COPY_SEGMENT_FINISHED published and read back: only now is the segment readable,
+       and only now may the local copy be deleted
 
-The rules it keeps (Kafka's `RLMCopyTask`, and beyond it):
+Rules (Kafka's `RLMCopyTask`, and beyond it):
 
 - Nothing happens before the metadata of the partition is complete (KAFKA-17980).
-- Only closed segments wholly below the last stable offset are copied, in order, without a hole,
-  and only once they are on the disk.
-- A failed copy is deleted at once, with two updates of its metadata, and its id is never used
-  again. If the tier cannot be reached the deletion comes before the next attempt instead, so an
-  outage leaves one unfinished segment behind however long it lasts.
-- What a crashed broker or a former leader left unfinished is deleted after its records have been
-  copied anew. It may be whole, and a local segment is damaged before anybody reads it: so one that
-  replaces such a copy is checked first, each batch of it, and else nothing goes.
+- Only closed segments wholly below the last stable offset are copied, in order, without gaps,
+  and only once they are flushed to disk.
+- A failed copy is deleted at once, with two metadata updates, and its id is never reused. If the
+  tier is unreachable, it is deleted just before the next attempt instead, so an outage leaves one
+  unfinished segment however long it lasts.
+- A copy that a crashed broker or a former leader left unfinished is deleted after its records have
+  been copied again. It may be complete, and the local segment may be damaged without any read
+  having noticed: so every batch of the local segment is checked first. If one is damaged, the
+  unfinished copy is kept.
 - When a segment is stored but its COPY_SEGMENT_FINISHED could not be confirmed, the event may have
-  been written: the segment is not deleted, the event is published again.
-- Another leader may have taken over during the upload: leadership is looked at again before the
-  segment is finished, and a segment that the state machine refused is deleted by who stored it.
-- Once copying is disabled no other segment is begun; one that is stored is finished (KIP-950).
+  been written: the segment is not deleted, and the event is published again.
+- Another leader may have taken over during the upload: leadership is checked again before the
+  segment is finished. If the state machine refuses a segment, the broker that stored it deletes it.
+- Once copying is disabled, no new copy is started; a stored segment is still finished (KIP-950).
 """
 
 import logging
@@ -79,16 +80,16 @@ class CopyCancelledError(Exception):
 
 
 class CopyQuota(Protocol):
-    """Waits until bytes may go to the tier."""
+    """Limits the rate of uploads to the tier."""
 
     async def take(self, nbytes: int, is_wanted: Callable[[], bool]) -> bool:
-        """True once they may go; False as soon as it is seen that nobody wants it any more."""
+        """Wait until `nbytes` may be uploaded; False once `is_wanted` returns False."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyTools:
-    """What all copy tasks of a broker share."""
+    """Dependencies that all copy tasks of a broker share."""
 
     deletion: SegmentDeletion
     storage: RemoteStorageManager
@@ -103,7 +104,7 @@ class CopyTools:
 
 
 class CopyTask:
-    """The copying of one partition in one term of leadership."""
+    """Copies one partition during one term of leadership."""
 
     def __init__(self, tools: CopyTools, term: LeaderTerm) -> None:
         self._tools = tools
@@ -114,13 +115,13 @@ class CopyTask:
         self._statistics = tools.statistics
         self._repair = GapRepair(tools.deletion, term)
         self._attempts: set[Uuid] = set()
-        """Copies that this task began and did not finish: what they hold was read here just now."""
+        """Copies that this task began and did not finish, so their data was read here recently."""
 
     async def run_once(self) -> int:
-        """Copy what can be copied now; how many segments that was.
+        """Copy what can be copied now; returns the number of segments.
 
-        Raises RemoteStorageError, KafkaError, CorruptIndexError or OSError to be tried again, and
-        CopyCancelledError.
+        Raises RemoteStorageError, KafkaError, CorruptIndexError or OSError, which the caller
+        retries, and CopyCancelledError.
         """
         log = self._term.log()
         if log is None or not log.is_tiered:
@@ -164,12 +165,12 @@ class CopyTask:
     # -- One segment --------------------------------------------------------------------------
 
     async def _copy(self, log: UnifiedLog, segment: LogSegment, remote: RemoteLog) -> bool:
-        """False if it was not begun, because copying was disabled while it waited."""
+        """Copy one segment; False if copying was disabled while it waited for the quota."""
         facts = segment_facts(log, segment)
         if not await self._tools.quota.take(facts.log.nbytes, lambda: self._may_copy(log)):
             return False
         await self._check_replacement(facts, remote)
-        # Else a loss of power could cut the log below the end of what readers find in the tier.
+        # Otherwise a power loss could truncate the log below the end of what is in the tier.
         await self._tools.durability.sync(log, facts.end_offset + 1)
         environment = self._environment
         segment_id = RemoteLogSegmentId(self._partition, environment.random_uuid())
@@ -199,13 +200,13 @@ class CopyTask:
             )
         finished = self._tools.deletion.update(metadata, _STATE.COPY_SEGMENT_FINISHED, custom)
         self._term.copying.store(finished)
-        # Should this fail, the next run publishes it again before anything else.
+        # If this fails, the next run publishes it again before anything else.
         await self._finish_stored(remote)
         self._term.copying.apply(CopyEvent.LOCATED)
 
     @contextmanager
     def _copying(self) -> Generator[None]:
-        """A copy is on its way, until it is stored or has failed."""
+        """Keep the copy state at COPYING until the copy is stored or has failed."""
         copying = self._term.copying
         copying.apply(CopyEvent.BEGUN)
         try:
@@ -218,7 +219,7 @@ class CopyTask:
                 copying.apply(CopyEvent.FAILED)
 
     async def _check_replacement(self, facts: SegmentFacts, remote: RemoteLog) -> None:
-        """Raises KafkaError if the copy would replace another one's and the segment is damaged."""
+        """Raise KafkaError if an unfinished copy would be replaced by a damaged segment."""
         for other in remote.unfinished_segments():
             if (
                 other.id not in self._attempts
@@ -260,7 +261,7 @@ class CopyTask:
         return custom
 
     async def _finish_stored(self, remote: RemoteLog) -> None:
-        """Publish COPY_SEGMENT_FINISHED of a stored segment until it is known to be written."""
+        """Publish a stored segment's COPY_SEGMENT_FINISHED if it is not confirmed yet."""
         stored = self._term.copying.unconfirmed
         if stored is None:
             return
@@ -268,7 +269,7 @@ class CopyTask:
         self._term.copying.confirm()
         metadata = remote.segment(stored.segment_id.id)
         if metadata is None or metadata.state is not _STATE.COPY_SEGMENT_FINISHED:
-            # Another leader has given the segment up. Its objects are ours to remove.
+            # Another leader has abandoned the segment; this broker must delete its objects.
             await self._refused(stored, metadata)
         self._attempts.discard(stored.segment_id.id)
 
@@ -285,9 +286,9 @@ class CopyTask:
     # -- Cleaning up --------------------------------------------------------------------------
 
     async def _clean_up(self, log: UnifiedLog, remote: RemoteLog) -> None:
-        """Remove what copies have left; what retention has left below is expiration's.
+        """Delete unfinished copies; those below the log start offset are left to expiration.
 
-        The records of a copy that is removed are in a finished segment, or were read here.
+        The records of a deleted copy are in a finished segment, or were read here.
         """
         unfinished = remote.unfinished_segments()
         facts = facts_of(log, remote) if unfinished else None

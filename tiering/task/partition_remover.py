@@ -1,16 +1,16 @@
-"""Removes the remote data of deleted partitions, and picks up the removals that others left.
+"""Removes the remote data of deleted partitions, and resumes removals that other brokers left.
 
-What is to be done is decided in `partition_removal.py`, from the metadata alone; here it is done.
-It looks when it starts, when this broker has marked a partition, and every
-`remote.partition.remover.task.interval.ms`. A kill at any point loses nothing: an event in the
-metadata topic comes before and after each step, each is idempotent, and the next broker that looks
-goes on from the first that is missing. Objects go before DELETE_SEGMENT_FINISHED, and everything
-that is left under the partition's prefix (halves of uploads that no metadata names, the directory
-of a file system: KAFKA-15166) before DELETE_PARTITION_FINISHED.
+`partition_removal.py` decides what to do, from the metadata alone; this module does it. It looks
+for work when it starts, when this broker has marked a partition, and every
+`remote.partition.remover.task.interval.ms`. A kill at any point loses nothing: an event is
+published to the metadata topic before and after each step, each step is idempotent, and the next
+broker that looks resumes at the first missing event. Objects are deleted before
+DELETE_SEGMENT_FINISHED, and everything left under the partition's prefix (partial uploads that no
+metadata names, a file system's directory: KAFKA-15166) before DELETE_PARTITION_FINISHED.
 
-Deletions are paced, so that a topic of a million segments does not throttle the store that
-others read from. A step that fails is counted, and is tried again with back-off for as long as
-it takes; one partition's trouble is not another's.
+Deletions are rate-limited, so that a topic of a million segments does not overload a store that
+also serves reads. A step that fails is counted, and retried with back-off for as long as it takes;
+one partition's failure does not affect others.
 """
 
 import asyncio
@@ -57,19 +57,19 @@ _LOOK = "Look for deleted partitions"
 _REMOVAL = "Removal of the remote data"
 _UNPROVEN_TOLD = 10
 _LATE_UPLOAD_SECONDS = 60.0
-"""A thread that uploads cannot be stopped: when its last object should have arrived."""
+"""An upload thread cannot be stopped; after this long its last object should have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoverTools:
-    """What it works with."""
+    """Dependencies of the remover."""
 
     storage: RemoteStorageManager
     metadata: RemoteLogMetadataManager
     environment: Environment
     statistics: TierStatistics
     topics: ClusterTopics | None = None
-    """None: it is not known which topics there are, so none is known to be deleted."""
+    """None while the cluster's topics are unknown, so none is known to be deleted."""
 
 
 class PartitionRemover:
@@ -84,7 +84,7 @@ class PartitionRemover:
         self._config = config
         self._tools = tools
         self._supervisor = supervisor or Supervisor(tools.environment.random)
-        # Half an interval: the clocks of two looks an interval apart are not to be trusted more.
+        # Half an interval, since two looks may be a little less than one interval apart.
         self._removals = PartitionRemovals(
             config.broker_id, Patience(takeover=config.remover_interval_ms / 2000)
         )
@@ -99,13 +99,13 @@ class PartitionRemover:
         self._is_started = False
 
     def start(self) -> None:
-        """Begin to look. Does nothing if it has begun."""
+        """Start looking for deleted partitions. Idempotent."""
         if not self._is_started:
             self._is_started = True
             self._tasks.start(self._run(), "partition remover")
 
     async def stop(self) -> None:
-        """Stop where it is; whoever looks next goes on. Idempotent."""
+        """Stop; the next remover to look resumes the work. Idempotent."""
         self._is_started = False
         await self._tasks.stop()
 
@@ -125,7 +125,7 @@ class PartitionRemover:
                 async with asyncio.timeout(pause):
                     await self._woken.wait()
             except TimeoutError:
-                # The metadata may take its time to be read after a start: look often at first.
+                # After a start the metadata may take a while to load, so look often at first.
                 pause = min(pause * 2, self._config.remover_interval_ms / 1000)
 
     def _look(self) -> None:
@@ -161,7 +161,7 @@ class PartitionRemover:
     # -- Removing -----------------------------------------------------------------------------
 
     async def _work(self, removal: Removal) -> None:
-        """Take a removal to its end, however often it fails, unless another broker takes over."""
+        """Retry a removal until it succeeds or another broker takes over."""
         partition, supervisor = removal.partition, self._supervisor
         failures, is_done = 0, False
         try:
@@ -190,7 +190,7 @@ class PartitionRemover:
             await self._clear(removal.partition)
 
     async def _remove(self, removal: Removal) -> bool:
-        """Whether a copy was on its way when the removal began."""
+        """Remove a partition; returns whether a copy was in progress when the removal began."""
         partition, step = removal
         remote = self._tools.metadata.remote_log(partition)
         if step is not RemovalStep.SWEEP and not await self._take(remote):
@@ -212,7 +212,7 @@ class PartitionRemover:
             await storage.delete_partition(partition)
 
     async def _take(self, remote: RemoteLog) -> bool:
-        """Tell that this broker removes the partition; False if another one does, or has."""
+        """Claim the removal for this broker; False if another broker is doing it or has done it."""
         partition, mine = remote.topic_id_partition, self._config.broker_id
         if remote.partition_delete_state is None:
             _log.warning("The topic of %s is gone: its remote data is removed", partition)
@@ -236,10 +236,10 @@ class PartitionRemover:
         )
 
     async def _delete_all(self, segments: list[RemoteLogSegmentMetadata]) -> None:
-        """Delete each, a few at once. Raises the first failure.
+        """Delete the segments, a few at once. Raises the first failure.
 
-        One segment that cannot be deleted keeps no other from it; a store or a metadata topic that
-        does not answer is left in peace.
+        A segment that cannot be deleted does not block the others; on a retriable error (the store
+        or the metadata topic does not respond) the rest is not tried.
         """
         waiting = iter(segments)
 
