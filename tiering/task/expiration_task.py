@@ -1,19 +1,19 @@
 """Applies retention to both tiers of one partition while this broker leads it (KIP-405).
 
-    not ready -> how far is the tier? -> what may go? -> log start offset up -> segments away
+    not ready -> find the tier's end -> pick segments -> raise log start offset -> delete segments
 
-What may go is decided in `storage/remote/remote_retention.py`. The rules kept here (Kafka's
+`storage/remote/remote_retention.py` decides which segments may be deleted. The rules here (Kafka's
 `RLMExpirationTask`):
 
 - Nothing expires before the metadata is complete (KAFKA-17980) and before this term of leadership
-  knows how far the tier has the log (KAFKA-20732).
-- The log start offset is raised before anything is deleted, so that a reader of what goes away
-  gets OFFSET_OUT_OF_RANGE and not an error of the storage (KAFKA-15352).
-- A segment that cannot be deleted does not keep others from it; it is tried again at the next
-  run, and so is what an earlier leader left half deleted. When several fail in a row for want of
-  a tier, the run ends: the rest would fail as well.
-- Leadership is looked at before each segment.
-- Copying may be disabled, or may have failed for good: expiration goes on (KIP-950).
+  knows up to which offset the log was copied (KAFKA-20732).
+- The log start offset is raised before anything is deleted, so that a reader of a deleted segment
+  gets OFFSET_OUT_OF_RANGE and not a storage error (KAFKA-15352).
+- A segment that cannot be deleted does not block the others; it is retried in the next run, as are
+  segments that an earlier leader left half deleted. When several fail in a row because the tier
+  is unreachable, the run ends: the rest would fail as well.
+- Leadership is checked before each segment.
+- Expiration goes on when copying is disabled or has failed permanently (KIP-950).
 """
 
 import asyncio
@@ -57,16 +57,16 @@ _BREACHES = {
 
 
 _OF_NO_READER = frozenset({DeleteReason.DEAD_LINEAGE, DeleteReason.UNFINISHED})
-"""Reasons for which a segment goes that nobody is sent to, wherever it lies."""
+"""Reasons to delete a segment that no reader is sent to, whatever its offsets."""
 
 
 def _is_below_log_start(segment: RemoteLogSegmentMetadata, log: UnifiedLog | None) -> bool:
-    """Whether no reader may ask for a segment any more; so it is where the log itself is gone."""
+    """Whether a segment is below the log start offset; also True if the log itself is gone."""
     return log is None or segment.end_offset < log.log_start_offset
 
 
 class ExpirationTask:
-    """The expiration of one partition in one term of leadership."""
+    """Expires segments of one partition during one term of leadership."""
 
     def __init__(self, deletion: SegmentDeletion, term: LeaderTerm) -> None:
         self._deletion = deletion
@@ -76,9 +76,9 @@ class ExpirationTask:
         self._withheld: set[Uuid] = set()
 
     async def run_once(self) -> int:
-        """Delete what may go now; how many segments that was.
+        """Delete the segments that may go now; returns how many were deleted.
 
-        Raises RemoteStorageError or KafkaError to be tried again.
+        Raises RemoteStorageError or KafkaError, which the caller retries.
         """
         term = self._term
         log = term.log()
@@ -86,7 +86,7 @@ class ExpirationTask:
             return 0
         remote = ready_remote_log(self._deletion.metadata, term.partition)
         if not term.copying.is_settled:
-            # The end of a copy may have been written or not: let that be settled first.
+            # A COPY_SEGMENT_FINISHED may or may not have been written: confirm it first.
             return 0
         await self._repair.run_once(log, remote)
         term.find_copied_offset(log, remote)
@@ -151,7 +151,7 @@ class ExpirationTask:
         return self._size
 
     def _words(self, segment: RemoteLogSegmentMetadata, reason: DeleteReason) -> str:
-        """The reason in Kafka's words, with the limit that was breached."""
+        """The delete reason in Kafka's words, with the limit that was breached."""
         log = self._term.log()
         if log is None or reason not in _BREACHES:
             return reason.value
@@ -172,7 +172,7 @@ class ExpirationTask:
             if not self._term.is_current:
                 break
             if current is None or segment.id in self._term.reserved:
-                # Somebody else has seen to it since.
+                # Another task has dealt with it since.
                 continue
             assert reason in _OF_NO_READER or _is_below_log_start(segment, self._term.log()), (
                 f"The log start offset is raised before {segment_words(segment)} is deleted."
@@ -199,7 +199,7 @@ class ExpirationTask:
 
 
 class _Lag:
-    """Tells how much is yet to be deleted."""
+    """Reports how much is still to be deleted."""
 
     def __init__(
         self, deletion: SegmentDeletion, term: LeaderTerm, expired: list[ExpiredSegment]
@@ -220,7 +220,7 @@ class _Lag:
 
 
 def facts_of(log: UnifiedLog, remote: RemoteLog) -> LogFacts:
-    """What retention needs to know of a log as it is now."""
+    """The current state of a log, as far as retention needs it."""
     history = log.leader_epochs.entries
     segments = (
         (segment.base_offset, log.end_offset_of(segment), segment.size)

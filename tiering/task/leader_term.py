@@ -1,4 +1,4 @@
-"""One term of leadership of one tiered partition: what its copying and its expiration share."""
+"""One leadership term of a tiered partition: the state that copying and expiration share."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ def bounds_of(log: UnifiedLog) -> LogExtent:
 
 
 def ready_remote_log(metadata: RemoteLogMetadataManager, partition: TopicIdPartition) -> RemoteLog:
-    """What is known of a partition. Raises KafkaError while that may not be all (KAFKA-17980)."""
+    """A partition's remote log. Raises KafkaError until its metadata is complete (KAFKA-17980)."""
     if not metadata.is_ready(partition):
         raise KafkaError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -53,25 +53,25 @@ class LeaderTerm:
         self.leader_epoch = leader_epoch
         self.copying = CopyProgress()
         self.repairing = asyncio.Lock()
-        """Held by the task that looks for copies that the metadata has lost."""
+        """Held by the task that looks for copies missing from the metadata."""
         self.is_repaired = False
-        """Whether that is done (`gap_repair.py`)."""
+        """Whether that repair is done (`gap_repair.py`)."""
         self.store_was_searched = False
-        """Whether the store itself was asked, so that what is not known by now is not there."""
+        """Whether the store was listed: a copy that is still unknown then does not exist."""
         self.in_hand: set[Uuid] = set()
-        """Segments that are being copied or deleted at this moment."""
+        """Segments that are being copied or deleted right now."""
         self.loops: list[PartitionLoop] = []
         self.tasks: list[asyncio.Task[None]] = []
         self._log_of = log_of
 
     def end(self) -> None:
-        """Another leads now, or nobody. What is under way is interrupted, as in Kafka."""
+        """End the term: this broker no longer leads. Running work is interrupted, as in Kafka."""
         self.copying.apply(CopyEvent.DEPOSED)
         for task in self.tasks:
             task.cancel()
 
     def wake(self) -> None:
-        """The partition's configuration has changed: look again."""
+        """Run the loops now: the partition's configuration has changed."""
         for loop in self.loops:
             loop.wake()
 
@@ -85,19 +85,19 @@ class LeaderTerm:
         return bool(self.tasks) and not any(task.done() for task in self.tasks)
 
     def log(self) -> UnifiedLog | None:
-        """The local side, if it is still that of this topic."""
+        """The local log, if it still belongs to this topic id."""
         log = self._log_of(self.partition.topic_partition)
         return log if log is not None and log.topic_id == self.partition.topic_id else None
 
     @property
     def reserved(self) -> set[Uuid]:
-        """Segments that only those who have them in hand may touch."""
+        """Segments that only the task working on them may touch."""
         unconfirmed = self.copying.unconfirmed_id
         return self.in_hand if unconfirmed is None else {*self.in_hand, unconfirmed}
 
     @contextmanager
     def holding(self, segment_id: Uuid) -> Generator[None]:
-        """Keep a segment in hand."""
+        """Mark a segment as in hand."""
         self.in_hand.add(segment_id)
         try:
             yield
@@ -105,13 +105,13 @@ class LeaderTerm:
             self.in_hand.discard(segment_id)
 
     def find_copied_offset(self, log: UnifiedLog, remote: RemoteLog) -> None:
-        """On becoming leader, and when in doubt: where the log begins, how far the tier has it.
+        """Find the log start offset and the highest copied offset, if they are not known.
 
         The checkpoint of the log start offset may be lost, or a former leader may have deleted more
-        than this replica was told; then the tier knows (KAFKA-16146). If nothing is left in it, the
-        log begins where its local part does. A partition of which the metadata has never told
-        anything is let be, unless the store was searched: rather the metadata is lost than that
-        nothing was there. So is one that begins with a copy that may be the only one.
+        than this replica has learned; then the tier decides (KAFKA-16146). If the tier is empty,
+        the log begins at its local log start offset. Without any metadata of the partition the log
+        start offset is kept, unless the store was searched: the metadata was probably lost. It is
+        not moved past an unfinished copy that may be the only one, either.
         """
         if self.copying.state is not CopyState.UNKNOWN:
             return
@@ -134,7 +134,7 @@ class LeaderTerm:
             )
 
     def _mend_history(self, log: UnifiedLog, remote: RemoteLog) -> None:
-        """Take from the tier the epochs of what only it has, where the log has lost them."""
+        """Restore from the tier the leader epochs of remote-only offsets that the log has lost."""
         mended = mended_history(remote, log.leader_epochs.entries, bounds_of(log))
         if mended is not None:
             _log.warning(

@@ -1,11 +1,11 @@
-"""Turns a closed local segment into what goes to the tier: its metadata and its files' content.
+"""Turns a closed local segment into what is copied: its metadata and its files' content.
 
-The indexes are checked first, and rebuilt from the log if they contradict themselves: an index that
-is shipped broken would be broken for ever (KAFKA-15401). A segment without a producer snapshot,
-as logs from before Kafka 2.8 have, gets an empty one. A segment whose leader epochs are
-unknown is not shipped at all: nothing could ever find it again (KAFKA-20961).
+The indexes are checked first, and rebuilt from the log if they are inconsistent: an index uploaded
+corrupt would stay corrupt (KAFKA-15401). A segment without a producer snapshot, as in logs from
+before Kafka 2.8, gets an empty one. A segment whose leader epochs are unknown is not copied at
+all, because no read could ever find it (KAFKA-20961).
 
-Only `SegmentFacts` touches the log, on the event loop. The rest reads immutable files and may run
+Only `segment_facts` touches the log, on the event loop. The rest reads immutable files and may run
 in any thread.
 """
 
@@ -34,7 +34,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class Attempt(NamedTuple):
-    """Who copies, when and under which id."""
+    """A copy attempt: its segment id, broker and start time."""
 
     segment_id: RemoteLogSegmentId
     broker_id: int
@@ -43,7 +43,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """All that is needed of a local segment, taken at one moment."""
+    """A snapshot of everything needed to copy a local segment."""
 
     base_offset: int
     end_offset: int
@@ -52,17 +52,17 @@ class SegmentFacts:
     log: FileRegion
     index_interval_bytes: int
     offset_index_path: str | None
-    """None where the local indexes are broken."""
+    """None if the local indexes are corrupt."""
     time_index_path: str | None
     transaction_index_path: str | None
-    """None where no aborted transaction ends in the segment."""
+    """None if no aborted transaction ends in the segment."""
     producer_snapshot_path: str | None
     segment_epochs: tuple[tuple[int, int], ...]
     epochs_up_to_end: tuple[tuple[int, int], ...]
 
 
 def segment_facts(log: UnifiedLog, segment: LogSegment) -> SegmentFacts:
-    """Look at a closed segment. Raises KafkaError for one that must not be shipped."""
+    """Collect a closed segment's facts. Raises KafkaError if it must not be copied."""
     end_offset = log.end_offset_of(segment) - 1
     epochs = log.leader_epochs.entries_in_range(segment.base_offset, end_offset + 1)
     if not epochs:
@@ -73,8 +73,8 @@ def segment_facts(log: UnifiedLog, segment: LogSegment) -> SegmentFacts:
         )
     indexes_are_sound = _indexes_are_sound(segment)
     txn_index = segment.txn_index
-    # Raises CorruptIndexError for one that cannot be believed: nothing but the log's own recovery
-    # can rebuild it, and without it aborted records would be visible.
+    # Raises CorruptIndexError if the index is corrupt: only log recovery can rebuild it, and
+    # without it aborted records would be visible.
     txn_index.sanity_check()
     return SegmentFacts(
         segment.base_offset,
@@ -104,7 +104,7 @@ def _indexes_are_sound(segment: LogSegment) -> bool:
 
 
 def segment_metadata(facts: SegmentFacts, attempt: Attempt) -> RemoteLogSegmentMetadata:
-    """The metadata of a copy that is about to begin. Raises KafkaError(INVALID_RECORD)."""
+    """The metadata of a copy about to start. Raises KafkaError(INVALID_RECORD)."""
     return RemoteLogSegmentMetadata(
         segment_id=attempt.segment_id,
         start_offset=facts.base_offset,
@@ -119,7 +119,7 @@ def segment_metadata(facts: SegmentFacts, attempt: Attempt) -> RemoteLogSegmentM
 
 
 def segment_data(files: Files, facts: SegmentFacts) -> LogSegmentData:
-    """Read the companions of a segment; blocks. Raises OSError."""
+    """Read a segment's indexes and other auxiliary files; blocks. Raises OSError."""
     if facts.offset_index_path is None or facts.time_index_path is None:
         offset_index, time_index = rebuilt_indexes(facts)
     else:
@@ -137,7 +137,7 @@ def segment_data(files: Files, facts: SegmentFacts) -> LogSegmentData:
 
 
 def check_batches(facts: SegmentFacts) -> None:
-    """Read all of a segment, and check each batch; blocks. Raises CorruptSegmentError, OSError."""
+    """Read a whole segment and check each batch; blocks. Raises CorruptSegmentError, OSError."""
     position, first_offset = 0, facts.base_offset
     while position < facts.log.nbytes:
         rest = facts.log.nbytes - position
@@ -168,13 +168,13 @@ def _size_of_whole_batches(piece: memoryview) -> int:
 
 
 def epoch_checkpoint(epochs: tuple[tuple[int, int], ...]) -> bytes:
-    """An epoch history in the form of the file `leader-epoch-checkpoint`."""
+    """An epoch history in the format of the file `leader-epoch-checkpoint`."""
     lines = ["0", str(len(epochs)), *(f"{epoch} {offset}" for epoch, offset in epochs)]
     return "".join(f"{line}\n" for line in lines).encode("ascii")
 
 
 def rebuilt_indexes(facts: SegmentFacts) -> tuple[bytes, bytes]:
-    """Offset index and time index as appending the segment's batches would have written them."""
+    """The offset and time indexes that appending the segment's batches would have written."""
     offsets, times = bytearray(), bytearray()
     known_timestamp, known_offset, indexed_timestamp = -1, facts.base_offset, -1
     bytes_since_entry = 0
