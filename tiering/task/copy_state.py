@@ -1,9 +1,9 @@
-"""How far the copying of one partition is in one term of leadership: what may be deleted follows.
+"""The copy state of one partition in one leadership term; expiration depends on it.
 
-While it is not known how far the tier has the log, nothing expires: what is in both tiers would be
-counted twice (KAFKA-20732). While a stored segment is not known to be finished, nothing expires
-either, and nobody but the copy task touches that segment: its COPY_SEGMENT_FINISHED may have been
-written or not.
+Until the highest copied offset is known, nothing expires: data in both tiers would be counted
+twice (KAFKA-20732). While a stored segment is not known to be finished, nothing expires either,
+and only the copy task touches that segment: its COPY_SEGMENT_FINISHED may or may not have been
+written.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from ...storage.remote.remote_segment import RemoteLogSegmentMetadataUpdate
 
 
 class CopyState(Enum):
-    """What the copying of a partition is at."""
+    """The state of the copying of a partition."""
 
     UNKNOWN = "how far the tier has the log is not known"
     IDLE = "that is known, and nothing is on its way"
@@ -26,7 +26,7 @@ class CopyState(Enum):
 
 
 class CopyEvent(Enum):
-    """What happens to the copying of a partition."""
+    """An event that changes the copy state of a partition."""
 
     LOCATED = "the end of what the tier has was found"
     BEGUN = "a copy was begun"
@@ -44,13 +44,13 @@ def _table() -> dict[tuple[CopyState, CopyEvent], CopyState]:
         (CopyState.COPYING, CopyEvent.FAILED): CopyState.IDLE,
         (CopyState.COPYING, CopyEvent.STORED): CopyState.UNCONFIRMED,
         (CopyState.COPYING, CopyEvent.REFUSED_FOR_GOOD): CopyState.CANCELLED,
-        # Another leader may have given the segment up: the end is looked for again.
+        # Another leader may have abandoned the segment: find the highest copied offset again.
         (CopyState.UNCONFIRMED, CopyEvent.CONFIRMED): CopyState.UNKNOWN,
     }
     for state in CopyState:
         table[state, CopyEvent.DEPOSED] = CopyState.ENDED
     for event in CopyEvent:
-        # What was under way when the term ended comes to its own end, and changes nothing.
+        # Work still running when the term ended may finish, but changes nothing.
         table[CopyState.ENDED, event] = CopyState.ENDED
     return table
 
@@ -59,27 +59,27 @@ TRANSITIONS: Mapping[tuple[CopyState, CopyEvent], CopyState] = MappingProxyType(
 
 
 class CopyProgress:
-    """The state, and the event that finishes a segment which is stored."""
+    """The copy state, and the unconfirmed event of a stored segment."""
 
     def __init__(self) -> None:
         self.state = CopyState.UNKNOWN
         self.unconfirmed: RemoteLogSegmentMetadataUpdate | None = None
-        """The COPY_SEGMENT_FINISHED that is to be published until it is read back."""
+        """The COPY_SEGMENT_FINISHED to publish until it is read back."""
 
     def apply(self, event: CopyEvent) -> None:
-        """Go where the table leads; what it does not name is a mistake of the caller."""
+        """Change state as `TRANSITIONS` says; asserts that the transition exists."""
         target = TRANSITIONS.get((self.state, event))
         assert target is not None, f"{event.name} cannot happen in {self.state.name}."
         self.state = target
 
     def store(self, finished: RemoteLogSegmentMetadataUpdate) -> None:
-        """All parts are stored; `finished` is what is left to be published."""
+        """Record that all parts are stored; `finished` is still to be published."""
         assert self.unconfirmed is None
         self.apply(CopyEvent.STORED)
         self.unconfirmed = finished
 
     def confirm(self) -> None:
-        """What was to be published has been read back."""
+        """Record that COPY_SEGMENT_FINISHED was read back."""
         assert self.unconfirmed is not None
         self.apply(CopyEvent.CONFIRMED)
         self.unconfirmed = None
@@ -91,5 +91,5 @@ class CopyProgress:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no segment is stored of which it is not known whether it is finished."""
+        """Whether no stored segment awaits confirmation that it is finished."""
         return self.unconfirmed is None

@@ -1,10 +1,10 @@
 """Removes the remote data of a partition whose topic is not tiered any more (KIP-950).
 
-`remote.storage.enable` was taken back with `remote.log.delete.on.disable`. The log begins where its
-local part begins by now, so nobody reads what is in the tier; its leader removes it, segment by
+`remote.storage.enable` was set to false with `remote.log.delete.on.disable`. The log now begins at
+its local log start offset, so nobody reads the remote data; the leader removes it, segment by
 segment, for as long as that takes. The topic lives on and may be tiered again, so this is not the
-removal of a partition: nothing is said of the partition itself, and nothing has to be taken back.
-Whoever leads the partition next goes on with it.
+removal of a partition: no partition event is published, and none has to be undone. The next leader
+resumes the work.
 """
 
 import logging
@@ -17,16 +17,16 @@ _log = logging.getLogger(__name__)
 
 
 class DisabledPartition:
-    """The removal of one partition's remote data in one term of leadership."""
+    """Removes one partition's remote data during one term of leadership."""
 
     def __init__(self, deletion: SegmentDeletion, term: LeaderTerm) -> None:
         self._deletion = deletion
         self._term = term
 
     async def run_once(self) -> int | None:
-        """Delete all that is there; None once nothing is left.
+        """Delete all remote segments; returns None once none is left.
 
-        Raises RemoteStorageError or KafkaError to be tried again.
+        Raises RemoteStorageError or KafkaError, which the caller retries.
         """
         metadata, partition = self._deletion.metadata, self._term.partition
         remote = ready_remote_log(metadata, partition)

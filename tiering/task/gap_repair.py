@@ -1,16 +1,16 @@
-"""Finds again what a tiered log claims to have and its metadata does not say to be in the tier.
+"""Finds segments that a tiered log should have in the tier but its metadata has lost.
 
     a gap below the local log?  -- no --> nothing to do
         | yes
     which copies does the store have whole?
         |
-    those that hold records of a gap: COPY_SEGMENT_STARTED if nobody announced them, then
+    for those that hold records of a gap: COPY_SEGMENT_STARTED if it is missing, then
     COPY_SEGMENT_FINISHED
 
-A gap comes of metadata that was lost (`storage/remote/log_gaps.py`): a power cut that kept the
-beginning of a copy and lost its end, a metadata topic that was deleted. The objects are still
-there, and they are the only copy. So the leader looks once a term, before it cleans up, expires or
-moves the log start. What it cannot find whole it leaves alone.
+Lost metadata causes a gap (`storage/remote/log_gaps.py`): a power cut that kept the start event of
+a copy and lost its end, or a deleted metadata topic. The objects are still there, and they are the
+only copy. So the leader looks once a term, before it cleans up, expires or moves the log start.
+It leaves incomplete copies alone.
 """
 
 import logging
@@ -30,14 +30,14 @@ _STATE = RemoteLogSegmentState
 
 
 class GapRepair:
-    """The look for lost copies, for one partition in one term of leadership."""
+    """Finds lost copies of one partition in one term of leadership."""
 
     def __init__(self, deletion: SegmentDeletion, term: LeaderTerm) -> None:
         self._deletion = deletion
         self._term = term
 
     async def run_once(self, log: UnifiedLog, remote: RemoteLog) -> None:
-        """Repair what can be. Raises RemoteStorageError or KafkaError to be tried again."""
+        """Repair gaps, once a term. Raises RemoteStorageError or KafkaError to be retried."""
         async with self._term.repairing:
             if not self._term.is_repaired:
                 await self._repair(log, remote)

@@ -1,11 +1,11 @@
-"""Work on one partition that is done again and again, in a pool of bounded size.
+"""Repeats a task on one partition, in a pool of bounded size.
 
-Copying, expiration and following each have a pool of their own, so that a slow copy delays no
-deletion (pitfall of one pool for all: deletions wait behind uploads). What a pool bounds is how
-many partitions are worked on at once; who may try is not bounded. After work that failed the
-pause doubles with each failure in a row, bounded and jittered, so that an outage is not hammered
-and partitions do not come back in step. An unexpected exception does not end a loop either: it
-is logged with its traceback, counted, and the work is tried again (`clients/supervisor.py`).
+Copying, expiration and following each have their own pool, so that a slow copy delays no deletion
+(in a shared pool, deletions would wait behind uploads). A pool bounds how many partitions are
+worked on at once, not how many wait for it. After a failure the pause doubles with each failure
+in a row, bounded and jittered, so that an unreachable store is not overloaded and partitions do not
+retry in step. An unexpected exception does not end a loop either: it is logged with its traceback,
+counted, and the work is retried (`clients/supervisor.py`).
 """
 
 import asyncio
@@ -28,14 +28,14 @@ _log = logging.getLogger(__name__)
 _DOUBLINGS_MAX = 32
 
 Work = Callable[[], Awaitable[int | None]]
-"""How much was done with the tier; None if there will never be anything to do again.
+"""Returns how much was done with the tier, or None if no work can ever follow.
 
 Raises RemoteStorageError, KafkaError, CorruptIndexError or OSError to be called again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopTools:
-    """What all loops share."""
+    """Dependencies of all loops."""
 
     config: RemoteLogManagerConfig
     environment: Environment
@@ -43,7 +43,7 @@ class LoopTools:
     supervisor: Supervisor
 
     def pause_seconds(self, failures: int) -> float:
-        """How long to wait after so many failures in a row."""
+        """How long to wait after `failures` failures in a row."""
         config = self.config
         doublings = min(failures - 1, _DOUBLINGS_MAX)
         delay_ms = min(config.retry_backoff_ms << doublings, config.retry_backoff_max_ms)
@@ -60,7 +60,7 @@ class PartitionLoop:
         self._task = task
         self._partition = partition
         self.name = f"{task} of {partition}"
-        """What is done to which partition: "Copying of orders-0"."""
+        """The task and its partition, such as "Copying of orders-0"."""
         self._pool = pool
         self._work = work
         self._tools = tools
@@ -68,11 +68,11 @@ class PartitionLoop:
         self._failures = 0
 
     def wake(self) -> None:
-        """There may be something to do: end the present pause."""
+        """End the current pause: there may be something to do."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Until the work says that it is over, or this is cancelled."""
+        """Repeat the work until it returns None or this is cancelled."""
         supervisor = self._tools.supervisor
         try:
             while True:
@@ -88,7 +88,7 @@ class PartitionLoop:
             supervisor.forget(self._task, self._partition)
 
     async def _run_once(self) -> float | None:
-        """How long to wait before the next time; None if there is none."""
+        """Run the work once; returns the pause in seconds, or None if the work is over."""
         try:
             async with self._pool:
                 done = await self._work()

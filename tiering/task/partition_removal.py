@@ -1,21 +1,21 @@
-"""Which partitions' remote data is to go, and whether this broker is to do it: decisions only.
+"""Decides which partitions' remote data to remove, and whether this broker does it.
 
-A deleted partition's removal is a row of events in the metadata topic, and nothing else remembers
-it, so any broker can take it up wherever another has left it (KIP-405's RemotePartitionRemover):
+A deleted partition's removal is recorded only as a series of events in the metadata topic, so any
+broker can resume it where another one left off (KIP-405's RemotePartitionRemover):
 
     topic deleted --> MARKED --> STARTED --> every segment: DELETE_SEGMENT_STARTED, objects gone,
                                              DELETE_SEGMENT_FINISHED --> FINISHED
 
-- The broker that told the first MARKED removes, so that in a healthy cluster each segment is
-  deleted once. All brokers read the events in one order and agree on who was first.
-- Where nothing has moved for a while, another broker takes over: it tells STARTED in its name.
-- A leader may die after its topic was deleted and before it said so. Whoever notices, at two looks
-  with a grace between them, marks the partition.
-- Nothing goes without the record of the deletion, which the cluster's own metadata log holds. An
-  event alone proves nothing, and neither does a topic id that the cluster does not know: it may
-  not have heard of the topic yet.
-- A copy that was on its way may tell of a segment after FINISHED. It is swept up, later than it
-  could take to be uploaded.
+- The broker that published the first MARKED does the removal, so that in a healthy cluster each
+  segment is deleted once. All brokers read the events in one order and agree on who was first.
+- If there is no progress for a while, another broker takes over by publishing its own STARTED.
+- A leader may die after its topic was deleted and before it published MARKED. Any broker that sees
+  this in two looks, a grace period apart, marks the partition.
+- Nothing is deleted unless the cluster's metadata log records the topic's deletion. An event alone
+  proves nothing, and neither does an unknown topic id: this broker may not have learned of the
+  topic yet.
+- A copy in progress may publish a segment after FINISHED. That segment is swept up, after longer
+  than an upload can take.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ _STATE = RemotePartitionDeleteState
 
 
 class RemovalStep(Enum):
-    """What this broker is to do about a partition."""
+    """What this broker must do about a partition."""
 
     MARK = "tell that it is to go, and remove it"
     REMOVE = "remove it"
@@ -46,12 +46,12 @@ class Removal(NamedTuple):
 
 
 class Patience(NamedTuple):
-    """How long, in seconds, things must stay as they are before something is done about them."""
+    """How long, in seconds, a state must stay unchanged before the remover acts on it."""
 
     gone: float = 60.0
-    """A deleted topic that nobody has marked."""
+    """For a deleted topic that no broker has marked."""
     takeover: float = 1800.0
-    """A removal that is another broker's; a segment told of after the end of its partition."""
+    """For another broker's removal, and for a segment published after its partition's FINISHED."""
 
 
 class _Signature(NamedTuple):
@@ -67,7 +67,7 @@ class _Seen(NamedTuple):
 
 
 class PartitionRemovals:
-    """What was seen at earlier looks, and what follows from it."""
+    """Decides the next removal steps from this look and earlier ones."""
 
     def __init__(self, broker_id: int, patience: Patience) -> None:
         self._broker_id = broker_id
@@ -75,13 +75,14 @@ class PartitionRemovals:
         self._seen: dict[TopicIdPartition, _Seen] = {}
         self._gone_since: dict[TopicIdPartition, float] = {}
         self.unproven: set[TopicIdPartition] = set()
-        """Partitions that events call deleted while no record says so, at the last look."""
+        """Partitions deleted according to events but not to any record, at the last look."""
 
     def look(
         self, remote_logs: Iterable[RemoteLog], topics: ClusterTopics | None, now: float
     ) -> list[Removal]:
-        """What is due, of partitions whose metadata is complete. `now` is in seconds of a clock
-        that only moves forward. Where nobody knows the topics, nothing is."""
+        """The removals that are due; empty while `topics` is None.
+
+        The metadata of `remote_logs` must be complete. `now` is in seconds of a monotonic clock."""
         due: list[Removal] = []
         seen: dict[TopicIdPartition, _Seen] = {}
         gone: dict[TopicIdPartition, float] = {}
@@ -125,6 +126,6 @@ class PartitionRemovals:
             )
         if not len(remote):
             return None
-        # The broker that finished comes first; the others only if it does not come.
+        # The broker that finished goes first; the others only if it does not act.
         patience = self._patience.takeover * (1 if is_mine else 2)
         return RemovalStep.SWEEP if unmoved_seconds >= patience else None

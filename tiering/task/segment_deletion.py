@@ -1,10 +1,10 @@
-"""Takes a remote segment away, in two steps that a crash between them leaves on record (KIP-405).
+"""Deletes a remote segment, in two recorded steps so that it survives a crash (KIP-405).
 
-    DELETE_SEGMENT_STARTED published and read back: nobody is sent to the segment any more
-    uploads of it that were cut short aborted, all its objects removed
-    DELETE_SEGMENT_FINISHED published and read back: nothing is known of it any more
+    DELETE_SEGMENT_STARTED published and read back: no reader is sent to the segment any more
+    its unfinished uploads aborted, all its objects deleted
+    DELETE_SEGMENT_FINISHED published and read back: its metadata is gone
 
-Each step is idempotent. A segment whose deletion has begun is taken up again by whoever leads.
+Each step is idempotent. The current leader resumes a deletion that has begun.
 """
 
 import logging
@@ -30,7 +30,7 @@ _STATE = RemoteLogSegmentState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentDeletion:
-    """What the deletions of a broker share."""
+    """Deletes remote segments, for all tasks of a broker."""
 
     broker_id: int
     storage: RemoteStorageManager
@@ -38,7 +38,7 @@ class SegmentDeletion:
     environment: Environment
     statistics: TierStatistics
     forget: Callable[[RemoteLogSegmentMetadata], Awaitable[None]]
-    """Drops what readers have cached of a segment."""
+    """Drops what the read caches hold of a segment."""
 
     async def delete(
         self,
@@ -46,9 +46,9 @@ class SegmentDeletion:
         reason: str,
         custom_metadata: bytes | None = None,
     ) -> None:
-        """Delete a segment from the state that it is in; `reason` completes "due to".
+        """Delete a segment, whatever its state; `reason` completes "due to" in the log.
 
-        Raises RemoteStorageError or KafkaError if a step fails, to be taken up again.
+        Raises RemoteStorageError or KafkaError if a step fails, which the caller retries.
         """
         topic = segment.topic_id_partition.topic
         self.statistics.delete_began(topic)
@@ -60,13 +60,13 @@ class SegmentDeletion:
             if segment.state is not _STATE.COPY_SEGMENT_FINISHED and isinstance(
                 self.storage, UploadStorage
             ):
-                # Before its objects go: an upload that is finished now would leave one.
+                # Before its objects are deleted: an upload that completes later would leave one.
                 await self.storage.abort_uploads(segment)
             await self.storage.delete_log_segment_data(segment.updated(started))
             await self.metadata.publish(self.update(segment, _STATE.DELETE_SEGMENT_FINISHED))
         except (RemoteStorageError, KafkaError) as error:
             if not error.is_retriable:
-                # An outage is no failure of the deletion; Kafka doesn't count it either.
+                # An outage does not count as a failed deletion, as in Kafka.
                 self.statistics.delete_failed(topic)
             raise
         self.statistics.deleted(topic)
@@ -78,7 +78,7 @@ class SegmentDeletion:
         state: RemoteLogSegmentState,
         custom_metadata: bytes | None = None,
     ) -> RemoteLogSegmentMetadataUpdate:
-        """The event that tells of a segment's new state."""
+        """The event that records a segment's new state."""
         return RemoteLogSegmentMetadataUpdate(
             segment_id=segment.segment_id,
             event_timestamp_ms=self.environment.wall_clock_ms(),
@@ -89,7 +89,7 @@ class SegmentDeletion:
 
 
 def segment_words(segment: RemoteLogSegmentMetadata) -> str:
-    """A segment for the log: its file, partition, offsets, size and id."""
+    """A segment as log lines describe it: file, partition, offsets, size and id."""
     return (
         f"{segment.start_offset:020d}.log of {segment.topic_id_partition.topic_partition} (offsets"
         f" {segment.start_offset} to {segment.end_offset}, {segment.segment_size_bytes} bytes) with"
