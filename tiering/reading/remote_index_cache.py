@@ -1,22 +1,21 @@
-"""Indexes of remote segments on the local disk, fetched once (Kafka's `RemoteIndexCache`).
+"""Caches indexes of remote segments on the local disk (Kafka's `RemoteIndexCache`).
 
     <log dir>/remote-log-index-cache/<start offset>_<segment id>.{index,timeindex,txnindex}
 
-The cache is bounded in bytes and drops by last use. Files outlive a restart: they are written under
-a temporary name, synced and renamed, so that a file under its own name is whole, and each is
-checked again before its first use. One that is corrupt is fetched anew. Where the tier itself has a
-corrupt offset or time index, or one that a reader finds to be wrong, both are made again from the
-batches of the segment (`remote_index_rebuild.py`); a corrupt transaction index is an error and is
-not kept. A segment without aborted transactions has an empty transaction index, whether the tier
-knows of one or not. Nothing in a transaction index says that it was cut at the end of an entry, and
-without an entry aborted records pass for committed ones: `.txnsum` beside it has its length and
-CRC as they were fetched.
+The cache is an LRU cache bounded in bytes. Files survive a restart: they are written under a
+temporary name, synced and renamed, so that a file under its final name is complete, and each is
+checked again before its first use. A corrupt file is fetched again. If the tier's own offset or
+time index is corrupt, or a reader finds it wrong, both are rebuilt from the batches of the segment
+(`remote_index_rebuild.py`); a corrupt transaction index is an error and is not kept. A segment
+without aborted transactions has an empty transaction index, whether or not the tier has one. A
+transaction index truncated at an entry boundary looks valid, and without an entry aborted records
+pass for committed ones: so `.txnsum` beside it holds its length and CRC as fetched.
 
-Look-ups run on the event loop and end before anything else can run, so nothing is ever dropped
-while it is read. Nor is it dropped between its load and the reader that waits for it: an index
-whose file is gone would pass for an empty one, and with it the aborted transactions (KAFKA-15481).
-The bound may be exceeded by what is waited for at the moment. Files are removed in the same breath
-as their entry, so that a load that follows at once does not find half of them.
+Look-ups run on the event loop without an await, so no index is dropped while it is read. Nor is
+one dropped between its load and the reader that waits for it: an index whose file is gone would
+look empty and hide the aborted transactions (KAFKA-15481). Indexes that readers wait for may exceed
+the bound. Files are removed together with their entry, with no await in between, so that a load
+right after does not find half of them.
 """
 
 import logging
@@ -75,7 +74,7 @@ class RemoteIndexes:
 
 
 class RemoteIndexCache:
-    """Indexes of remote segments by segment."""
+    """Caches the indexes of remote segments."""
 
     def __init__(
         self,
@@ -92,18 +91,18 @@ class RemoteIndexCache:
         self._pool = pool
         self._entries: OrderedDict[str, RemoteIndexes] = OrderedDict()
         self._found_on_disk: dict[str, int] = {}
-        """What an earlier run left, by stem, with its bytes: used or dropped as room is needed."""
+        """Bytes of files not open now, by stem; they are loaded when used, or dropped for room."""
         self._bytes = 0
         self.counts = CacheCounts()
         self._flights: SingleFlight[str, RemoteIndexes] = SingleFlight(_LOADS_MAX)
         self._awaited: Counter[str] = Counter()
-        """By stem, how many readers wait for a load; what they wait for is not dropped."""
+        """How many readers wait for a load, by stem; an awaited entry is not dropped."""
         self._forgotten: set[str] = set()
-        """Segments that went while their indexes were being loaded."""
+        """Segments deleted while their indexes were being loaded."""
         self._distrusted: set[str] = set()
-        """Segments whose indexes have led a reader astray, until they are made again."""
+        """Segments whose indexes were wrong for a reader, until they are rebuilt."""
         self._rebuilt: OrderedDict[str, None] = OrderedDict()
-        """Segments whose indexes are made from their batches: nothing better can be had."""
+        """Segments whose indexes were already rebuilt from their batches."""
         self._is_closed = False
 
     @property
@@ -115,12 +114,12 @@ class RemoteIndexCache:
         return len(self._entries) + len(self._found_on_disk)
 
     async def start(self) -> None:
-        """Learn what an earlier run left, and remove what it did not finish."""
+        """Find the files of an earlier run, and remove unfinished ones."""
         await self._pool.run(self._scan)
         self._make_room()
 
     async def stop(self) -> None:
-        """Let go of the files; they stay for the next run. Idempotent."""
+        """Close the files; they stay on disk for the next run. Idempotent."""
         self._is_closed = True
         await self._flights.stop()
         for entry in self._entries.values():
@@ -128,9 +127,9 @@ class RemoteIndexCache:
         self._entries.clear()
 
     async def indexes(self, segment: RemoteLogSegmentMetadata) -> RemoteIndexes:
-        """The indexes of a segment, fetched if need be.
+        """The indexes of a segment, fetched if necessary.
 
-        Raises RemoteStorageError, also where the tier holds a corrupt index and after `stop`.
+        Raises RemoteStorageError, also if the tier's transaction index is corrupt and after `stop`.
         """
         stem = _stem(segment.start_offset, segment.id)
         if stem in self._entries:
@@ -151,7 +150,7 @@ class RemoteIndexCache:
         return entry
 
     def prefetch(self, segment: RemoteLogSegmentMetadata) -> None:
-        """Begin to load indexes that will be wanted soon."""
+        """Start loading indexes that will be needed soon."""
         stem = _stem(segment.start_offset, segment.id)
         if stem in self._entries or self._is_closed:
             return
@@ -159,12 +158,12 @@ class RemoteIndexCache:
             self._flights.begin(stem, lambda: self._load(stem, segment))
 
     async def resize(self, max_bytes: int) -> None:
-        """Change the bound, dropping what no longer fits."""
+        """Change the bound, dropping entries that no longer fit."""
         self._max_bytes = max_bytes
         self._make_room()
 
     async def forget(self, segment: RemoteLogSegmentMetadata) -> None:
-        """Drop what is held of a segment that is gone, and what is being loaded of it."""
+        """Drop the indexes of a deleted segment, including those being loaded."""
         stem = _stem(segment.start_offset, segment.id)
         if stem in self._flights:
             self._forgotten.add(stem)
@@ -172,9 +171,9 @@ class RemoteIndexCache:
         self._drop(stem)
 
     def rebuild(self, segment: RemoteLogSegmentMetadata) -> bool:
-        """Have the indexes made from the batches before their next use: a reader was led astray.
+        """Rebuild the indexes from the batches before their next use: a reader found them wrong.
 
-        False if they were made so already: then the segment itself is wrong.
+        False if they were already rebuilt: then the segment itself is damaged.
         """
         stem = _stem(segment.start_offset, segment.id)
         if stem in self._rebuilt:
@@ -195,12 +194,12 @@ class RemoteIndexCache:
                 await self._ensure(stem, index_type, segment)
             entry = self._open(stem, segment)
         except BaseException:
-            # What was fetched so far stays for the next try, and counts.
+            # Files fetched so far stay for the next attempt, and count towards the bound.
             self._register(stem)
             self._drop_if_forgotten(stem)
             raise
         if stem in self._forgotten:
-            # Who waits for it tries again, and finds that the tier has it no more.
+            # Waiting readers retry, and find that the tier no longer has the segment.
             entry.close()
             self._register(stem)
             self._drop_if_forgotten(stem)
@@ -218,7 +217,7 @@ class RemoteIndexCache:
     async def _ensure(
         self, stem: str, index_type: IndexType, segment: RemoteLogSegmentMetadata
     ) -> None:
-        """Make the file be there and be sound, fetching it if it is not."""
+        """Make sure that the file exists and is valid, fetching it if it is not."""
         path = self._path(stem, index_type)
         if await self._pool.run(lambda: self._is_sound(path, index_type, segment)):
             return
@@ -288,7 +287,7 @@ class RemoteIndexCache:
             TransactionIndex(self._files, paths[2], base),
             sum(sizes) + _SUM.size,
         )
-        # Opened now: a file that somebody removes later would pass for an empty one.
+        # Opened now, because a file removed before it is opened would look empty.
         held = (
             entry.offset_index.size_in_bytes,
             entry.time_index.size_in_bytes,
@@ -359,7 +358,7 @@ class RemoteIndexCache:
     def _is_sound(
         self, path: str, index_type: IndexType, segment: RemoteLogSegmentMetadata
     ) -> bool:
-        """Whether there is such a file and it can be what it says."""
+        """Whether the file exists and is a valid index of the segment."""
         if not self._files.exists(path):
             return False
         base = segment.start_offset
@@ -386,14 +385,14 @@ class RemoteIndexCache:
             index.close()
 
     def _is_as_fetched(self, path: str) -> bool:
-        """Whether a transaction index has the length and the CRC that are told beside it."""
+        """Whether a transaction index matches the length and CRC in its `.txnsum` file."""
         if not self._files.exists(_sum_path(path)):
             return False
         content = self._files.read(path)
         return self._files.read(_sum_path(path)) == _SUM.pack(len(content), crc32c(content))
 
     def _write(self, path: str, content: bytes) -> None:
-        # Somebody may have removed the whole folder.
+        # The whole directory may have been removed by hand.
         self._files.mkdirs(self._directory)
         temporary = f"{path}.tmp"
         handle = self._files.open(temporary, create=True)
@@ -407,7 +406,7 @@ class RemoteIndexCache:
 
 
 def _fits(index: OffsetIndex, segment: RemoteLogSegmentMetadata) -> bool:
-    """Whether all entries, which ascend, lie within the segment."""
+    """Whether all entries, which are in ascending order, lie within the segment."""
     entries = index.all_entries()
     if not entries:
         return True

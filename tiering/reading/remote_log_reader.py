@@ -2,20 +2,20 @@
 
     (leader epoch, offset) -> segment -> offset index -> position -> byte range -> batches
 
-The epoch is that of the offset in the local history, so records of a branch that an unclean
-election cut off are never served, and a read stops where its segment leaves the history. A read is
-answered from one segment; where the offset is gone from it (compacted away) the next one answers.
+The epoch is that of the offset in the local epoch history, so records of a branch that an unclean
+election cut off are never served, and a read stops where its segment diverges from the history. A
+read is answered from one segment, or from the next one if the offset was compacted away.
 
 For read_committed the aborted transactions that overlap the batches are added: their abort markers
-may lie in later segments, remote or local, so those indexes are asked until none can hold more.
-Of a segment that goes on beyond this log's history, only markers of the history count.
+may lie in later segments, remote or local, so those indexes are searched until none can hold more.
+If a segment goes beyond this log's history, only markers within the history count.
 
-An answer is about as large as a chunk at most, or one batch: unlike a local one it stands in memory
-until its client has taken it, and clients may allow many megabytes and be slow. The next chunk is
-on its way by then.
+A response is at most about one chunk, or one batch: unlike a local one it stays in memory until
+its client has received it, and clients may allow many megabytes and be slow. By then the next chunk
+is being loaded.
 
-What the tier cannot give is a retriable error of that partition alone. An object that vanished is
-looked up once more, since retention may have deleted it in between.
+A failure of the tier is a retriable error of that partition alone. If an object is missing, the
+metadata is looked up once more, since retention may have deleted the segment in between.
 """
 
 from collections.abc import Iterator
@@ -47,17 +47,17 @@ from .remote_index_cache import RemoteIndexCache
 from .remote_index_rebuild import SuspectIndexError
 
 _SCAN_BYTES = 64 * 1024
-"""Read beyond what was asked for: the index leads to a place a little before the offset."""
+"""Bytes read beyond those requested: the index points a little before the offset."""
 
 _PARTS_MAX = 1000
-"""Parts of segments looked at for one read. A gap that long is no compaction."""
+"""Parts of segments searched for one read. Compaction leaves no gap that long."""
 
 _SEGMENTS_AHEAD_MAX = 8
-"""Small segments that are fetched before they are asked for; large ones fill the bytes first."""
+"""Small segments fetched ahead of a reader; large ones reach the limit in bytes first."""
 
 
 class TieredLog(Protocol):
-    """What a remote read asks of the local log (`storage.unified_log.UnifiedLog`)."""
+    """What a remote read needs from the local log (`storage.unified_log.UnifiedLog`)."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -66,7 +66,7 @@ class TieredLog(Protocol):
     def leader_epochs(self) -> LeaderEpochCache: ...
 
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
-        """Those of the local segments that overlap [start, upper bound)."""
+        """Aborted transactions of the local segments that overlap [start, upper bound)."""
         ...
 
 
@@ -88,7 +88,7 @@ class _SegmentBatches(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The offsets [begin, end) of a log, which one segment holds as this log has them."""
+    """The offsets [begin, end) for which a segment agrees with this log's epoch history."""
 
     segment: RemoteLogSegmentMetadata
     begin: int
@@ -96,7 +96,7 @@ class _Part(NamedTuple):
 
 
 class RemoteLogReader:
-    """Reads of remote segments through the caches."""
+    """Reads remote segments through the caches."""
 
     def __init__(self, indexes: RemoteIndexCache, chunks: ChunkCache) -> None:
         self._indexes = indexes
@@ -107,7 +107,7 @@ class RemoteLogReader:
         try:
             return await self._attempt(read, remote, log)
         except RemoteResourceNotFound:
-            # Deleted between look-up and fetch: what the metadata says now decides.
+            # Deleted between look-up and fetch: look at the current metadata.
             if read.offset < log.log_start_offset:
                 raise _out_of_range(read) from None
         try:
@@ -185,7 +185,7 @@ class RemoteLogReader:
             size = max(choice.size, most) + _SCAN_BYTES
 
     def _check(self, read: RemoteRead, batches: _SegmentBatches) -> None:
-        """Nothing damaged leaves for a client; what was cached of it is forgotten."""
+        """Raise KafkaError if a batch is damaged, and drop the segment's chunks from the cache."""
         segment = batches.segment
         if not are_intact(batches.records, segment.start_offset, segment.end_offset):
             self._chunks.forget(segment.id)
@@ -194,10 +194,10 @@ class RemoteLogReader:
     def _read_ahead(
         self, remote: RemoteLog, history: EpochHistory, batches: _SegmentBatches
     ) -> None:
-        """Near the end of a segment, begin with the next ones: its reader comes soon.
+        """In the second half of a segment, start fetching the next segments.
 
-        A chunk beyond the one at hand is under way already. As much again is fetched of what
-        follows: the beginning of one large segment, or several small ones.
+        The next chunk of this segment is already being loaded. One more chunk's worth is fetched
+        of the segments after it: the beginning of a large one, or several small ones.
         """
         segment = batches.segment
         remaining = segment.end_offset - batches.next_offset + 1
@@ -230,7 +230,7 @@ class RemoteLogReader:
                 continue
             indexes = await self._indexes.indexes(part.segment)
             for txn in indexes.txn_index:
-                # Markers beyond the part are of a branch that this log has left.
+                # Markers beyond the part belong to a branch that this log has left.
                 if part.begin <= txn.last_offset < part.end:
                     if txn.last_offset >= start and txn.first_offset < upper_bound:
                         aborted.append(txn)
@@ -241,7 +241,7 @@ class RemoteLogReader:
 
 
 def _first_known(read: RemoteRead, history: EpochHistory) -> int:
-    """The offset of a read, or where the history begins if its records were compacted away."""
+    """A read's offset, or the start of the epoch history if its records were compacted away."""
     is_before = read.leader_epoch < 0 and history and read.offset >= read.log_start_offset
     return max(read.offset, history[0][1]) if is_before else read.offset
 
@@ -249,14 +249,14 @@ def _first_known(read: RemoteRead, history: EpochHistory) -> int:
 def next_segment(
     remote: RemoteLog, history: EpochHistory, offset: int
 ) -> RemoteLogSegmentMetadata | None:
-    """The segment that holds an offset as the history has it."""
+    """The segment that holds an offset in the leader epoch that the history gives it."""
     return remote.segment_for(epoch_of_offset(history, offset), offset)
 
 
 def _parts_from(
     remote: RemoteLog, history: EpochHistory, first: RemoteLogSegmentMetadata, offset: int
 ) -> Iterator[_Part]:
-    """The segment of an offset and those that follow in the history, epoch by epoch."""
+    """The part that holds an offset and those after it in the history, epoch by epoch."""
     segment: RemoteLogSegmentMetadata | None = first
     while segment is not None:
         epoch = epoch_of_offset(history, offset)
@@ -268,7 +268,7 @@ def _parts_from(
 
 
 def _unique(transactions: list[AbortedTxn]) -> list[AbortedTxn]:
-    """Overlapping segments tell of the same transaction more than once."""
+    """Without duplicates: overlapping segments may list the same transaction."""
     return list(dict.fromkeys(transactions))
 
 

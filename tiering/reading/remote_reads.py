@@ -1,10 +1,10 @@
-"""Reads of what only the tier has: by offset for fetches, by time for ListOffsets.
+"""Reads remote data: by offset for Fetch, by timestamp for ListOffsets.
 
     remote reads ------> reader pool -> reader -> index cache, chunk cache -> storage
 
-A read of a tier that cannot be reached is a retriable error of its partition and of no other. It
-is said once, in plain words, because clients try again without any. How many reads are under way,
-how long others wait for them and how much one of them holds is bounded.
+If the tier is unreachable, a read fails with a retriable error of its partition alone. The error is
+logged once, because clients retry silently. The number of running reads, how long others wait for
+them and how many bytes a read holds are all bounded.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from .remote_timestamp_reader import RemoteTimestampReader
 _log = logging.getLogger(__name__)
 
 _TROUBLE_SECONDS = 600.0
-"""How long a partition that cannot be read from the tier is not logged again."""
+"""How long a partition's failure to read from the tier is not logged again."""
 
 
 class RemoteReads:
@@ -77,76 +77,76 @@ class RemoteReads:
 
     @property
     def threads(self) -> int:
-        """Reads that run at a time."""
+        """How many reads may run at a time."""
         return self._pool.threads
 
     @property
     def waiting(self) -> int:
-        """Reads that wait for one of those under way to end."""
+        """Reads that wait for a running one to end."""
         return self._pool.queue_size
 
     @property
     def idle_share(self) -> float:
-        """How many of the reads that may run at a time do not, from 0 to 1."""
+        """The share of idle readers, from 0 to 1."""
         return self._pool.idle_share
 
     @property
     def chunk_counts(self) -> CacheCounts:
-        """How often a piece of a segment was in memory."""
+        """Hits and misses of the chunk cache."""
         return self._chunks.counts
 
     @property
     def index_counts(self) -> CacheCounts:
-        """How often a segment's indexes were on disk and open."""
+        """Hits and misses of the index cache."""
         return self._indexes.counts
 
     async def start(self) -> None:
-        """Find what the index cache has kept. Never waits for the tier."""
+        """Open the index cache. Never waits for the tier."""
         await self._indexes.start()
 
     async def stop(self) -> None:
-        """End what runs in the background. Idempotent."""
+        """Stop the background loads. Idempotent."""
         await self._chunks.stop()
         await self._indexes.stop()
 
     def limit(self, limits: RemoteLogManagerConfig) -> None:
-        """Let the rate, the number of readers and how long reads wait hold from now on."""
+        """Apply a new fetch rate, number of readers and wait times from now on."""
         self.fetch_quota.bytes_per_second = limits.fetch_max_bytes_per_second
         self._pool.threads = limits.reader_threads
         self._fetch_wait_s = limits.fetch_max_wait_ms / 1000
         self._search_wait_s = limits.list_offsets_timeout_ms / 1000
 
     async def resize_index_cache(self, max_bytes: int) -> None:
-        """Let the index cache be of this size, which may take the removal of files."""
+        """Change the size of the index cache, which may remove files."""
         if max_bytes != self._index_cache_bytes:
             self._index_cache_bytes = max_bytes
             await self._indexes.resize(max_bytes)
 
     def forget(self, partition: TopicIdPartition, segment_ids: Iterable[Uuid]) -> None:
-        """A partition is not here any more, and nothing need be kept of its segments."""
+        """Drop the cached chunks of a partition that has left this broker."""
         self._trouble_told.pop(partition, None)
         for segment_id in segment_ids:
             self._chunks.forget(segment_id)
 
     @property
     def is_throttled(self) -> bool:
-        """Whether reads have taken more than their quota (KIP-956); counted when they have."""
+        """Whether reads exceed their quota (KIP-956); if so, it is counted."""
         seconds = self.fetch_quota.throttle_seconds(asyncio.get_running_loop().time())
         if seconds > 0:
             self._statistics.fetch_throttled(seconds)
         return seconds > 0
 
     async def forget_segment(self, segment: RemoteLogSegmentMetadata) -> None:
-        """A segment is being deleted: nothing need be kept of it."""
+        """Drop everything cached of a segment that is being deleted."""
         self._chunks.forget(segment.id)
         await self._indexes.forget(segment)
 
     async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
-        """The batches that a fetch wants from the tier. Raises KafkaError."""
+        """Read the batches of a fetch from the tier. Raises KafkaError."""
         partition = remote_read.topic_id_partition
         loop = asyncio.get_running_loop()
         if self.is_throttled:
-            # Throttled, not failed: the client asks again after its fetch wait.
+            # Throttled, not failed: the client fetches again after its fetch wait.
             return RemoteFetchResult(b"", [])
         self._statistics.fetch_began(partition.topic)
         try:
@@ -157,7 +157,7 @@ class RemoteReads:
                 self._fetch_wait_s,
             )
         except NoTurnError:
-            # Its fetch has been answered: empty, without an error.
+            # Its fetch has already been answered, empty and without an error.
             return RemoteFetchResult(b"", [])
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -169,7 +169,7 @@ class RemoteReads:
         return result
 
     async def _timed(self, read: Coroutine[object, object, RemoteFetchResult]) -> RemoteFetchResult:
-        """Have it counted how long a read took, whatever came of it."""
+        """Record how long a read took, whether or not it failed."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -180,7 +180,7 @@ class RemoteReads:
     async def _read_bounded(
         self, request: RemoteRead, remote: RemoteLog, log: UnifiedLog
     ) -> RemoteFetchResult:
-        """Read as much as the answers that clients have not taken yet leave room for."""
+        """Read no more than the memory left by responses that clients have not received yet."""
         answers = self._answers
         granted = answers.reserve(min(request.max_bytes, self._chunks.chunk_bytes))
         read = request._replace(max_bytes=min(request.max_bytes, granted))
@@ -194,7 +194,7 @@ class RemoteReads:
     async def offset_for_timestamp(
         self, lookup: RemoteTimestampLookup
     ) -> TimestampAndOffset | None:
-        """The first record of a log that is as young, tier first. Raises KafkaError."""
+        """The first record at or after the timestamp, tier first. Raises KafkaError."""
         partition = lookup.topic_id_partition
         log = self._readable_log(partition)
         remote = self._metadata.remote_log(partition)
@@ -217,16 +217,16 @@ class RemoteReads:
         return result if result is not None else lookup.local_result
 
     def _failed(self, partition: TopicIdPartition, error: KafkaError) -> None:
-        """Clients try again without a word, so nobody would learn of it; one line tells it here."""
+        """Log a failure once in a while, because clients retry it silently."""
         now = asyncio.get_running_loop().time()
         due = self._trouble_told.get(partition, now) <= now
-        # That its metadata is not read yet is how every start begins.
+        # After every start the metadata is not read yet; that is not worth a warning.
         if due and self._metadata.is_ready(partition):
             self._trouble_told[partition] = now + _TROUBLE_SECONDS
             _log.warning("%s. Its consumers try again; others are not affected.", error.message)
 
     def _readable_log(self, partition: TopicIdPartition) -> UnifiedLog:
-        """The local side of a partition. Raises KafkaError while its metadata is not known."""
+        """The local log of a partition. Raises KafkaError until its metadata is read."""
         log = self._log_of(partition.topic_partition)
         if log is None or log.topic_id != partition.topic_id:
             raise KafkaError(
