@@ -1,18 +1,18 @@
-"""Pieces of remote segments in memory, so that a sequential reader does not wait for each fetch.
+"""Caches chunks of remote segments, so that a sequential reader does not wait for each fetch.
 
 Segments are read in chunks of a fixed size, aligned in the segment. A chunk is loaded once however
-many readers want it, kept within a bound in bytes, and when a reader takes one the next one is
-fetched behind its back: object stores answer after tens of milliseconds, and a consumer that reads
-a segment from beginning to end should feel that once.
+many readers want it, the cache is bounded in bytes, and when a reader takes a chunk the next one is
+prefetched: object stores respond after tens of milliseconds, and a consumer that reads a segment
+from beginning to end should wait that long only once.
 
-A chunk takes several reads. So what goes first is what was read to its end already (spent); what
-somebody is in the middle of, or has not begun, makes room for nobody. With more readers than
-chunks, those who find no room are given just the bytes they ask for, and nothing is fetched ahead:
-if each of them threw out another's chunk, all would be loaded again for every read. One that nobody
-comes back for counts as spent after some hundred reads of others.
+A chunk serves several reads. So chunks that were read to their end (spent) are dropped first; one
+that is partly read or not read yet is not dropped for another reader. With more readers than
+chunks, a reader that finds no room gets just the bytes it asks for, without prefetching: if readers
+evicted each other's chunks, every read would load its chunk again. A chunk that is not read again
+counts as spent after several hundred other reads.
 
-Half of the bound is for what is being loaded: many readers of a slow store must not fill the memory
-with answers that all come at once. A failed load is not kept.
+At most half of the bound is being loaded at once: many readers of a slow store must not fill the
+memory with responses that arrive together. A failed load is not kept.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ _LOADS_WAITING_MAX = 4096
 """Loads that wait for room hold no bytes yet; the reader pool bounds who can ask for them."""
 
 _PREFETCHES_MAX = 64
-"""With so many loads under way none is begun ahead of its reader: readers that wait come first."""
+"""No prefetch starts while this many loads are in progress: waiting readers come first."""
 
 
 _ABANDONED_AFTER_READS = 512
-"""So many reads of others: a reader who comes back sooner finds its chunk."""
+"""After this many other reads, a chunk that is not read to its end counts as spent."""
 
 _SHARED_CHUNKS = 8
-"""A cache of so many keeps an eighth free for readers who find no room."""
+"""A cache of at least this many chunks keeps an eighth free for readers that find no room."""
 
 
 class _ChunkKey(NamedTuple):
@@ -45,7 +45,7 @@ class _ChunkKey(NamedTuple):
 
 
 class _Chunk:
-    """The bytes of one, and by which read they were looked at last."""
+    """The bytes of a chunk, and the number of the read that used it last."""
 
     __slots__ = ("content", "touched")
 
@@ -55,37 +55,37 @@ class _Chunk:
 
 
 class ChunkCache:
-    """The bytes of remote segments, by range."""
+    """Caches byte ranges of remote segments."""
 
     def __init__(self, storage: RemoteStorageManager, max_bytes: int, chunk_bytes: int) -> None:
         self._storage = storage
         self.chunk_bytes = min(chunk_bytes, max_bytes)
-        """What is fetched at a time."""
+        """Size of one fetch."""
         self._fresh: OrderedDict[_ChunkKey, _Chunk] = OrderedDict()
-        """What is not read to its end, by last use."""
+        """Chunks not yet read to their end, by last use."""
         self._spent: OrderedDict[_ChunkKey, _Chunk] = OrderedDict()
-        """What is, by when it was."""
+        """Chunks read to their end, by last use."""
         self._bytes = self._fresh_bytes = 0
         self._reads = 0
         self.counts = CacheCounts()
         chunks = max_bytes // self.chunk_bytes
         self._room = asyncio.Semaphore(max(1, chunks // 2))
         self._loading = 0
-        """Bytes that are on their way."""
+        """Bytes being loaded."""
         self._max_bytes = max_bytes
         self._fresh_max = max_bytes - (max_bytes // 8 if chunks >= _SHARED_CHUNKS else 0)
         self._flights: SingleFlight[_ChunkKey, bytes] = SingleFlight(_LOADS_WAITING_MAX)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, without what is under way."""
+        """Bytes held, without those being loaded."""
         return self._bytes
 
     async def read(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> memoryview:
         """Exactly `size` bytes from `position`, or fewer at the segment's end.
 
-        They are a view of what is cached where they lie in one chunk, and keep all of that chunk in
-        memory: who needs them for long copies them. Raises RemoteStorageError.
+        Bytes within one chunk are a view that keeps the whole chunk in memory: copy them to keep
+        them for long. Raises RemoteStorageError.
         """
         end = min(position + size, segment.segment_size_bytes)
         if position >= end:
@@ -101,7 +101,7 @@ class ChunkCache:
         return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
     def prefetch(self, segment: RemoteLogSegmentMetadata, number: int = 0) -> None:
-        """Begin to load a chunk that will be wanted soon, if there is such a chunk and room."""
+        """Start loading a chunk that will be needed soon, if it exists and there is room."""
         key = _ChunkKey(segment.id, number)
         if number * self.chunk_bytes >= segment.segment_size_bytes or self._holds(key):
             return
@@ -113,7 +113,7 @@ class ChunkCache:
     async def _piece(
         self, segment: RemoteLogSegmentMetadata, key: _ChunkKey, begin: int, until: int
     ) -> memoryview:
-        """The bytes of one chunk from `begin` until `until`, counted from its own beginning."""
+        """Bytes [begin, until) of one chunk, relative to its start."""
         content = self._look_at(key, until)
         if content is not None:
             self.counts.hits += 1
@@ -124,7 +124,7 @@ class ChunkCache:
         start = key.number * self.chunk_bytes
         if not is_under_way and not self._has_room():
             return memoryview(await self._fetch(segment, start + begin, until - begin))
-        # Ask for the next one before waiting: the two travel together.
+        # Request the next chunk before waiting, so that both load at once.
         self._flights.begin(key, lambda: self._load(segment, key))
         self.prefetch(segment, key.number + 1)
         content = await self._flights.load(key, lambda: self._load(segment, key))
@@ -141,7 +141,7 @@ class ChunkCache:
         return content
 
     async def _fetch(self, segment: RemoteLogSegmentMetadata, start: int, size: int) -> bytes:
-        """Ask the tier, when it is our turn; what comes has its place in the bound already."""
+        """Fetch from the tier once a load may start, making room for the bytes beforehand."""
         async with self._room:
             self._loading += size
             try:
@@ -156,7 +156,7 @@ class ChunkCache:
         return key in self._fresh or key in self._spent
 
     def _look_at(self, key: _ChunkKey, until: int) -> bytes | None:
-        """The bytes of a chunk if it is held, of which those until `until` are about to be read."""
+        """The bytes of a cached chunk, marked as read up to `until`; None if it is not cached."""
         chunk = self._fresh.get(key)
         is_fresh = chunk is not None
         if chunk is None and (chunk := self._spent.get(key)) is None:
@@ -175,7 +175,7 @@ class ChunkCache:
         self._fresh_bytes -= len(chunk.content)
 
     def _has_room(self) -> bool:
-        """Whether one more chunk fits beside those that somebody is about to read on in."""
+        """Whether one more chunk fits beside those that are not read to their end."""
         while self._fresh:
             key, chunk = next(iter(self._fresh.items()))
             if chunk.touched > self._reads - _ABANDONED_AFTER_READS:
@@ -185,7 +185,7 @@ class ChunkCache:
         return self._fresh_bytes + load_bytes <= self._fresh_max
 
     def _make_room(self) -> None:
-        """Drop what may go until what is held and what is being loaded is within the bound."""
+        """Drop chunks until those held and those being loaded are within the bound."""
         most = self._max_bytes - self._loading
         while self._bytes > most and len(self._spent) + len(self._fresh) > 1:
             if self._spent:
@@ -196,12 +196,12 @@ class ChunkCache:
             self._bytes -= len(dropped.content)
 
     def forget(self, segment_id: Uuid) -> None:
-        """Drop what is held of a segment that is gone."""
+        """Drop the chunks of a deleted or damaged segment."""
         for key in [key for key in self._fresh if key.segment_id == segment_id]:
             self._spend(key)
         for key in [key for key in self._spent if key.segment_id == segment_id]:
             self._bytes -= len(self._spent.pop(key).content)
 
     async def stop(self) -> None:
-        """Cancel what is being loaded."""
+        """Cancel the loads in progress."""
         await self._flights.stop()

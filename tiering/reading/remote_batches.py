@@ -1,13 +1,13 @@
-"""Which batches of a piece of a remote segment answer a read. Pure: bytes in, a choice out.
+"""Chooses the batches of a piece of a remote segment that answer a read. Pure functions.
 
-A read begins at the position that the index names for its offset, which is at or before the batch
-that is wanted. Batches that end below the offset are passed over; from the first one that does not,
-whole batches are taken while they fit. The first is taken whole even if it is larger than allowed,
-if the reader must make progress (`min_one_message`).
+A read begins at the position that the index gives for its offset, at or before the wanted batch.
+Batches that end below the offset are skipped; from the first one that does not, whole batches are
+taken while they fit. The first is taken whole even if it is larger than allowed, if the reader must
+make progress (`min_one_message`).
 
-A remote segment may go on beyond the point where this log's history left it (an unclean election
-cut the branch off there; KIP-405, fetch scenario 3). So each batch must be of the epoch that the
-history gives its offset, and the first that is not ends the read.
+A remote segment may go beyond the point where this log's history diverged from it (an unclean
+election cut the branch off there; KIP-405, fetch scenario 3). So each batch must have the epoch
+that the history gives its offset, and the first that does not ends the read.
 """
 
 from enum import Enum
@@ -31,11 +31,11 @@ _BEYOND = 2**63
 
 
 class CorruptSegmentError(Exception):
-    """The bytes cannot be batches."""
+    """The bytes of a segment are not valid batches."""
 
 
 class Outcome(Enum):
-    """What a piece of a segment had for a read."""
+    """The result of looking in a piece of a segment for a read's batches."""
 
     FOUND = "batches to return"
     TOO_LARGE = "the first batch is larger than the reader allows"
@@ -55,7 +55,7 @@ class Choice(NamedTuple):
 
 
 class BatchQuery(NamedTuple):
-    """A read, as far as choosing batches goes."""
+    """The parts of a read that matter for choosing batches."""
 
     offset: int
     max_bytes: int
@@ -71,9 +71,9 @@ class _Header(NamedTuple):
 
 
 def choose(piece: memoryview, query: BatchQuery, *, is_segment_end: bool) -> Choice:
-    """Choose from a piece that begins with a batch.
+    """Choose the batches for a read from a piece that begins with a batch.
 
-    `is_segment_end` says that nothing of the segment follows the piece. Raises CorruptSegmentError.
+    `is_segment_end` says that the piece ends the segment. Raises CorruptSegmentError.
     """
     position, expected = 0, 0
     while (header := _header(piece, position)) is not None:
@@ -100,9 +100,9 @@ def _take(piece: memoryview, start: int, first: _Header, query: BatchQuery) -> C
 
 
 def _take_more(piece: memoryview, start: int, first: _Header, query: BatchQuery) -> tuple[int, int]:
-    """Where the batches end that fit and are ours, and the offset after them.
+    """The end of the batches that fit and match the history, and the offset after them.
 
-    This runs once a batch served, so it asks the history only where an epoch ends.
+    The loop runs once per batch served, so it looks in the history only at the end of an epoch.
     """
     limit = min(start + max(query.max_bytes, first.size), len(piece))
     end, next_offset = start + first.size, first.last_offset + 1
@@ -127,7 +127,7 @@ def _take_more(piece: memoryview, start: int, first: _Header, query: BatchQuery)
 
 
 def _epoch_end(history: EpochHistory, epoch: int) -> int:
-    """The offset at which the epoch after this one began; beyond every offset if none has."""
+    """The start offset of the epoch after this one; beyond every offset if there is none."""
     return next((start for each, start in history if each > epoch), _BEYOND)
 
 
@@ -136,8 +136,9 @@ def _is_ours(header: _Header, history: EpochHistory) -> bool:
 
 
 def are_intact(records: memoryview, first_offset: int, last_offset: int) -> bool:
-    """Whether these are whole batches whose CRCs match, and whose offsets, which no CRC covers,
-    ascend between those two. Runs once a batch served, like `_take_more`.
+    """Whether these are whole batches with valid CRCs and ascending offsets between the two given.
+
+    No CRC covers the offsets. The loop runs once per batch served, like that of `_take_more`.
     """
     position, expected, size = 0, first_offset, len(records)
     unpack = OFFSET_LENGTH_MAGIC_CRC_AND_DELTA.unpack_from
@@ -176,9 +177,9 @@ def check_begins(
 ) -> None:
     """Raise SuspectIndexError unless a read of `offset` may begin at this position of a segment.
 
-    The entry of an offset index leads to a batch that begins at or below the entry's offset. If it
-    begins above, records before it would be passed over without a word; if there is no batch of the
-    segment at all, the entry is wrong, too.
+    An offset index entry points to a batch that begins at or below the entry's offset. If the batch
+    begins above it, records before it would be skipped silently; if no batch of the segment is
+    there, the entry is wrong, too.
     """
     if not _may_begin(piece, position, offset, segment):
         raise SuspectIndexError(
@@ -203,16 +204,16 @@ def _may_begin(
         or not 0 <= last_offset_delta <= segment.end_offset - base_offset
     ):
         return False
-    # Bytes of records may look like a header. Only a large batch is not looked at as a whole.
+    # Record bytes may look like a header, so the CRC is checked unless the batch exceeds the piece.
     is_cut = size > len(piece)
     return is_cut or crc32c(piece[_CRC_COVERS_FROM:size]) == int(crc)
 
 
 def check_belongs(piece: memoryview, position: int, segment: RemoteLogSegmentMetadata) -> None:
-    """Raise CorruptSegmentError if a batch is not of its own segment, as the metadata knows it.
+    """Raise CorruptSegmentError if a batch does not match the metadata of its segment.
 
-    No CRC covers a batch's offset and epoch. A batch that says it is of another history is passed
-    over, and with it what it really holds, so it must not be believed just like that.
+    No CRC covers a batch's offset and epoch. A batch whose epoch is not in the history is skipped
+    with its records, so a damaged epoch must not pass for one of another branch.
     """
     header = _header(piece, position)
     if header is None or not (

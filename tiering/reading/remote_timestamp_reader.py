@@ -1,16 +1,17 @@
 """Looks for a timestamp in the tier (ListOffsets by time; Kafka's `findOffsetByTimestamp`).
 
 A local log and the tier give the same answer: the first record, by offset, at or above the log
-start that is as young. A time index entry names the last offset of the batch that is as young, so
-it says where to begin to read and never which records count.
+start offset whose timestamp is not below the one sought. A time index entry names the last offset
+of the batch with its timestamp, so it says where to start reading and never which records match.
 
-What counts is the part of each segment that is this log's own history, epoch by epoch: a segment of
-a deposed leader may go on beyond it. Parts whose segment ends below the timestamp are passed over
-by their metadata alone, and a segment that is still local is left to the local log (KAFKA-17498).
+Only the part of each segment that belongs to this log's epoch history is searched, epoch by epoch:
+a segment of a former leader may go beyond it. Segments whose largest timestamp is too small are
+skipped by their metadata alone; segments that are still local are left to the local log
+(KAFKA-17498).
 
-The youngest record of all (MAX_TIMESTAMP, KIP-734) is found from the metadata as well: only the
-segment that holds it is read. Kafka looks at local segments alone, and so answers something else
-as soon as the youngest record has left the disk (docs/decisions/007).
+The record with the largest timestamp (MAX_TIMESTAMP, KIP-734) is found from the metadata, too: only
+the segment that holds it is read. Kafka looks at local segments alone, and so answers differently
+once that record has left the disk (docs/decisions/007).
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -34,7 +35,7 @@ _PIECE_BYTES = 1024 * 1024
 
 
 class _Part(NamedTuple):
-    """The offsets [begin, end) of one epoch of a log, which a segment holds as the log has them."""
+    """The offsets [begin, end) of one epoch for which a segment agrees with the log's history."""
 
     segment: RemoteLogSegmentMetadata
     epoch: int
@@ -42,13 +43,13 @@ class _Part(NamedTuple):
     end: int
 
     def may_have(self, batch: RecordBatch) -> bool:
-        """Whether records of a batch may be of this part."""
+        """Whether records of a batch may belong to this part."""
         is_beside = batch.last_offset < self.begin or batch.base_offset >= self.end
         return batch.partition_leader_epoch == self.epoch and not is_beside
 
 
 class RemoteTimestampReader:
-    """Timestamp look-ups in remote segments."""
+    """Looks up timestamps in remote segments."""
 
     def __init__(self, indexes: RemoteIndexCache, chunks: ChunkCache) -> None:
         self._indexes = indexes
@@ -57,16 +58,16 @@ class RemoteTimestampReader:
     async def find(
         self, lookup: RemoteTimestampLookup, remote: RemoteLog, history: EpochHistory, end: int
     ) -> TimestampAndOffset | None:
-        """The first remote record that is as young, or None. `end` is the log end offset.
+        """The first remote record at or after the timestamp, or None. `end` is the log end offset.
 
-        For MAX_TIMESTAMP the youngest remote record, or None if the local one is younger. Raises
-        RemoteStorageError.
+        For MAX_TIMESTAMP, the remote record with the largest timestamp, or None if the local one's
+        is larger. Raises RemoteStorageError.
         """
         search = self._youngest if lookup.timestamp == MAX_TIMESTAMP else self._first
         try:
             return await search(lookup, list(_parts(lookup, remote, history, end)))
         except RemoteResourceNotFound:
-            # Deleted between look-up and fetch: what the metadata says now decides.
+            # Deleted between look-up and fetch: look at the current metadata.
             return await search(lookup, list(_parts(lookup, remote, history, end)))
 
     async def _first(
@@ -89,7 +90,7 @@ class RemoteTimestampReader:
             if best and best.timestamp == highest and best.offset < part.begin:
                 continue
             result = await self._first_in(part, highest)
-            # Its youngest record may lie outside of the part; of the rest nothing is known.
+            # The record with that timestamp may lie outside the part: scan the rest.
             result = result or await self._youngest_in(part)
             if result is not None and (best is None or result.is_better_maximum(best)):
                 best = result
@@ -105,7 +106,7 @@ class RemoteTimestampReader:
 
     async def _first_in_once(self, part: _Part, timestamp: int) -> TimestampAndOffset | None:
         indexes = await self._indexes.indexes(part.segment)
-        # No record before the batch that ends with this offset is as young.
+        # Every record before the batch that ends at this offset has a smaller timestamp.
         indexed = indexes.time_index.lookup(timestamp)
         begin = max(indexed.offset, part.begin)
         position = indexes.offset_index.lookup(begin).position
@@ -123,7 +124,7 @@ class RemoteTimestampReader:
         return None
 
     async def _youngest_in(self, part: _Part) -> TimestampAndOffset | None:
-        """Every batch of the part is looked at, from the beginning of its segment on."""
+        """The record with the largest timestamp, found by scanning the segment from its start."""
         best: TimestampAndOffset | None = None
         async for batch in self._batches(part.segment, 0, part.segment.start_offset):
             if not part.may_have(batch):
@@ -139,7 +140,7 @@ class RemoteTimestampReader:
     async def _batches(
         self, segment: RemoteLogSegmentMetadata, position: int, offset: int
     ) -> AsyncIterator[RecordBatch]:
-        """The batches from a position on, which the index names for an offset."""
+        """The batches from the position that the index gives for an offset."""
         pieces = _Pieces(self._chunks, segment, position)
         if position:
             await pieces.check_begins(offset)
@@ -149,7 +150,7 @@ class RemoteTimestampReader:
 
 
 class _Pieces:
-    """A segment from a position on, piece by piece, in whole batches."""
+    """Reads a segment from a position on, piece by piece, in whole batches."""
 
     def __init__(
         self, chunks: ChunkCache, segment: RemoteLogSegmentMetadata, position: int
@@ -164,9 +165,9 @@ class _Pieces:
         check_begins(piece, self._position, offset, self._segment)
 
     async def next(self) -> list[RecordBatch]:
-        """The batches of the next piece; none at the end.
+        """The batches of the next piece; empty at the end.
 
-        Raises RemoteStorageError, also at a batch that is damaged.
+        Raises RemoteStorageError, also for a damaged batch.
         """
         segment, size = self._segment, _PIECE_BYTES
         while self._position < segment.segment_size_bytes:
@@ -187,7 +188,7 @@ class _Pieces:
             if all(batch.crc_is_valid() for batch in sound_batches):
                 return sound_batches
         except KafkaError:
-            # Told below: bytes that cannot be batches are as damaged as those with a wrong CRC.
+            # Raised below: bytes that are no batches count as damaged, like a wrong CRC.
             pass
         self._chunks.forget(self._segment.id)
         raise RemoteStorageError(f"Segment {self._segment.segment_id} is damaged in the tier")
@@ -196,9 +197,9 @@ class _Pieces:
 def _check_time(
     batch: RecordBatch, indexed: TimestampOffset, segment: RemoteLogSegmentMetadata
 ) -> None:
-    """Raise SuspectIndexError unless the batch is that of the entry of the time index.
+    """Raise SuspectIndexError unless the time index entry names this batch.
 
-    An entry that names a later batch would pass over all records before it.
+    An entry that names a later batch would skip all records before it.
     """
     if batch.max_timestamp != indexed.timestamp or batch.base_offset > indexed.offset:
         raise SuspectIndexError(
@@ -213,7 +214,7 @@ def _answer(record: Record, batch: RecordBatch) -> TimestampAndOffset:
 def _parts(
     lookup: RemoteTimestampLookup, remote: RemoteLog, history: EpochHistory, end: int
 ) -> Iterator[_Part]:
-    """Where such a record may be, in the order of offsets."""
+    """The parts that may hold a matching record, in offset order."""
     start = lookup.starting_offset
     first_epoch = epoch_of_offset(history, start)
     ends = dict(epoch_end_offsets(history, end))
