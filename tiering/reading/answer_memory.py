@@ -1,17 +1,17 @@
-"""How much of the tier stands in memory on its way to clients, and how little a read gets then.
+"""Bounds the memory of remote data on its way to clients, by limiting the size of each read.
 
-A local answer is a region of a file and costs no memory; a remote one is bytes until its client has
-taken them, and clients may be many and slow. What they hold together is counted, from the read that
-asks until the last reference to its answer is gone. A read may take half of what is left of the
-bound, so that the bound is approached and not passed; when next to nothing is left it takes a
-little all the same, because every reader must make progress, if only batch by batch.
+A local response is a region of a file and costs no memory; a remote one is held in memory until its
+client has received it, and clients may be many and slow. All their bytes are counted, from the
+start of a read until the last reference to its response is gone. A read may take half of what is
+left of the bound, so that the bound is approached and not exceeded. When almost nothing is left it
+still gets `LEAST_BYTES`, because every reader must make progress, if only batch by batch.
 """
 
 LEAST_BYTES = 64 * 1024
 
 
 class AnswerMemory:
-    """The bytes of answers that clients have not taken yet, and their bound."""
+    """Counts and bounds the bytes of responses that clients have not received yet."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -19,23 +19,23 @@ class AnswerMemory:
 
     @property
     def held(self) -> int:
-        """Bytes promised to reads under way or standing in answers."""
+        """Bytes reserved for running reads or held by responses."""
         return self._held
 
     def reserve(self, nbytes: int) -> int:
-        """How much a read may take of what it wants; to be given back or turned into an answer."""
+        """Reserve up to `nbytes`; returns the granted size, for `give_back` or `answer`."""
         granted = min(nbytes, max((self._max_bytes - self._held) // 2, LEAST_BYTES))
         self._held += granted
         return granted
 
     def give_back(self, nbytes: int) -> None:
-        """So much is not held any more."""
+        """Release `nbytes`."""
         self._held -= nbytes
 
     def answer(self, reserved: int, content: bytes | memoryview) -> bytes | memoryview:
-        """A copy in place of the reservation, counted for as long as anyone holds it.
+        """Replace a reservation by a copy of the content, counted while it is referenced.
 
-        It is the only copy between the cache and the socket: without it a small answer to a slow
+        It is the only copy between the cache and the socket: without it a small response to a slow
         client would keep a whole chunk in memory.
         """
         self._held += len(content) - reserved
@@ -43,12 +43,12 @@ class AnswerMemory:
             return b""
         held = _HeldBytes(content)
         held.memory = self
-        # As a view, since whoever sends it knows bytes by their very type.
+        # A view, because the code that sends it checks for the exact types of bytes.
         return memoryview(held)
 
 
 class _HeldBytes(bytearray):
-    """Bytes that say when they go. Of a view a subclass of `bytes` would make two copies."""
+    """Bytes that are released when they are deleted. A subclass of `bytes` would copy twice."""
 
     memory: AnswerMemory
 

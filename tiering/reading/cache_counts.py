@@ -1,13 +1,13 @@
-"""How often a cache had what was wanted: what its metrics tell, since the broker's start.
+"""Counts a cache's hits and misses since the broker's start, for its metrics.
 
-A look-up is one of three. A hit finds what it wants. A joined one finds it on its way, because it
-was fetched ahead or another reader wants it too, and waits for the rest of that way. A miss begins
-the way and waits for all of it.
+A look-up is one of three: a hit finds its entry; a joined look-up finds the entry already being
+loaded, because it was prefetched or another reader needs it, and waits for the rest of that load; a
+miss starts the load and waits for all of it.
 """
 
 
 class CacheCounts:
-    """Three counts that only grow."""
+    """The three counters, which only grow."""
 
     __slots__ = ("hits", "joined", "misses")
 
@@ -17,7 +17,7 @@ class CacheCounts:
         self.misses = 0
 
     def waits(self, is_under_way: bool) -> None:
-        """Count a look-up that did not find what it wants."""
+        """Count a look-up whose entry is not in the cache."""
         if is_under_way:
             self.joined += 1
         else:

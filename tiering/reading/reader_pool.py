@@ -1,10 +1,10 @@
-"""How many remote reads run at once, and who waits behind them (`RemoteStorageThreadPool`).
+"""Limits how many remote reads run at once and queues the rest (`RemoteStorageThreadPool`).
 
-A remote read is a coroutine that waits for the tier most of its life, so what
-`remote.log.reader.threads` bounds is not threads but reads under way. Who finds all of them busy
-waits for its turn as long as its client does, and leaves then without having read: when the store
-hangs, the queue holds no more than the fetches of the moment. Nobody is turned away at once. A
-client that is refused in a millisecond asks again in the next one.
+A remote read is a coroutine that mostly waits for the tier, so `remote.log.reader.threads` bounds
+running reads, not threads. A read that finds all readers busy waits for its turn as long as its
+client waits, and then gives up: when the store hangs, the queue holds only the current fetches.
+No read is rejected at once, because a client that is rejected in a millisecond retries in the next
+one.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class NoTurnError(Exception):
-    """All readers were busy for as long as the read could wait."""
+    """All readers were busy for as long as a read could wait."""
 
 
 class ReaderPool:
@@ -30,7 +30,7 @@ class ReaderPool:
 
     @property
     def threads(self) -> int:
-        """Reads that run at a time; may be changed at any time."""
+        """How many reads may run at a time; may be changed at any time."""
         return self._permits.limit
 
     @threads.setter
@@ -41,14 +41,14 @@ class ReaderPool:
     def queue_size(self) -> int:
         """Reads that wait for others to end (`RemoteLogReaderTaskQueueSize`).
 
-        Kafka's queue takes `remote.log.reader.max.pending.tasks` at most; ours lets those beyond
-        wait before its door, and they do not count.
+        Kafka's queue holds at most `remote.log.reader.max.pending.tasks` reads. Here further reads
+        may wait, too, but they are not counted.
         """
         return min(self._max_pending, max(0, self._admitted - self.threads))
 
     @property
     def idle_share(self) -> float:
-        """How many of the threads have nothing to do, from 0 to 1."""
+        """The share of idle readers, from 0 to 1."""
         return self._permits.idle_share
 
     async def run(self, read: Callable[[], Coroutine[Any, Any, T]], wait_seconds: float) -> T:

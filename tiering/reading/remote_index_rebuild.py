@@ -1,9 +1,9 @@
-"""Makes the offset index and the time index of a remote segment again from its batches.
+"""Rebuilds the offset index and the time index of a remote segment from its batches.
 
-An index in the tier may be damaged like any other object, and no checksum covers it. What it says
-is checked against the batches where it leads to. Once it is found to be wrong, the segment is read
-from its beginning to its end, and the two indexes are written as its leader wrote them when it
-appended the batches, one entry for each 4096 bytes.
+An index in the tier may be damaged like any other object, and no checksum covers it. So each index
+look-up is checked against the batch that it points to. Once an index is found to be wrong, the
+whole segment is read and both indexes are written as its leader wrote them when it appended the
+batches, one entry for each 4096 bytes.
 """
 
 from typing import NamedTuple
@@ -26,18 +26,18 @@ _MAGIC = 2
 
 
 class RebuiltIndexes(NamedTuple):
-    """The content of the two files."""
+    """The contents of the two index files."""
 
     offset_index: bytes
     time_index: bytes
 
 
 class SuspectIndexError(RemoteStorageError):
-    """An index led to a place where the batches are not those that it names."""
+    """An index points to a position that does not hold the batch it names."""
 
 
 class _Indexer:
-    """Takes batch after batch."""
+    """Indexes a segment batch by batch."""
 
     def __init__(self, segment: RemoteLogSegmentMetadata) -> None:
         self._segment = segment
@@ -50,7 +50,7 @@ class _Indexer:
         self._next_offset = segment.start_offset
 
     def add(self, piece: bytes, at: int, position: int) -> int:
-        """Index the batch at `at` in a piece; its size. Raises RemoteStorageError."""
+        """Index the batch at `at` in a piece; returns its size. Raises RemoteStorageError."""
         base_offset, length, magic, delta, timestamp = (
             OFFSET_LENGTH_MAGIC_DELTA_AND_MAX_TIMESTAMP.unpack_from(piece, at)
         )
@@ -90,7 +90,7 @@ class _Indexer:
 async def rebuild_indexes(
     storage: RemoteStorageManager, segment: RemoteLogSegmentMetadata
 ) -> RebuiltIndexes:
-    """Read the whole segment, a few megabytes at a time. Raises RemoteStorageError."""
+    """Index the whole segment, a few megabytes at a time. Raises RemoteStorageError."""
     indexer = _Indexer(segment)
     position, total = 0, segment.segment_size_bytes
     while position < total:
@@ -99,8 +99,8 @@ async def rebuild_indexes(
         if len(piece) < BATCH_OVERHEAD:
             raise RemoteStorageError(f"Segment {segment.segment_id} ends within a batch")
         at = 0
-        # The next piece begins with the first batch whose header is not in this one; of a batch
-        # that goes on behind the piece, the header is all that is needed.
+        # The next piece begins with the first batch whose header is not in this one. Only the
+        # header of a batch is needed, so a batch may extend beyond the piece.
         while at + BATCH_OVERHEAD <= len(piece):
             at += indexer.add(piece, at, position + at)
         position += at

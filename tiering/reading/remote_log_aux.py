@@ -1,11 +1,11 @@
 """Fetches from the tier what a follower needs to start after a remote segment (KIP-405).
 
-The follower knows which offset its leader's local log starts at; the metadata knows which segment
-holds the offset before, as the given leader epoch wrote it; its leader epochs and its producers
-stand beside it in the tier. `storage/log/aux_state.py` makes a log of them.
+The follower knows its leader's local log start offset. The metadata gives the segment that holds
+the offset before it in the given leader epoch. That segment's leader epochs and producer snapshot
+are stored with it, and `storage/log/aux_state.py` builds the log from them.
 
-Nothing is changed here: a failure at any step is a `RemoteStorageError`, and the follower tries
-again after a pause. The messages are those of Kafka's `TierStateMachine`.
+This module changes nothing: a failure at any step is a `RemoteStorageError`, and the follower
+retries after a pause. The error messages are those of Kafka's `TierStateMachine`.
 """
 
 from typing import Protocol
@@ -18,7 +18,7 @@ from ..tier_statistics import TierStatistics
 
 
 class SegmentMetadata(Protocol):
-    """What is asked of the metadata manager (`metadata_manager.RemoteLogMetadataManager`)."""
+    """The part of `metadata_manager.RemoteLogMetadataManager` that is needed here."""
 
     def is_ready(self, partition: TopicIdPartition) -> bool: ...
 
@@ -39,7 +39,7 @@ class RemoteLogAux:
         self._statistics = statistics
 
     async def fetch(self, request: AuxRequest) -> AuxState:
-        """The state after the segment that holds the offset. Raises RemoteStorageError."""
+        """The state at the end of the segment that holds the offset. Raises RemoteStorageError."""
         topic = request.topic_id_partition.topic
         self._statistics.build_aux_began(topic)
         try:

@@ -1,8 +1,8 @@
-"""One load for all who want the same thing at the same time.
+"""Shares one load among all callers that want the same key at the same time.
 
-A load belongs to nobody who waits for it: a consumer that gives up, or whose fetch times out, does
-not cancel it, so its retry finds the result. Those who wait now get the error of a load that
-fails; the next caller tries again.
+No waiting caller owns the load: a consumer that gives up, or whose fetch times out, does not cancel
+it, so its retry finds the result. If a load fails, all current waiters get its error; the next
+caller starts a new load.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ V = TypeVar("V")
 
 
 def _told_to_those_who_wait(_: asyncio.Task[object], __: BaseException) -> None:
-    """A load's failure is the answer to its readers; a prefetch may fail with none."""
+    """Ignore a failed load: its waiters get the error, and a prefetch has none."""
 
 
 class SingleFlight(Generic[K, V]):
-    """Loads by key, each running at most once at a time."""
+    """Runs loads by key, at most one per key at a time."""
 
     def __init__(self, loads_max: int) -> None:
         self._flights: dict[K, asyncio.Task[V]] = {}
@@ -33,11 +33,11 @@ class SingleFlight(Generic[K, V]):
         return len(self._flights)
 
     async def load(self, key: K, loader: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """What `loader()` gives, or what the load already under way gives."""
+        """The result of `loader()`, or of the load already running for the key."""
         return await asyncio.shield(self.begin(key, loader))
 
     def begin(self, key: K, loader: Callable[[], Coroutine[Any, Any, V]]) -> asyncio.Task[V]:
-        """Start the load, or join the one under way, without waiting for it."""
+        """Start the load or join the running one, without waiting for it."""
         flight = self._flights.get(key)
         if flight is None:
             flight = self._flights[key] = self._owner.start(loader(), f"load {key}")
@@ -45,5 +45,5 @@ class SingleFlight(Generic[K, V]):
         return flight
 
     async def stop(self) -> None:
-        """Cancel what is under way."""
+        """Cancel all running loads."""
         await self._owner.stop()
