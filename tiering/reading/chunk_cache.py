@@ -26,7 +26,7 @@ from .cache_counts import CacheCounts
 from .single_flight import SingleFlight
 
 _LOADS_WAITING_MAX = 4096
-"""Loads that wait for room hold no bytes yet; the reader pool bounds who can ask for them."""
+"""Loads that wait for room hold no bytes yet; the reader pool bounds how many there are."""
 
 _PREFETCHES_MAX = 64
 """No prefetch starts while this many loads are in progress: waiting readers come first."""

@@ -392,7 +392,7 @@ class RemoteIndexCache:
         return self._files.read(_sum_path(path)) == _SUM.pack(len(content), crc32c(content))
 
     def _write(self, path: str, content: bytes) -> None:
-        # The whole directory may have been removed by hand.
+        # The whole directory may have been removed.
         self._files.mkdirs(self._directory)
         temporary = f"{path}.tmp"
         handle = self._files.open(temporary, create=True)

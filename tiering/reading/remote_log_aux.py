@@ -26,7 +26,7 @@ class SegmentMetadata(Protocol):
 
 
 class RemoteLogAux:
-    """See the top of this file."""
+    """Fetches a follower's auxiliary state from the tier."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ _TROUBLE_SECONDS = 600.0
 
 
 class RemoteReads:
-    """See the top of this file."""
+    """Serves a broker's reads of remote data."""
 
     def __init__(
         self,

@@ -90,7 +90,7 @@ class RemoteTimestampReader:
             if best and best.timestamp == highest and best.offset < part.begin:
                 continue
             result = await self._first_in(part, highest)
-            # The record with that timestamp may lie outside the part: scan the rest.
+            # The record with that timestamp may lie outside the part: scan the whole part.
             result = result or await self._youngest_in(part)
             if result is not None and (best is None or result.is_better_maximum(best)):
                 best = result

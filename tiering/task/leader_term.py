@@ -26,7 +26,7 @@ _EPOCHS_TOLD = 5
 
 
 def bounds_of(log: UnifiedLog) -> LogExtent:
-    """Where a log begins and ends now."""
+    """A log's current start, local start and end offsets."""
     return LogExtent(log.log_start_offset, log.local_log_start_offset, log.log_end_offset)
 
 
@@ -41,7 +41,7 @@ def ready_remote_log(metadata: RemoteLogMetadataManager, partition: TopicIdParti
 
 
 class LeaderTerm:
-    """See the top of this file."""
+    """One term of leadership of a tiered partition."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class LeaderTerm:
 
     @contextmanager
     def holding(self, segment_id: Uuid) -> Generator[None]:
-        """Mark a segment as in hand."""
+        """Mark a segment as being worked on."""
         self.in_hand.add(segment_id)
         try:
             yield

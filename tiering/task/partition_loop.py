@@ -52,7 +52,7 @@ class LoopTools:
 
 
 class PartitionLoop:
-    """See the top of this file."""
+    """Repeats a task on one partition."""
 
     def __init__(
         self, task: str, partition: TopicPartition, pool: Permits, work: Work, tools: LoopTools

@@ -73,7 +73,7 @@ class RemoverTools:
 
 
 class PartitionRemover:
-    """See the top of this file."""
+    """Removes the remote data of deleted partitions."""
 
     def __init__(
         self,
