@@ -2,14 +2,14 @@
 
 It completes as soon as one of these holds:
 
-- A: this broker no longer leads one of the partitions, or no longer in the epoch asked for;
+- A: this broker no longer leads one of the partitions, or leads it in another epoch;
 - B: one of the partitions is unknown or its log directory has failed;
-- C: a partition's log was cut below the fetch offset, or the fetcher's log diverges from it;
+- C: a partition's log was truncated below the fetch offset, or the fetcher's log diverges from it;
 - D: the bytes that the fetcher may see have reached min.bytes;
 
-or when max.wait.ms has passed. What has moved to the remote tier meanwhile is there to be had,
-unless its quota is exceeded: then it counts for nothing (KIP-956). Whatever the reason, the logs
-are then read again and the answer says what they hold.
+or when max.wait.ms has passed. Data that has moved to the remote tier meanwhile counts as
+available, unless the remote fetch quota is exceeded (KIP-956). In every case the logs are then
+read again to build the response.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ class DelayedFetch(DelayedOperation):
                 if available >= min_bytes:
                     return self.force_complete()
         except KafkaError:
-            # A, B, C: reading again, to answer, finds the same error and puts it in its place.
+            # A, B, C: the final read finds the same error and puts it into the response.
             return self.force_complete()
         return False
 
@@ -55,7 +55,7 @@ class DelayedFetch(DelayedOperation):
         self._on_complete()
 
     def _available(self, fetch_partition: FetchPartition, min_bytes: int) -> int:
-        """The bytes that the fetcher could be given now; `min_bytes` for "answer at once"."""
+        """The bytes that could be returned now; `min_bytes` if the fetch must complete at once."""
         partition = self._reader.partition_for(fetch_partition)
         log = partition.leader_log(fetch_partition.current_leader_epoch)
         end = log.visible_end(self._params.isolation)

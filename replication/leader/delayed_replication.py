@@ -1,8 +1,8 @@
-"""What the leader has done and its followers have not: answered when they have followed.
+"""A request that waits until the followers have replicated what the leader has done.
 
-An append with acks=all and a deletion of records wait alike. Each of the request's partitions is
-settled by itself; what is not settled when the time is over is answered REQUEST_TIMED_OUT, and what
-the leader has done stays done. With one replica nothing ever waits here.
+Produce with acks=all and DeleteRecords wait in the same way. Each of the request's partitions is
+settled by itself; one that is not settled by the timeout is answered REQUEST_TIMED_OUT, and the
+leader's change stays. With one replica nothing ever waits here.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ ResultT = TypeVar("ResultT", bound=PartitionResult)
 
 
 class Unreplicated(Protocol):
-    """What was done to one partition and is not everywhere yet."""
+    """A change to one partition that is not on every replica yet."""
 
     @property
     def partition(self) -> Partition: ...
@@ -32,7 +32,7 @@ class Unreplicated(Protocol):
     def result(self) -> PartitionResult: ...
 
     def settle(self) -> bool:
-        """Bring the result up to date; whether nothing is left to wait for."""
+        """Update the result; return whether nothing is left to wait for."""
         ...
 
 

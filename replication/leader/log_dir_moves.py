@@ -1,19 +1,19 @@
-"""Moving replicas from one log directory of this broker to another (KIP-113).
+"""Moves replicas from one log directory of this broker to another (KIP-113).
 
-    asked -> a future log is filled, one partition at a time, no faster than
-             replica.alter.log.dirs.io.max.bytes.per.second allows
-          -> it has caught up: it is put on the disk, and the controller told of its directory
-          -> what was appended meanwhile is copied in one go, and it takes over
+    requested -> the future log is filled, one partition at a time, no faster than
+                 replica.alter.log.dirs.io.max.bytes.per.second allows
+              -> it has caught up: it is flushed, and its directory reported to the controller
+              -> the records appended meanwhile are copied in one go, and it takes over
 
-Between the last two steps nothing else runs: no record comes between the last one copied and the
-first one that the new log takes. A move is called off by asking for the directory that the replica
-is in, and begun anew by asking for a third one. One that a stop or a crash has interrupted goes on
-by itself (`ReplicaAlterLogDirsManager` and `ReplicaAlterLogDirsThread`).
+Nothing else runs during the last step, so no record is appended between the last one copied and
+the first one appended to the new log. A request for the directory that the replica is already in
+cancels the move; a request for a third directory starts it over. A move interrupted by a stop or a
+crash resumes by itself (`ReplicaAlterLogDirsManager` and `ReplicaAlterLogDirsThread`).
 
 Rules it keeps:
 
-- a move that cannot go on (a disk has failed, the partition is gone) ends, and no other with it;
-- whatever happened while something was waited for is looked at before the next step.
+- a move that cannot go on (a disk has failed, the partition is gone) ends without affecting others;
+- after every wait, the state is checked again before the next step.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _COPY_BYTES = 1 << 20
 """Read and appended at once (replica.fetch.max.bytes)."""
 
 _LAST_BYTES_MAX = 4 << 20
-"""More than this is not copied in one go at the end."""
+"""The most bytes that are copied in one go at the end."""
 
 _QUOTA_STEP_S = 1.0
 _MOVE = "Move to another log directory"
@@ -73,7 +73,7 @@ class LogDirMoves:
     # -- What is asked ------------------------------------------------------------------------
 
     def alter(self, partition: Partition, log_dir: LogDir) -> None:
-        """Move the replica there, or stay, as asked for last. Raises KafkaError."""
+        """Move the replica to `log_dir`, or cancel its move if it is there. Raises KafkaError."""
         name, log = partition.topic_partition, partition.log
         future = self._log_manager.future_logs.get(name)
         if future is not None and future.log_dir is not log_dir:
@@ -87,7 +87,7 @@ class LogDirMoves:
         self.resume(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Go on with the move of a partition that has a future log."""
+        """Resume the move of a partition that has a future log."""
         name = partition.topic_partition
         future = self._log_manager.future_logs.get(name)
         assert future is not None
@@ -99,13 +99,13 @@ class LogDirMoves:
         name = partition.topic_partition
         self._moves.pop(name, None)
         self._log_manager.delete_future_log(name, self._environment.wall_clock_ms())
-        # The controller may have been told of the other directory by now.
+        # The controller may already have recorded the other directory.
         self._tools.directories.tell(
             partition.topic_id_partition, partition.log.log_dir.directory_id
         )
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """The partition is not here any more; its logs are somebody else's to delete."""
+        """End the move of a partition that has left this broker; the caller deletes its logs."""
         self._moves.pop(topic_partition, None)
 
     def on_log_dir_failure(self, log_dir: LogDir) -> None:
@@ -117,7 +117,7 @@ class LogDirMoves:
                 del self._moves[name]
 
     async def stop(self) -> None:
-        """Leave the moves as they are; the next start goes on with them."""
+        """Stop the moves; the next start resumes them."""
         await self._tasks.stop()
 
     # -- What is done -------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class LogDirMoves:
                 await self._put_off(move, None)
 
     async def _put_off(self, move: _Move, error: KafkaError | None) -> None:
-        """Let others go first, and try again, unless a disk has failed."""
+        """Put the move behind the others and retry it, unless a disk has failed."""
         name = move.partition.topic_partition
         if error is not None:
             _log.warning("The move of %s to another log directory waits: %s", name, error)
@@ -147,7 +147,7 @@ class LogDirMoves:
         return self._moves.get(move.partition.topic_partition) is move
 
     async def _advance(self, move: _Move) -> None:
-        """Fill the future log and let it take over. Returns early when the move is called off."""
+        """Fill the future log and let it take over. Returns early when the move is cancelled."""
         if move.copy.future.local.is_released:
             move = self._reopen(move)
         await self._fill(move)
@@ -159,7 +159,7 @@ class LogDirMoves:
         if partition.image.directory(partition.node_id) != directory:
             await self._tools.directories.assign(partition.topic_id_partition, directory)
         if not self._is_current(move):
-            # Whoever called it off has told the controller before us.
+            # The call that cancelled the move has already reported to the controller.
             self._tools.directories.tell(
                 partition.topic_id_partition, partition.log.log_dir.directory_id
             )
@@ -167,7 +167,7 @@ class LogDirMoves:
             self._take_over(move)
 
     def _reopen(self, move: _Move) -> _Move:
-        """Go on with a future log that was closed when it could not take over."""
+        """Reopen a future log that was closed because it could not take over."""
         name, now_ms = move.partition.topic_partition, self._environment.wall_clock_ms()
         future = self._log_manager.reopen_future_log(name, now_ms)
         self._moves[name] = again = _Move(move.partition, FutureCopy(move.partition.log, future))
@@ -189,7 +189,7 @@ class LogDirMoves:
                 self.quota.record(copied, loop.time())
 
     async def _may_copy(self, move: _Move) -> bool:
-        """Wait for the quota, in short steps, so that a new limit is soon felt."""
+        """Wait for the quota, in short steps, so that a new limit soon takes effect."""
         loop = asyncio.get_running_loop()
         while self._is_current(move):
             wait = self.quota.throttle_seconds(loop.time())
@@ -199,7 +199,7 @@ class LogDirMoves:
         return False
 
     async def _flush(self, move: _Move) -> bool:
-        """Put what was copied on the disk; whether the move is still wanted then."""
+        """Flush the copied records; return whether the move is still wanted afterwards."""
         future = move.copy.future
         task = future.prepare_flush()
         if task is not None:

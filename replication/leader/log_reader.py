@@ -1,10 +1,10 @@
-"""Reading several partitions for one fetch, within its limits (`ReplicaManager.readFromLog`).
+"""Reads several partitions for one fetch, within its limits (`ReplicaManager.readFromLog`).
 
-Partitions are read in the order asked. The first one that has data may return one batch larger
-than every limit, so that no consumer is ever stuck; all others get whole batches that fit into
-what is left of the request's bytes and of their own (KAFKA-19795). A remote read counts as the
-bytes it may bring, because how many it brings isn't known yet. While the quota of remote fetches is
-exceeded, a partition that needs the tier has nothing to give, without an error (KIP-956).
+Partitions are read in request order. The first one that has data may return one batch larger
+than every limit, so that no consumer gets stuck; all others return whole batches that fit into
+the rest of the request's limit and their own limit (KAFKA-19795). A remote read counts as the
+most bytes it may return, because its real size isn't known yet. While the remote fetch quota is
+exceeded, a partition that needs the remote tier returns no records and no error (KIP-956).
 """
 
 import logging
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 _NAMES_THE_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
-# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every partition.
+# Python 3.11 takes 0.1 µs to look up an enum member, and this runs for every partition.
 _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
 
 LeaderOf = Callable[[TopicPartition], "CurrentLeader | None"]
@@ -43,7 +43,7 @@ LeaderOf = Callable[[TopicPartition], "CurrentLeader | None"]
 
 @dataclass(slots=True)
 class PendingRemoteRead:
-    """A result that the remote tier still has to fill, by its place among the results."""
+    """A read from the remote tier that is still to be done, and the index of its result."""
 
     index: int
     partition: Partition
@@ -56,10 +56,10 @@ class ReadOutcome:
 
     results: FetchResults
     readable_bytes: int = 0
-    # An error or a diverging epoch is to be told at once.
+    # An error or a diverging epoch must be returned at once.
     must_answer: bool = False
     remote: list[PendingRemoteRead] = field(default_factory=list[PendingRemoteRead])
-    # No bytes are left for these, should each of the others bring what it may.
+    # No bytes are left for these if each of the other reads returns as much as it may.
     crowded_out: list[PendingRemoteRead] = field(default_factory=list[PendingRemoteRead])
 
 
@@ -77,12 +77,12 @@ class LogReader:
         self._leader_of = leader_of
         self._on_follower_fetch = on_follower_fetch
         self.is_remote_throttled = is_remote_throttled
-        """Whether nobody may be given anything from the tier at the moment."""
+        """Whether the remote fetch quota is exceeded."""
         self._damage: dict[TopicPartition, str] = {}
-        """What was last told of a partition whose log is damaged."""
+        """The last error logged for each partition whose log is damaged."""
 
     def read(self, params: FetchParams, partitions: Sequence[FetchPartition]) -> ReadOutcome:
-        """Read what is there now; waits for nothing."""
+        """Read what is available now, without waiting."""
         outcome = ReadOutcome([])
         bytes_left = params.max_bytes
         may_exceed = True
@@ -110,7 +110,7 @@ class LogReader:
         may_exceed: bool,
         outcome: ReadOutcome,
     ) -> int:
-        """Append one partition's result; how many bytes of the limit it takes."""
+        """Append one partition's result; return how many bytes of the limit it takes."""
         partition = self.partition_for(fetch_partition)
         log = partition.leader_log(fetch_partition.current_leader_epoch)
         offset, isolation = fetch_partition.fetch_offset, params.isolation
@@ -121,7 +121,7 @@ class LogReader:
                 outcome.results.append(_without_records(fetch_partition, log, isolation, diverging))
                 return 0
         if offset == log.visible_end(isolation) and not params.is_from_follower:
-            # Caught up, as most partitions of most fetches are: no need to ask the segments.
+            # Caught up, as most partitions of most fetches are: no need to read the segments.
             outcome.results.append(_without_records(fetch_partition, log, isolation, None))
             return 0
         fetched = log.read(offset, max_bytes, isolation, may_exceed)
@@ -158,7 +158,7 @@ class LogReader:
         return nbytes
 
     def _tell_damage(self, fetch_partition: FetchPartition, error: KafkaError) -> None:
-        """Say once what of a log cannot be read, however often its readers ask."""
+        """Log a damaged log once, however often it is fetched."""
         if error.code is not ErrorCode.CORRUPT_MESSAGE:
             return
         partition = fetch_partition.topic_id_partition.topic_partition
@@ -173,7 +173,7 @@ class LogReader:
             )
 
     def partition_for(self, fetch_partition: FetchPartition) -> Partition:
-        """The partition asked for. Raises KafkaError: 3, 6, 103."""
+        """The partition to read. Raises KafkaError: 3, 6, 103."""
         topic_id, topic, number = fetch_partition.topic_id_partition
         partition = self._partition_of(TopicPartition(topic, number))
         if topic_id != ZERO_UUID and topic_id != partition.topic_id_partition.topic_id:
@@ -184,7 +184,7 @@ class LogReader:
         return partition
 
     def refused(self, fetch_partition: FetchPartition, error: KafkaError) -> PartitionData:
-        """The answer that tells of an error, with the current leader where that helps."""
+        """The result for an error, with the current leader where that helps."""
         answer = PartitionData(
             partition_index=fetch_partition.topic_id_partition.partition,
             error_code=error.code,
@@ -198,7 +198,7 @@ class LogReader:
 
 
 def tell_leader(answer: PartitionData, leader: CurrentLeader | None) -> None:
-    """Say in the answer who leads instead, if that is known (KIP-951)."""
+    """Put the current leader into the answer, if it is known (KIP-951)."""
     if leader is not None:
         answer.current_leader = LeaderIdAndEpoch(
             leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
@@ -211,7 +211,7 @@ def _without_records(
     isolation: FetchIsolation,
     diverging: EpochEndOffset | None,
 ) -> PartitionData:
-    """The log's bounds and no bytes."""
+    """A result with the log's offsets and no records."""
     answer = PartitionData(
         partition_index=fetch_partition.topic_id_partition.partition,
         high_watermark=log.high_watermark,

@@ -1,7 +1,7 @@
-"""Where the replicas of this broker are, and shall be (`ReplicaManager.alterReplicaLogDirs`).
+"""The log directories of this broker's replicas (`ReplicaManager.alterReplicaLogDirs`).
 
-This is what every start needs of moving replicas: it tells the controller of directories that it
-does not know. The machinery of moves is loaded with the first one.
+This is the part of moving replicas that every start needs: it reports directories that the
+controller does not know. The code that moves replicas is loaded with the first move.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class ReplicaMovement:
     def alter(
         self, name: TopicPartition, path: str, partition_of: Callable[[TopicPartition], Partition]
     ) -> ErrorCode:
-        """Move a replica, or have a partition that is not here yet made in that directory."""
+        """Move a replica, or choose the directory of a partition that is not here yet."""
         try:
             if len(future_directory_name(name, _ANY_ID)) > MAX_NAME_LENGTH:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
@@ -63,7 +63,7 @@ class ReplicaMovement:
         except KafkaError as error:
             self._report(name, error)
             if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                # What old clients expect.
+                # Old clients expect this code.
                 return ErrorCode.REPLICA_NOT_AVAILABLE
             return error.code
         return ErrorCode.NONE
@@ -96,7 +96,7 @@ class ReplicaMovement:
         return self._moves
 
     def limit(self, bytes_per_second: int) -> None:
-        """Copy no faster than this from now on."""
+        """Set the rate limit of all moves."""
         self._bytes_per_second = bytes_per_second
         if self._moves is not None:
             self._apply_limit(self._moves)
@@ -108,16 +108,16 @@ class ReplicaMovement:
     # -- What happens to partitions -----------------------------------------------------------
 
     def resume(self, partition: Partition) -> None:
-        """Go on with a move that a stop or a crash has interrupted."""
+        """Resume a move that a stop or a crash has interrupted."""
         self._machinery().resume(partition)
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """The partition is not here any more."""
+        """End the move of a partition that has left this broker."""
         if self._moves is not None:
             self._moves.forget(topic_partition)
 
     def tell_directory(self, partition: Partition) -> None:
-        """See that the controller knows where the replica is."""
+        """Make sure that the controller knows the replica's directory."""
         directory = partition.log.log_dir.directory_id
         directory_id = partition.image.directory(partition.node_id)
         future = self._log_manager.future_logs.get(partition.topic_partition)
@@ -126,13 +126,13 @@ class ReplicaMovement:
             self._tools.directories.tell(partition.topic_id_partition, directory)
 
     def on_log_dir_failure(self, log_dir: LogDir) -> None:
-        """Tell the controller, and end what was on its way from or to there."""
+        """Report the failure to the controller, and end the moves from and to the directory."""
         if self._moves is not None:
             self._moves.on_log_dir_failure(log_dir)
         self._tools.directories.tell_failure([log_dir.directory_id])
 
     async def stop(self) -> None:
-        """Leave everything as it is."""
+        """Stop the moves; the next start resumes them."""
         if self._moves is not None:
             await self._moves.stop()
         await self._tools.directories.stop()
