@@ -1,12 +1,11 @@
-"""ListOffsets that waits for the remote tier (`DelayedRemoteListOffsets`, KIP-1075).
+"""A ListOffsets request that waits for the remote tier (`DelayedRemoteListOffsets`, KIP-1075).
 
 The partitions whose timestamps may lie in the tier are searched at the same time, and no request
-thread waits for any of them. The request is answered when every search is done, or after the time
-that the client gave it (TimeoutMs, version 10) or, where it gave none, after
-remote.list.offsets.request.timeout.ms: then what is still being searched is REQUEST_TIMED_OUT, and
-the others have their answers all the same. A partition that this broker ceases to lead is settled
-at once, with that error. A search that nobody waits for any more goes on, and fills the caches for
-the client's next try.
+thread waits for any of them. The request is answered when every search is done, or after the
+client's timeout (TimeoutMs, version 10; without it, remote.list.offsets.request.timeout.ms). Then
+partitions still being searched get REQUEST_TIMED_OUT, and the others get their offsets. A partition
+that this broker ceases to lead is settled at once, with the leadership error. A search that no
+request waits for any more goes on, and fills the caches for the client's retry.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ OffsetResults = list[OffsetResult]
 
 
 class RemoteSearch:
-    """A partition that is being searched, and the result that it fills, once."""
+    """A search of one partition, and the result that it fills once."""
 
     __slots__ = ("is_settled", "leader_epoch", "partition", "result")
 
@@ -44,7 +43,7 @@ class RemoteSearch:
         self.is_settled = False
 
     def settle(self, outcome: TimestampAndOffset | KafkaError) -> None:
-        """Fill the result, unless that has been done already."""
+        """Fill the result, unless it has been filled already."""
         if self.is_settled:
             return
         self.is_settled = True
@@ -54,7 +53,7 @@ class RemoteSearch:
             self.result.fill(outcome)
 
     def check_leadership(self) -> None:
-        """Settle it with an error if the partition is led anew, by another, or from nowhere."""
+        """Settle the search with an error if the leader or the leader epoch has changed."""
         partition = self.partition
         if not partition.is_leader or partition.leader_epoch != self.leader_epoch:
             self.settle(partition.not_leader())
@@ -109,19 +108,19 @@ class OffsetListing:
         self._leader_of = leader_of
         self._remote_tier = remote_tier
         self.timeout_ms = timeout_ms
-        """For clients that give none: remote.list.offsets.request.timeout.ms."""
+        """The timeout if the client gives none: remote.list.offsets.request.timeout.ms."""
         self._loop = asyncio.get_running_loop()
         self._tasks = TaskOwner(_SEARCHES_MAX)
         self.expired: Counter[TopicPartition] = Counter()
-        """Searches that took longer than somebody waited, by partition."""
+        """How many searches timed out, by partition."""
         self.purgatory: Purgatory[DelayedListOffsets] = Purgatory("RemoteListOffsets", self._loop)
 
     def list_offsets(
         self, queries: Sequence[OffsetQuery], isolation: FetchIsolation, timeout_ms: int
     ) -> "OffsetResults | asyncio.Future[OffsetResults]":
-        """The results in the order asked; a future when the remote tier must be searched.
+        """The results in request order; a future when the remote tier must be searched.
 
-        Cancelling the future gives the wait up; the searches go on.
+        Cancelling the future ends the wait; the searches go on.
         """
         results: OffsetResults = []
         searches: list[tuple[RemoteSearch, Coroutine[object, object, TimestampAndOffset]]] = []
@@ -165,13 +164,13 @@ class OffsetListing:
         try:
             self._tasks.start(_search(delayed, search, work), f"offset search in {name}")
         except RuntimeError:
-            # At the bound: the client is to try again, with this partition alone.
+            # Too many searches: the client must retry this partition.
             work.close()
             _log.warning("Too many searches for offsets in the remote tier: %s", name)
             search.settle(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Too many searches."))
 
     async def stop(self) -> None:
-        """Answer what waits, and give up searching."""
+        """Answer the waiting requests, and cancel the searches."""
         self.purgatory.shutdown()
         await self._tasks.stop()
 
@@ -186,7 +185,7 @@ async def _search(
     except KafkaError as error:
         search.settle(error)
     except Exception:
-        # A fault of ours must not take the broker down with it; the client hears of it.
+        # A bug must not take the broker down; the client gets an error.
         _log.exception("Searching %s in the tier failed", search.partition.topic_partition)
         search.settle(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The search failed."))
     if not delayed.is_completed:

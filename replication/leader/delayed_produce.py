@@ -2,7 +2,7 @@
 
 A partition is settled when the high watermark has passed its records, when too few replicas are in
 sync although it has (NOT_ENOUGH_REPLICAS_AFTER_APPEND), or when this broker no longer leads it.
-What isn't settled by the time-out is answered REQUEST_TIMED_OUT: the records may survive.
+A partition not settled by the timeout is answered REQUEST_TIMED_OUT: its records may survive.
 
 With one replica nothing ever waits here: the high watermark has moved before the append returns.
 """
@@ -18,14 +18,14 @@ DelayedProduce = DelayedReplication[AppendEntry]
 
 @dataclass(slots=True)
 class UnsettledAppend:
-    """Records that are appended but not replicated, and the result that waits for that."""
+    """Records that are appended but not yet replicated, and their result."""
 
     partition: Partition
     required_offset: int
     result: AppendEntry
 
     def settle(self) -> bool:
-        """Whether the high watermark has passed the records, or never will."""
+        """Set the result's error code; return whether nothing is left to wait for."""
         code = self.partition.check_replicated(self.required_offset)
         if code is None:
             return False

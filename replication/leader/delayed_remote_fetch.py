@@ -2,19 +2,19 @@
 
 All remote partitions of a fetch are read at the same time. The fetch is answered when every one of
 them is done, when this broker ceases to lead one, or when remote.fetch.max.wait.ms has passed
-(KIP-1018); what isn't done by then is answered as empty and without an error.
+(KIP-1018); a read that isn't done by then returns no records and no error.
 
-A read that failed and may succeed later is answered with its error, but not before the fetch would
-have been answered anyway, unless another partition has records: a Java consumer asks again at once,
-some two thousand times a second, and a store that is away would cost it and this broker a core.
+A read that failed and may succeed later returns its error, but not before the fetch would have
+been answered anyway, unless another partition has records: a Java consumer retries at once, some
+two thousand times a second, so an unavailable store would cost it and this broker a core.
 
-If nobody has found anything by the end although there is something, because each first batch was
-larger than what was left to its partition, one of them is read again, whole: a consumer is never
-stuck behind an empty partition that came first (KAFKA-19795).
+If every read returns nothing although there are records, because each first batch was larger than
+its partition's limit, one partition is read again with a whole batch: a consumer never gets stuck
+behind an empty partition that came first (KAFKA-19795).
 
-A read that its fetch no longer waits for goes on: interrupting it would waste what it has brought
-and could harm the caches it fills (KAFKA-15776), while left alone it makes the client's next fetch
-a quick one. That is why the reads are tasks of the replica manager and not of the request.
+A read goes on when its fetch no longer waits for it: interrupting it would waste what it has read
+and could damage the caches it fills (KAFKA-15776), while finishing it makes the client's next
+fetch quick. That is why the reads are tasks of the replica manager and not of the request.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,12 +33,12 @@ OnComplete = Callable[[FetchResults], None]
 
 
 class RemoteReadsOfFetch(NamedTuple):
-    """What of a fetch needs the tier."""
+    """The reads of one fetch that need the remote tier."""
 
     pending: Sequence[PendingRemoteRead]
     """Read at the same time."""
     crowded_out: Sequence[PendingRemoteRead]
-    """Read only if all the others find nothing."""
+    """Read only if all the others return nothing."""
     read_again: "Callable[[DelayedRemoteFetch, PendingRemoteRead], None]"
 
 
@@ -87,7 +87,7 @@ class DelayedRemoteFetch(DelayedOperation):
     def on_complete(self) -> None:
         for read in self._pending:
             if not read.partition.is_leader:
-                # Unless it was answered before the leadership went.
+                # Unless its read finished before the leadership ended.
                 result = self._results[read.index]
                 if not result.records:
                     result.error_code = read.partition.not_leader().code
@@ -95,7 +95,7 @@ class DelayedRemoteFetch(DelayedOperation):
         self._on_complete(self._results)
 
     def fill(self, pending: PendingRemoteRead, fetched: "RemoteFetchResult") -> None:
-        """One read is done. Ignored when the fetch has been answered already."""
+        """Put in the result of one read; ignored if the fetch has been answered already."""
         if self.is_completed:
             return
         result = self._results[pending.index]
@@ -107,7 +107,7 @@ class DelayedRemoteFetch(DelayedOperation):
         self._one_done()
 
     def fail(self, pending: PendingRemoteRead, error: ErrorCode) -> None:
-        """One read has failed: an error for its partition alone (pitfall 5.4)."""
+        """Put in the error of a failed read, for its partition only (pitfall 5.4)."""
         if self.is_completed:
             return
         result = self._results[pending.index]

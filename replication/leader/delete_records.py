@@ -1,8 +1,8 @@
-"""DeleteRecords: moving a partition's log start offset forward for good (KIP-107).
+"""DeleteRecords: moves a partition's log start offset forward for good (KIP-107).
 
-The leader moves its own log start at once and its followers follow with their fetches. The request
-is answered when the low watermark, the smallest log start of the live replicas, has reached the
-offset, or with REQUEST_TIMED_OUT after its time; the records are gone from the leader either way.
+The leader moves its log start offset at once, and the followers do so when they fetch. The request
+is answered when the low watermark, the smallest log start offset of the live replicas, has reached
+the offset, or with REQUEST_TIMED_OUT after its timeout; the leader's records are gone either way.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ UP_TO_HIGH_WATERMARK = -1
 
 @dataclass(slots=True)
 class DeleteRecordsResult:
-    """The answer for one partition, in the order asked."""
+    """The result for one partition."""
 
     topic_partition: TopicPartition
     error: ErrorCode = ErrorCode.NONE
@@ -35,7 +35,7 @@ class UnsettledDeletion:
     result: DeleteRecordsResult
 
     def settle(self) -> bool:
-        """Take note of the low watermark; whether nothing is left to wait for."""
+        """Update the result's low watermark; return whether nothing is left to wait for."""
         partition, result = self.partition, self.result
         if not partition.is_leader:
             result.error = partition.not_leader().code
@@ -48,7 +48,7 @@ DelayedDeleteRecords = DelayedReplication[DeleteRecordsResult]
 
 
 def check_is_not_tier_metadata(partition: Partition) -> None:
-    """For brokers whose tier stands on its metadata topic. Raises KafkaError."""
+    """Refuse the topic that holds the remote tier's metadata. Raises KafkaError."""
     topic = partition.topic_partition.topic
     if topic == REMOTE_LOG_METADATA_TOPIC:
         raise KafkaError(
@@ -57,7 +57,7 @@ def check_is_not_tier_metadata(partition: Partition) -> None:
 
 
 def delete_records_of(partition: Partition, offset: int) -> int:
-    """Move the leader's log start; the offset that every replica's is to reach.
+    """Move the leader's log start offset; return the offset that every replica must reach.
 
     Raises KafkaError: INVALID_TOPIC_EXCEPTION for the coordinators' topics, POLICY_VIOLATION for
     topics that don't delete, OFFSET_OUT_OF_RANGE, and what `Partition.leader_log` raises.

@@ -1,18 +1,17 @@
-"""Which partitions are on this broker: what the cluster image says, made so.
+"""The partitions that this broker hosts, kept in line with the cluster image.
 
 `publish` gets every committed change. A partition whose replicas include this broker gets a
-log and a role; one that no longer does, or whose topic is gone, loses both. The remote log manager
-learns which tiered partitions are led from here, and the listener of a topic (the coordinator of
-`__consumer_offsets`) when a leadership begins or ends.
+log and a role; one whose replicas no longer do, or whose topic is gone, loses both. The remote log
+manager learns which tiered partitions this broker leads, and the listener of a topic (the
+coordinator of `__consumer_offsets`) learns when a leadership begins or ends.
 
 Rules it keeps:
 
-- a log belongs to a topic id: what is left of an older topic of the same name is never served
-  (KIP-516);
-- a log is deleted only if the cluster's metadata says that its topic was, or that its replica is
-  not here any more. What merely says that it is another topic's is set aside (Kafka's `-stray`);
-- the role goes before the log: waiting requests are answered and listeners told before any file of
-  the partition is touched;
+- a log belongs to a topic id: the log of an older topic of the same name is never served (KIP-516);
+- a log is deleted only if the cluster's metadata says that its topic was deleted or that its
+  replica has left this broker. A log that merely has another topic's id is set aside (`-stray`);
+- the role ends before the log: waiting requests are answered and listeners notified before any
+  file of the partition is touched;
 - one partition whose log directory fails doesn't keep the others from being published.
 """
 
@@ -54,7 +53,7 @@ _STRAYS_SHOWN = 10
 
 
 class LeadershipListener(Protocol):
-    """Who must know when this broker begins or ceases to lead a partition of a topic."""
+    """Notified when this broker begins or ceases to lead a partition of a topic."""
 
     def on_elected(self, partition: int, leader_epoch: int) -> None: ...
 
@@ -62,7 +61,7 @@ class LeadershipListener(Protocol):
 
 
 class ReplicaMover(Protocol):
-    """Who moves replicas between log directories, and tells the controller where they are."""
+    """Moves replicas between log directories and reports their directories to the controller."""
 
     def resume(self, partition: Partition) -> None: ...
 
@@ -79,7 +78,7 @@ class HostedConfig(NamedTuple):
 
 
 class _RoleChanges:
-    """What one publication means for the remote tier, collected to be told at once."""
+    """The changes of one publication that the remote tier must know, passed on together."""
 
     def __init__(self) -> None:
         self.leaders: list[Partition] = []
@@ -105,22 +104,22 @@ class HostedPartitions:
         self._listeners: dict[str, LeadershipListener] = {}
         self.mover: ReplicaMover | None = None
         self.by_name: dict[TopicPartition, Partition] = {}
-        # Ours by the image, but their log could not be opened.
+        # Partitions that the image assigns to this broker but whose log could not be opened.
         self.offline: set[TopicPartition] = set()
         self._image = ClusterImage("", config.node_id)
         self._backlog = PartitionBacklog(self._make_waiting, self._delete_logs)
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
-        """Tell `listener` of leaderships of the topic's partitions, beginning with present ones."""
+        """Notify `listener` of leadership of the topic's partitions, starting with the current."""
         self._listeners[topic] = listener
         for partition in list(self.by_name.values()):
             if partition.topic_partition.topic == topic and partition.is_leader:
                 listener.on_elected(partition.topic_partition.partition, partition.leader_epoch)
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Make it so: deletions, then new and changed partitions, then configuration.
+        """Apply the image: deletions, then new and changed partitions, then configuration.
 
-        Of many new partitions, and of many deleted logs, most wait for later turns of the loop.
+        If there are many new partitions or deleted logs, most wait for later turns of the loop.
         """
         self._image = image
         is_start = delta.base.offset < 0
@@ -135,7 +134,7 @@ class HostedPartitions:
                 else:
                     self._backlog.make_later(name)
         if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
-            # The defaults of every topic may be others now.
+            # The defaults of every topic may have changed.
             for topic_name in image.topics_by_name:
                 self._publish_config(image, topic_name, changes)
         for resource in delta.changed_configs:
@@ -146,11 +145,11 @@ class HostedPartitions:
             self._settle_unclaimed(image)
 
     def stop(self) -> None:
-        """Delete the logs that are still to be deleted, and make no more."""
+        """Delete the logs that are still to be deleted, and create no more partitions."""
         self._backlog.stop()
 
     def _make_waiting(self, name: TopicPartition) -> None:
-        """Make a partition that has waited, if it is still to be made."""
+        """Create a partition that was queued, if the image still assigns it to this broker."""
         image, changes = self._image, _RoleChanges()
         topic = image.topics_by_name.get(name.topic)
         partition_image = None if topic is None else topic.partitions.get(name.partition)
@@ -159,9 +158,9 @@ class HostedPartitions:
             self._tell_remote_tier(changes)
 
     def _settle_unclaimed(self, image: ClusterImage) -> None:
-        """Delete the logs of deleted topics that a crash has left; say which others nobody wants.
+        """Delete logs of deleted topics that a crash has left; log the others without a partition.
 
-        Those stay: metadata can be wrong, data is dear.
+        The others are kept, because the metadata could be wrong.
         """
         strays: list[str] = []
         deletions: list[tuple[TopicPartition, Callable[[], None]]] = []
@@ -171,7 +170,7 @@ class HostedPartitions:
                 continue
             if log.topic_id in image.deleted_topic_ids:
                 _log.info("Deleting log %s: its topic was deleted", log.directory)
-                # By itself: a log of the same name may be another topic's.
+                # Only this log: another log of the same name may belong to another topic.
                 delete = partial(manager.delete_only, log, now_ms, durably=False)
                 deletions.append((log.topic_partition, delete))
             else:
@@ -225,7 +224,7 @@ class HostedPartitions:
         name: TopicPartition,
         partition_image: PartitionImage,
     ) -> Partition:
-        """The partition, made with its log where it isn't hosted yet."""
+        """The partition, created with its log if it isn't hosted yet."""
         partition = self.by_name.get(name)
         if partition is not None:
             return partition
@@ -261,9 +260,9 @@ class HostedPartitions:
     def _settle_stale(
         self, log: UnifiedLog, topic_id: Uuid, image: ClusterImage, now_ms: int
     ) -> None:
-        """What becomes of a log that says that it is another's of the name. Raises KafkaError.
+        """Delete, repair or set aside a log that has another topic's id. Raises KafkaError.
 
-        One that lost its topic's id in a power loss is taken for the topic's: its records may have
+        A log that lost its topic id in a power loss is kept as this topic's: its records may have
         been acknowledged.
         """
         stored_id, manager = log.topic_id, self._log_manager
@@ -297,8 +296,8 @@ class HostedPartitions:
             )
 
     def _settle_future(self, name: TopicPartition, directory: Uuid | None, now_ms: int) -> None:
-        """A log that a stop or a crash has left on its way to `directory` takes over if it was
-        about to and no other is left."""
+        """Finish a move to `directory` that a stop or a crash interrupted at its last step: the
+        future log takes over if no current log is left."""
         future = self._log_manager.future_logs.get(name)
         if future is None:
             return
@@ -311,7 +310,7 @@ class HostedPartitions:
         )
 
     def _remove_all(self, topic: TopicImage) -> None:
-        """Stop serving the partitions of a deleted topic, then delete all that they have stored."""
+        """Stop serving the partitions of a deleted topic, then delete local and remote data."""
         names = [TopicPartition(topic.name, number) for number in topic.partitions]
         removed = [each for each in map(self._resign, names) if each is not None]
         if removed and self._remote_tier is not None:
@@ -325,7 +324,7 @@ class HostedPartitions:
         self._backlog.delete_later(later)
 
     def _remove(self, name: TopicPartition) -> None:
-        """Stop serving a partition that moves to another broker; its part of the tier stays."""
+        """Stop serving a partition that moves to another broker; its remote data stays."""
         partition = self._resign(name)
         if partition is None:
             return
@@ -334,7 +333,7 @@ class HostedPartitions:
         self._delete_logs([name])
 
     def _resign(self, name: TopicPartition) -> Partition | None:
-        """Stop serving the partition; it, if it was served."""
+        """Stop serving the partition; return it if it was served."""
         self.offline.discard(name)
         self._backlog.discard_new(name)
         if self.mover is not None:
@@ -349,22 +348,22 @@ class HostedPartitions:
         return partition
 
     def _delete_logs(self, names: list[TopicPartition]) -> None:
-        """Take all that the partitions have here away."""
+        """Delete all local logs of the partitions."""
         manager, now_ms = self._log_manager, self._environment.wall_clock_ms()
         self._delete_each(
             (name, partial(manager.delete_log, name, now_ms, durably=False)) for name in names
         )
 
     def _delete_each(self, deletions: Iterable[tuple[TopicPartition, Callable[[], None]]]) -> None:
-        """Take logs away, durably; one fsync of each directory does for all."""
+        """Delete logs durably, with one fsync of each directory for all of them."""
         for name, delete in deletions:
             try:
                 delete()
             except KafkaError as error:
-                # Its directory is offline: the next start finds a log of a deleted topic.
+                # Its directory is offline: the next start finds the log and deletes it.
                 _log.error("The log of %s cannot be deleted: %s", name, error)
             except Exception as error:
-                # Whatever is wrong with one log, the others go; the next start finds this one.
+                # One failure doesn't keep the other logs; the next start deletes this one.
                 _log.error("The log of %s cannot be deleted", name, exc_info=error)
         self._log_manager.sync_deletions()
 
@@ -388,7 +387,7 @@ class HostedPartitions:
     def _tiering_changed(
         self, partition: Partition, before: LogConfig, changes: _RoleChanges
     ) -> None:
-        """The partition's topic is configured otherwise than before; what of it is the tier's?"""
+        """Collect what a change of the topic's configuration means for the remote tier."""
         config = partition.log.config
         if not (config.remote_storage_enable or before.remote_storage_enable):
             return
@@ -401,7 +400,7 @@ class HostedPartitions:
             self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
 
     def on_moved(self, partition: Partition) -> None:
-        """The partition has another log, of the same records: the tier's work begins anew."""
+        """Restart tiering for a partition whose log was replaced by one in another directory."""
         if self._remote_tier is not None and _tiered([partition]):
             self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
             changes = _RoleChanges()
@@ -444,7 +443,7 @@ def _as_followers(partitions: Iterable[Partition]) -> list[TopicIdPartition]:
 
 
 def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
-    """Those whose segments go to the remote tier (`RemoteLogManager.filterPartitions`)."""
+    """The partitions whose segments are tiered (`RemoteLogManager.filterPartitions`)."""
     return [
         partition
         for partition in partitions
@@ -454,7 +453,7 @@ def _tiered(partitions: Iterable[Partition]) -> list[Partition]:
 
 
 def _disabled(partitions: Iterable[Partition]) -> list[Partition]:
-    """Those that are not tiered any more and whose remote data, if any is left, is to go."""
+    """The partitions that are no longer tiered and whose remote data must be deleted."""
     return [
         partition
         for partition in partitions

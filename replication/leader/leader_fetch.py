@@ -1,8 +1,8 @@
-"""Fetching from the partitions that this broker leads: now, soon, or from the remote tier.
+"""Answers fetches of the partitions that this broker leads, from local logs and the remote tier.
 
 A fetch that finds enough is answered in the same call, without a future or a task. One that finds
 too little waits in the fetch purgatory; one that needs the remote tier waits in another, because
-what completes them differs (`delayed_fetch.py`, `delayed_remote_fetch.py`).
+different events complete them (`delayed_fetch.py`, `delayed_remote_fetch.py`).
 """
 
 import asyncio
@@ -43,9 +43,9 @@ class LeaderFetch:
     def fetch(
         self, params: FetchParams, partitions: Sequence[FetchPartition]
     ) -> "FetchResults | asyncio.Future[FetchResults]":
-        """The results in the order asked, or a future of them when something must be waited for.
+        """The results in request order, or a future of them if the fetch has to wait.
 
-        Cancelling the future gives the wait up; remote reads under way go on.
+        Cancelling the future ends the wait; remote reads under way go on.
         """
         outcome = self._reader.read(params, partitions)
         if outcome.remote:
@@ -60,7 +60,7 @@ class LeaderFetch:
         return self._wait_for_bytes(params, partitions)
 
     async def stop(self) -> None:
-        """Answer what waits with what there is, and give up reading from the remote tier."""
+        """Answer the waiting fetches with the results so far, and cancel the remote reads."""
         self.purgatory.shutdown()
         self.remote_purgatory.shutdown()
         await self._remote_reads.stop()
@@ -89,7 +89,7 @@ class LeaderFetch:
     def _fetch_remote(
         self, outcome: ReadOutcome, answer: "asyncio.Future[FetchResults] | None" = None
     ) -> "asyncio.Future[FetchResults]":
-        """Read every remote partition at the same time, and answer when it makes sense."""
+        """Read every remote partition at the same time; `DelayedRemoteFetch` decides the end."""
         future: asyncio.Future[FetchResults] = answer or self._loop.create_future()
 
         def respond(results: FetchResults) -> None:
@@ -109,7 +109,7 @@ class LeaderFetch:
 
     def _start_remote_read(self, delayed: DelayedRemoteFetch, pending: PendingRemoteRead) -> None:
         if self._remote_tier is None:
-            # The topic is tiered but this broker has been restarted without its tier.
+            # The topic is tiered but this broker has been restarted without a remote tier.
             delayed.fail(pending, ErrorCode.OFFSET_OUT_OF_RANGE)
             return
         try:
@@ -118,7 +118,7 @@ class LeaderFetch:
                 f"remote read of {pending.partition.topic_partition}",
             )
         except RuntimeError:
-            # At the bound: an error for this partition only, which the client retries.
+            # Too many reads: an error for this partition only, which the client retries.
             _log.warning("Too many remote reads: %s", pending.partition.topic_partition)
             delayed.fail(pending, ErrorCode.KAFKA_STORAGE_ERROR)
 
@@ -128,13 +128,13 @@ class LeaderFetch:
         delayed: DelayedRemoteFetch,
         pending: PendingRemoteRead,
     ) -> None:
-        """One task: what it finds or why it failed goes into the waiting fetch, if it waits."""
+        """Put the result or the error of one read into its fetch, if that still waits."""
         try:
             fetched = await remote_tier.read(pending.read)
         except KafkaError as error:
             delayed.fail(pending, error.code)
         except Exception:
-            # A fault of ours must not take the broker down with it; the client hears of it.
+            # A bug must not take the broker down; the client gets an error.
             _log.exception("Reading %s from the remote tier failed", pending.read)
             delayed.fail(pending, ErrorCode.UNKNOWN_SERVER_ERROR)
         else:

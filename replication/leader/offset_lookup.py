@@ -1,4 +1,4 @@
-"""ListOffsets: from a timestamp, or a word for one, to an offset.
+"""Looks up an offset for ListOffsets by timestamp or by a special negative timestamp.
 
     -1 latest                 the end that the reader may see (high watermark or LSO)
     -2 earliest               the log start offset, wherever it lies
@@ -6,11 +6,11 @@
     -4 earliest local         the local log start offset (KIP-405)
     -5 latest tiered          the last offset that the remote tier holds (KIP-1005)
     -6 earliest pending       the first offset that isn't copied to the tier yet (KIP-1023)
-    >= 0                      the first record at least that young, in whichever tier it is
+    >= 0                      the first record with that timestamp or a later one, in either tier
 
-Nothing at or beyond the end that the reader may see is ever answered, but for where the log begins:
--6 is nothing (-1) when all is copied. A leader that has not yet moved the high watermark past the
-start of its epoch doesn't know the end (OFFSET_NOT_AVAILABLE).
+Except for the log's start offsets, no offset at or beyond the end that the reader may see is ever
+returned: -6 returns -1 when all is copied. A leader that has not yet moved the high watermark past
+the start of its epoch doesn't know that end (OFFSET_NOT_AVAILABLE).
 """
 
 from collections.abc import Coroutine, Generator
@@ -38,7 +38,7 @@ NO_OFFSET = TimestampAndOffset(-1, -1, -1)
 
 @dataclass(slots=True)
 class OffsetQuery:
-    """A partition and the timestamp to look for; -1 as epoch where the request has none."""
+    """A partition and the timestamp to look up; the epoch is -1 if the request has none."""
 
     topic_partition: TopicPartition
     timestamp: int
@@ -47,7 +47,7 @@ class OffsetQuery:
 
 @dataclass(slots=True)
 class OffsetResult:
-    """The answer for one partition: -1 where there is no such record."""
+    """The result for one partition: -1 if there is no such record."""
 
     topic_partition: TopicPartition
     error: ErrorCode = ErrorCode.NONE
@@ -71,7 +71,7 @@ def look_up_offset(
     isolation: FetchIsolation,
     remote_tier: RemoteTier | None,
 ) -> TimestampAndOffset | Coroutine[object, object, TimestampAndOffset]:
-    """The answer, or a coroutine for it: only the remote tier can tell, or there is much to read.
+    """The offset, or a coroutine for it if it needs the remote tier or a long local read.
 
     Raises KafkaError, as does the coroutine.
     """
@@ -110,7 +110,7 @@ def _answer(
         if remote_tier is None:
             return sight.of(lookup.local_result)
         return _look_up_remote(remote_tier, lookup, sight)
-    # A follower may begin where a log ends of which everything is in the tier (KIP-1023).
+    # If everything is in the tier, a follower may begin at the log end offset (KIP-1023).
     is_follower = sight.isolation is FetchIsolation.LOG_END
     is_start = is_follower and timestamp == EARLIEST_PENDING_UPLOAD_TIMESTAMP
     if not is_start and timestamp not in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
@@ -122,7 +122,7 @@ def _answer(
 def _with_epoch(
     partition: Partition, log_start_offset: int, entry: TimestampAndOffset
 ) -> TimestampAndOffset:
-    """Offsets that are still to be written belong to the current epoch, though none was yet."""
+    """Add the epoch; an offset that is not written yet gets the current leader epoch."""
     first = max(partition.leader_epoch_start_offset, log_start_offset)
     if entry.leader_epoch < 0 and entry.offset >= first:
         return entry._replace(leader_epoch=partition.leader_epoch)
@@ -136,14 +136,14 @@ async def _look_up_remote(
 
 
 class _Sight(NamedTuple):
-    """How far a reader may see."""
+    """The offset up to which a reader may see."""
 
     partition: Partition
     isolation: FetchIsolation
     end: int
 
     def of(self, entry: TimestampAndOffset | None) -> TimestampAndOffset:
-        """What was found, or nothing if it lies beyond. Raises what `check` raises."""
+        """The entry, or nothing if it lies beyond the end. Raises what `check` raises."""
         if entry is not None and entry.offset < self.end:
             return entry
         self.check()

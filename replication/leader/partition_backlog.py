@@ -1,13 +1,13 @@
-"""Partitions that wait until the loop has time to make or to delete their files.
+"""A queue of partitions whose files the event loop has yet to create or delete.
 
-A request of fifty bytes may ask for ten thousand partitions, and each takes a directory and two
-files: done at once that silences every client for many seconds. So one turn of the loop does a few
-right away, which is all that most requests need; the rest waits here and is done a few a turn,
-between which everybody else is served. Kafka's brokers, too, answer a creation when it is recorded
-and make the logs when they hear of it; until then clients are told to come again
+A request of fifty bytes may create ten thousand partitions, and each takes a directory and two
+files: done at once, that would block every client for many seconds. So one turn of the loop does a
+few right away, which is all that most requests need; the rest waits here and is done a few per
+turn, with other requests served in between. Kafka's brokers, too, answer CreateTopics when the
+topic is recorded and create the logs when they get the record; until then clients must retry
 (NOT_LEADER_OR_FOLLOWER).
 
-Counts, not clocks, decide how much is done in a turn: a simulation replays it.
+Each turn is limited by counts, not by time, so that a simulation can replay it.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from itertools import islice
 from ...clients.topic_partition import TopicPartition
 
 AT_ONCE = 64
-"""Partitions that are made or deleted in the turn that has asked for them."""
+"""The most partitions that are created or deleted without waiting for a later turn."""
 _MADE_PER_TURN = 4
 _DELETED_PER_TURN = 64
-"""A deletion is a rename, and one fsync of the directory for all of a turn."""
+"""More than are created: a deletion is a rename, with one fsync of the directory per turn."""
 _RETRY_S = 1.0
 
 Make = Callable[[TopicPartition], None]
@@ -28,7 +28,7 @@ Delete = Callable[[list[TopicPartition]], None]
 
 
 class PartitionBacklog:
-    """See the top of this file. `make` does the work for one partition, `delete` for some."""
+    """See the top of this file. `make` creates one partition, `delete` deletes several."""
 
     def __init__(self, make: Make, delete: Delete) -> None:
         self._make = make
@@ -44,7 +44,7 @@ class PartitionBacklog:
         return len(self._new) + len(self._again) + len(self._deleted)
 
     def has_room(self) -> bool:
-        """Whether one more partition may be made or deleted in this turn."""
+        """Whether one more partition may be created or deleted in this turn."""
         self._wake()
         self._room -= 1
         return self._room >= 0
@@ -54,7 +54,7 @@ class PartitionBacklog:
         self._wake()
 
     def make_again(self, name: TopicPartition) -> None:
-        """It could not be made for want of descriptors: try again after a while."""
+        """Retry later a partition that could not be created because file descriptors ran out."""
         self._again[name] = None
         if self._retry is None:
             self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._try_again)
@@ -64,18 +64,18 @@ class PartitionBacklog:
         self._wake()
 
     def discard_new(self, name: TopicPartition) -> None:
-        """It is made, or not to be made any more."""
+        """Remove a partition that has been created or is no longer wanted."""
         self._new.pop(name, None)
         self._again.pop(name, None)
 
     def settle_deletion(self, name: TopicPartition) -> None:
-        """Delete what a deleted topic has left under the name, if that still waits."""
+        """Delete the log of a deleted topic's partition now, if its deletion is still queued."""
         if name in self._deleted:
             del self._deleted[name]
             self._delete([name])
 
     def stop(self) -> None:
-        """Delete what is to be deleted; what is to be made is made by the next start."""
+        """Do all queued deletions; the next start creates the queued partitions."""
         for handle in (self._turn, self._retry):
             if handle is not None:
                 handle.cancel()
@@ -97,10 +97,10 @@ class PartitionBacklog:
                 self._delete(_take(self._deleted, _DELETED_PER_TURN))
             elif self._new:
                 for _ in range(min(_MADE_PER_TURN, len(self._new))):
-                    # One at a time: a failure that nobody expected is that of one partition.
+                    # One at a time, so that an unexpected failure affects only one partition.
                     self._make(*_take(self._new, 1))
         finally:
-            # Also after such a failure: the others need not wait for ever.
+            # Also after such a failure, so that the others don't wait for ever.
             if self._deleted or self._new:
                 self._wake()
 

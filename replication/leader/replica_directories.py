@@ -1,8 +1,8 @@
-"""Tells the controller in which log directory each replica of this broker is (KIP-858).
+"""Reports the log directory of each of this broker's replicas to the controller (KIP-858).
 
-What is to be told waits until the controller has room for it and goes in bounded batches; a
-controller that refuses is asked again a little later. Before a replica that was moved takes over,
-its mover waits for the answer, and what was to be told of the replica before is not told any more
+Reports wait until the controller has room for them and are sent in bounded batches; a refused
+batch is retried a little later. Before a moved replica takes over, its mover waits for the
+controller's answer; earlier reports of that replica that are still waiting are dropped
 (`AssignmentsManager`).
 """
 
@@ -31,7 +31,7 @@ Decide = Callable[[Callable[[ClusterImage], Decision[None]]], Awaitable[None]]
 
 
 class ReplicaDirectories:
-    """See the top of this file. `decide` is the controller's."""
+    """See the top of this file. `decide` is the method of the controller."""
 
     def __init__(self, node_id: int, decide: Decide, supervisor: Supervisor) -> None:
         self._node_id = node_id
@@ -44,22 +44,22 @@ class ReplicaDirectories:
         self._teller: asyncio.Task[None] | None = None
 
     def tell(self, replica: TopicIdPartition, directory: Uuid) -> None:
-        """Have the controller know before long."""
+        """Queue a report of the replica's directory."""
         self._pending[replica] = directory
         self._wake()
 
     def tell_failure(self, directories: Collection[Uuid]) -> None:
-        """Have the controller know that these directories have failed."""
+        """Queue a report that these directories have failed."""
         self._failed.update(directories)
         self._wake()
 
     async def assign(self, replica: TopicIdPartition, directory: Uuid) -> None:
-        """Have the controller know now. Raises KafkaError."""
+        """Report the replica's directory and wait for the answer. Raises KafkaError."""
         self._pending.pop(replica, None)
         await self._assign({replica: directory})
 
     async def stop(self) -> None:
-        """Tell nothing more; the next start tells again what is still to be told."""
+        """Stop reporting; the next start reports whatever was not reported."""
         self._is_stopped = True
         await self._tasks.stop()
 
@@ -81,7 +81,7 @@ class ReplicaDirectories:
             await asyncio.sleep(self._supervisor.pause_seconds(_ASSIGNMENT))
 
     async def _tell_some(self) -> None:
-        # What has left a failed directory is not to be taken for lost with it.
+        # Replicas that have left a failed directory must not be counted as lost with it.
         if not self._pending:
             failed = frozenset(self._failed)
             await self._decide(lambda image: directories_failed(image, self._node_id, failed))
@@ -90,13 +90,13 @@ class ReplicaDirectories:
         batch = dict(list(self._pending.items())[:_ASSIGNMENTS_PER_WRITE])
         await self._assign(batch)
         for replica, directory in batch.items():
-            # It may have moved again in the meantime.
+            # The replica may have moved again in the meantime.
             if self._pending.get(replica) == directory:
                 del self._pending[replica]
 
 
 class MoveTools(NamedTuple):
-    """What moving needs of the broker: a reporter of directories and a thread that may block."""
+    """What moves need from the broker: a directory reporter and a thread that may block."""
 
     directories: ReplicaDirectories
     executor: Executor

@@ -1,16 +1,16 @@
-"""The partitions of this broker, and everything clients do to them (`ReplicaManager`).
+"""The partitions of this broker, and the client requests on them (`ReplicaManager`).
 
-The cluster image says which partitions have a replica here and who leads them; `publish` makes it
-so. Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords come in partition by
-partition and are answered partition by partition: one partition's error is never another's.
+The cluster image says which partitions have a replica here and who leads them; `publish` applies
+it. Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords are handled and answered
+partition by partition: an error of one partition never affects another.
 
 Rules it keeps:
 
-- an append or a fetch that needs not wait is answered in the same call: no future, no task;
+- an append or a fetch that need not wait is answered in the same call: no future, no task;
 - an append, a new high watermark or a change of leader, each of which may complete a waiting
   operation, reaches the purgatories before the call that caused it returns;
-- a partition that is no longer ours is taken away before its log is deleted, so nobody can write
-  to a log that is going.
+- a partition that has left this broker is removed before its log is deleted, so nothing can be
+  written to a log that is being deleted.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class ReplicaManagerConfig:
     remote_list_offsets_timeout_ms: int = 30_000
 
 
-# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every batch.
+# Python 3.11 takes 0.1 µs to look up an enum member, and this runs for every batch.
 _NONE = ErrorCode.NONE
 
 _WITHOUT_LOG_START = frozenset(
@@ -91,7 +91,7 @@ _WITHOUT_LOG_START = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Refusals that don't say where the log starts (`ReplicaManager.appendToLocalLog`)."""
+"""Errors returned without the log start offset (`ReplicaManager.appendToLocalLog`)."""
 
 
 class ReplicaManager:
@@ -112,7 +112,7 @@ class ReplicaManager:
         self._loop = loop
         self._remote_tier = remote_tier
         self.metadata_writer: str | None = None
-        """The client id that alone may write to the tier's metadata topic; None: anybody may."""
+        """The only client id that may write to the tier's metadata topic; None: any may."""
         self._hosted = HostedPartitions(
             HostedConfig(config.node_id, config.replica_lag_time_max_ms),
             environment,
@@ -120,7 +120,7 @@ class ReplicaManager:
             remote_tier,
             self._complete_after_role_change,
         )
-        # The very dict that `publish` keeps: one look-up on the way of every batch.
+        # The same dict that `publish` updates, so that each batch needs only one look-up.
         self._partitions = self._hosted.by_name
         self._reader = LogReader(
             self.partition,
@@ -132,7 +132,7 @@ class ReplicaManager:
             self._reader, loop, remote_tier, config.remote_fetch_max_wait_ms
         )
         self.long_work = asyncio.Lock()
-        """Held for each part of what takes long on the loop, and for a pause behind it."""
+        """Held during each part of long work on the event loop, and the pause after it."""
         self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
         self._delete_purgatory: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", loop)
         self._offsets = OffsetListing(
@@ -153,7 +153,7 @@ class ReplicaManager:
 
     @property
     def purgatories(self) -> Sequence[Purgatory[Any]]:
-        """Where operations wait, of every kind."""
+        """The purgatories of every kind of operation."""
         fetch = self._leader_fetch
         return (
             self._produce_purgatory,
@@ -170,11 +170,11 @@ class ReplicaManager:
 
     @property
     def expired_offset_searches(self) -> Mapping[TopicPartition, int]:
-        """How often a partition was not found in the tier in the time that there was."""
+        """How many remote offset searches timed out, by partition."""
         return self._offsets.expired
 
     def partition(self, topic_partition: TopicPartition) -> Partition:
-        """The replica here. Raises KafkaError: 3 unknown to the cluster, 6 not ours, 56."""
+        """The partition here. Raises KafkaError: 3 unknown, 6 not on this broker, 56."""
         hosted = self._partitions.get(topic_partition)
         if hosted is not None:
             return hosted
@@ -193,22 +193,22 @@ class ReplicaManager:
         )
 
     def wait_for_remote(self, max_wait_ms: int, list_offsets_timeout_ms: int) -> None:
-        """Let fetches and searches of remote offsets wait so long from now on."""
+        """Set the timeouts of remote fetches and of remote offset searches."""
         self._leader_fetch.remote_fetch_max_wait_ms = max_wait_ms
         self._offsets.timeout_ms = list_offsets_timeout_ms
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
-        """Tell `listener` of leaderships of the topic's partitions, beginning with present ones."""
+        """Notify `listener` of leadership of the topic's partitions, starting with the current."""
         self._hosted.listen(topic, listener)
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Make the partitions here what the image says (a listener of the controller)."""
+        """Apply the image to the partitions here (a listener of the controller)."""
         self._hosted.publish(image, delta)
 
     def alter_replica_log_dirs(
         self, destinations: Mapping[TopicPartition, str]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Move replicas to these directories of this broker; what is wrong with each of them."""
+        """Move replicas to these directories of this broker; return an error code for each."""
         assert self._movement is not None
         return {
             name: self._movement.alter(name, path, self.partition)
@@ -216,12 +216,12 @@ class ReplicaManager:
         }
 
     def limit_moves(self, bytes_per_second: int) -> None:
-        """Copy no faster than this between log directories from now on."""
+        """Set the rate limit of moves between log directories."""
         if self._movement is not None:
             self._movement.limit(bytes_per_second)
 
     def on_log_dir_failure(self, log_dir: LogDir) -> None:
-        """Every partition in the directory is offline (a listener of the log manager)."""
+        """Take every partition in the directory offline (a listener of the log manager)."""
         if self._movement is not None:
             self._movement.on_log_dir_failure(log_dir)
         for partition in list(self._partitions.values()):
@@ -232,9 +232,9 @@ class ReplicaManager:
     def append_records(
         self, request: AppendRequest
     ) -> "AppendResults | asyncio.Future[AppendResults]":
-        """Append to each partition, in the call; only waiting for followers takes a future.
+        """Append to each partition at once; return a future only to wait for followers.
 
-        The results are the request's own entries.
+        The results are the entries of the request.
         """
         entries = request.entries
         if request.acks not in (-1, 0, 1):
@@ -251,7 +251,7 @@ class ReplicaManager:
         return entries
 
     def needs_long_check(self, entry: AppendEntry) -> bool:
-        """Whether a look at the entry's records may take longer than others should wait."""
+        """Whether checking the entry's records may block the event loop for too long."""
         return may_take_long(entry.records) and self._long_check(entry) is not None
 
     def _long_check(self, entry: AppendEntry) -> "Generator[None, None, RecordBatch] | None":
@@ -261,13 +261,13 @@ class ReplicaManager:
         try:
             return partition.log.long_check(entry.records, self._environment.wall_clock_ms())
         except KafkaError:
-            # The append will say so.
+            # The append will return the error.
             return None
 
     async def check_at_length(self, entry: AppendEntry) -> None:
-        """Look at the entry's records, with pauses, and one entry of all after the other.
+        """Check the entry's records, with pauses; only one entry is checked at a time.
 
-        The records must be the entry's own: they may be changed, and are read across the pauses.
+        The entry must own its records: they may be changed, and are read across the pauses.
         """
         async with self.long_work:
             steps = self._long_check(entry)
@@ -308,7 +308,7 @@ class ReplicaManager:
             unsettled.append(UnsettledAppend(partition, last_offset + 1, entry))
 
     def _check_may_write(self, partition: Partition, request: AppendRequest) -> None:
-        """The internal topics are their coordinators' alone, and the tier's its own producer's."""
+        """Refuse writes to internal topics, except by their coordinator or the tier's producer."""
         if request.origin is not AppendOrigin.CLIENT:
             return
         writer = self.metadata_writer
@@ -349,7 +349,7 @@ class ReplicaManager:
         return answer
 
     def _complete_waiting(self, partition: Partition) -> None:
-        """The partition's end, high watermark, leader or epoch has moved."""
+        """Complete operations after the log end, high watermark, leader or epoch has changed."""
         fetch = self._leader_fetch
         if fetch.purgatory.is_watched(partition):
             fetch.purgatory.check_and_complete(partition)
@@ -357,7 +357,7 @@ class ReplicaManager:
             self._produce_purgatory.check_and_complete(partition)
 
     def _complete_after_role_change(self, partition: Partition) -> None:
-        """The partition is led anew, by another, or not from here any more."""
+        """Complete operations after the leader or the leader epoch has changed."""
         self._complete_waiting(partition)
         self._leader_fetch.remote_purgatory.check_and_complete(partition)
         self._offsets.purgatory.check_and_complete(partition)
@@ -366,7 +366,7 @@ class ReplicaManager:
     def fetch(
         self, params: FetchParams, partitions: Sequence[FetchPartition]
     ) -> "FetchResults | asyncio.Future[FetchResults]":
-        """The results in the order asked, or a future of them when something must be waited for."""
+        """The results in request order, or a future of them if the fetch has to wait."""
         return self._leader_fetch.fetch(params, partitions)
 
     def _on_follower_fetch(
@@ -391,16 +391,16 @@ class ReplicaManager:
     def list_offsets(
         self, queries: Sequence[OffsetQuery], isolation: FetchIsolation, timeout_ms: int = 0
     ) -> "OffsetResults | asyncio.Future[OffsetResults]":
-        """The results in the order asked; a future when the remote tier must be searched.
+        """The results in request order; a future when the remote tier must be searched.
 
-        With 0 the broker's own time-out for such searches holds.
+        With 0 the broker's own timeout for such searches applies.
         """
         return self._offsets.list_offsets(queries, isolation, timeout_ms)
 
     def delete_records(
         self, offsets: Sequence[tuple[TopicPartition, int]], timeout_ms: int
     ) -> "DeletionResults | asyncio.Future[DeletionResults]":
-        """Delete what lies below each offset (-1: the high watermark), in the order asked."""
+        """Delete the records below each offset (-1: the high watermark), in request order."""
         results: DeletionResults = []
         unsettled: list[UnsettledDeletion] = []
         for topic_partition, offset in offsets:
@@ -430,7 +430,7 @@ class ReplicaManager:
         return partition.epoch_end_offset(leader_epoch)
 
     async def stop(self) -> None:
-        """Answer everything that waits with what there is, and end our tasks."""
+        """Answer all waiting requests with the results so far, and end the tasks."""
         self._hosted.stop()
         if self._movement is not None:
             await self._movement.stop()

@@ -1,4 +1,4 @@
-"""What an append asks of the replica manager, and what it is answered, partition by partition."""
+"""The parameters and results of an append through the replica manager, by partition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from ...storage.producer.producer_entry import AppendOrigin
 from .fetch_data import CurrentLeader
 
 ACKS_ALL = -1
-"""Answer when every in-sync replica has the records."""
+"""acks=all: answer when every in-sync replica has the records."""
 
 
 @dataclass(slots=True)
 class AppendEntry:
-    """The records for one partition, and what became of them.
+    """The records for one partition, and the result of appending them.
 
-    They are stamped in place: the buffer must be ours.
+    Offsets and timestamps are written in place, so the entry must own the buffer.
     """
 
     topic_partition: TopicPartition
@@ -26,29 +26,29 @@ class AppendEntry:
     error: ErrorCode = ErrorCode.NONE
     base_offset: int = -1
     last_offset: int = -1
-    # The broker's time where the topic stamps records with it, else -1.
+    # The broker's time if the topic uses LogAppendTime, else -1.
     log_append_time_ms: int = -1
     log_start_offset: int = -1
     record_errors: Sequence[RecordError] = ()
     error_message: str | None = None
-    # With NOT_LEADER_OR_FOLLOWER only.
+    # Set with NOT_LEADER_OR_FOLLOWER only.
     current_leader: CurrentLeader | None = None
-    # The configuration by which `ReplicaManager.check_at_length` has looked at the records.
+    # The configuration against which `ReplicaManager.check_at_length` has checked the records.
     checked_for: LogConfig | None = None
 
     def refuse(self, code: ErrorCode, message: str | None = None) -> None:
-        """Say that nothing was appended, and why."""
+        """Set the error: nothing was appended."""
         self.error = code
         self.error_message = message
 
 
 @dataclass(slots=True)
 class AppendRequest:
-    """Records for several partitions, with what their sender waits for."""
+    """Records for several partitions, with the acks that the sender waits for."""
 
     entries: list[AppendEntry]
     acks: int = ACKS_ALL
     timeout_ms: int = 30_000
     origin: AppendOrigin = AppendOrigin.CLIENT
-    # The client id of a client's request.
+    # The client id of the request, if a client sent it.
     sender: str | None = None

@@ -1,8 +1,8 @@
-"""What a fetch asks of the replica manager, and what it is answered, partition by partition.
+"""The parameters and results of a fetch from the replica manager, by partition.
 
-The handlers turn requests into these, so that the rules of fetching don't depend on the version of
-a message. What is answered goes into the response as it is. Offsets are logical, sizes are bytes,
-times milliseconds.
+The handlers turn requests into these, so that the fetch logic doesn't depend on the version of
+a message. The results go into the response unchanged. Offsets are logical, sizes are in bytes,
+times in milliseconds.
 """
 
 from collections.abc import Iterable
@@ -15,10 +15,10 @@ from ...storage.log.fetch_data import FetchIsolation
 from ...storage.segment.transaction_index import AbortedTxn
 
 CONSUMER_REPLICA_ID = -1
-"""The replica id of whoever isn't a replica."""
+"""The replica id in a consumer's fetch."""
 
 NO_EPOCH = -1
-"""No leader epoch is given or known."""
+"""The leader epoch if none is given or known."""
 
 
 class EpochEndOffset(NamedTuple):
@@ -29,7 +29,7 @@ class EpochEndOffset(NamedTuple):
 
 
 class CurrentLeader(NamedTuple):
-    """Who leads instead, for answers that say "not me" (KIP-951)."""
+    """The current leader, for responses with a not-leader error (KIP-951)."""
 
     leader_id: int
     leader_epoch: int
@@ -37,7 +37,7 @@ class CurrentLeader(NamedTuple):
 
 @dataclass(slots=True)
 class FetchParams:
-    """What holds for a whole fetch."""
+    """The parameters of a whole fetch."""
 
     replica_id: int = CONSUMER_REPLICA_ID
     replica_epoch: int = -1
@@ -58,7 +58,7 @@ class FetchParams:
 
 @dataclass(slots=True)
 class FetchPartition:
-    """One partition of a fetch; -1 where the request has no epoch."""
+    """One partition of a fetch; an epoch is -1 if the request has none."""
 
     topic_id_partition: TopicIdPartition
     fetch_offset: int
@@ -70,7 +70,7 @@ class FetchPartition:
 
 
 FetchResults = list[PartitionData]
-"""The answers for the partitions, in the order asked. Their records are sent, not read."""
+"""The results for the partitions, in request order; their records are sent without parsing."""
 
 
 def aborted_transactions(transactions: Iterable[AbortedTxn]) -> list[AbortedTransaction]:

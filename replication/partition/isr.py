@@ -1,8 +1,8 @@
-"""The in-sync replicas and what they decide (KIP-497, KIP-966). Pure functions.
+"""Computes min ISR and the high watermark from the ISR (KIP-497, KIP-966). Pure functions.
 
-The high watermark is the end of what every in-sync replica holds: consumers see nothing beyond it,
+Every in-sync replica holds all records below the high watermark: consumers see nothing beyond it,
 and acks=all is answered when it has passed the records. The set that counts is the *maximal* ISR,
-everyone who is in sync or may be by the time the controller has answered, so that the high
+every replica that is in sync or may be by the time the controller has answered, so that the high
 watermark never passes a replica that could be elected.
 """
 
@@ -13,7 +13,7 @@ from .replica import Replica
 
 
 class IsrView(NamedTuple):
-    """What the high watermark depends on beside the logs."""
+    """What the high watermark depends on besides the logs."""
 
     leader_id: int
     maximal_isr: Collection[int]
@@ -22,7 +22,7 @@ class IsrView(NamedTuple):
 
 
 def effective_min_isr(min_insync_replicas: int, replication_factor: int) -> int:
-    """min.insync.replicas, which can't ask for more replicas than there are."""
+    """min.insync.replicas, limited to the replication factor."""
     return min(min_insync_replicas, replication_factor)
 
 
@@ -31,8 +31,8 @@ def next_high_watermark(
 ) -> int:
     """The high watermark that the logs allow; never below the current one.
 
-    A replica that isn't in sync but has caught up holds it back too: it is about to join, and
-    may join only if it holds everything below the high watermark. Under min ISR it stays put.
+    A caught-up replica outside the ISR holds it back too: it is about to join the ISR, and may join
+    only if it holds everything below the high watermark. Under min ISR it doesn't move.
     """
     if len(view.maximal_isr) < view.effective_min_isr:
         return current

@@ -1,4 +1,4 @@
-"""One partition on this broker: its log, and the part this broker plays in it (`Partition`).
+"""One partition on this broker: its log, and this broker's role in it (`Partition`).
 
     REMOTE TIER     LOCAL LOG
     |---------------|=================|------------|
@@ -6,16 +6,16 @@
     offset          offset            watermark
 
 The role is a state machine (`TRANSITIONS`). As leader the partition appends, serves fetches,
-remembers how far each follower is and moves the high watermark; as follower it refuses both, and
-names the leader.
+tracks each follower's log end offset and moves the high watermark; as follower it refuses appends
+and fetches, and names the leader.
 
 Rules it keeps:
 
-- a request that carries a leader epoch is answered only by the leader of that very epoch: an older
-  one is fenced (74), a newer one not known yet (75), and only then does it matter who leads (6);
+- only the leader of exactly the epoch in a request answers it: an older epoch is fenced (74), a
+  newer one is not known yet (75), and the role is checked only after the epoch (6);
 - with acks=all nothing is appended while fewer than min.insync.replicas are in sync;
-- the high watermark is the smallest end offset of the maximal ISR; with no follower it is the log
-  end offset, at once.
+- the high watermark is the smallest end offset of the maximal ISR; with no follower it always
+  equals the log end offset.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ from .replica import Replica
 
 
 class PartitionRole(Enum):
-    """What this broker is to a partition."""
+    """The role of this broker for a partition."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -46,7 +46,7 @@ class PartitionRole(Enum):
 
 
 class PartitionEvent(Enum):
-    """What changes the role."""
+    """The events that change the role."""
 
     LEAD = "lead"
     FOLLOW = "follow"
@@ -60,7 +60,7 @@ TRANSITIONS: Mapping[tuple[PartitionRole, PartitionEvent], PartitionRole] = Mapp
         (PartitionRole.FOLLOWER, PartitionEvent.FOLLOW): PartitionRole.FOLLOWER,
         (PartitionRole.FOLLOWER, PartitionEvent.FAIL): PartitionRole.OFFLINE,
         (PartitionRole.FOLLOWER, PartitionEvent.REMOVE): PartitionRole.REMOVED,
-        # Leading again is leading in a newer epoch.
+        # The same leader in a newer epoch.
         (PartitionRole.LEADER, PartitionEvent.LEAD): PartitionRole.LEADER,
         (PartitionRole.LEADER, PartitionEvent.FOLLOW): PartitionRole.FOLLOWER,
         (PartitionRole.LEADER, PartitionEvent.FAIL): PartitionRole.OFFLINE,
@@ -72,9 +72,9 @@ TRANSITIONS: Mapping[tuple[PartitionRole, PartitionEvent], PartitionRole] = Mapp
         (PartitionRole.OFFLINE, PartitionEvent.REMOVE): PartitionRole.REMOVED,
     }
 )
-"""A removed partition has no way back: a new one is made in its place."""
+"""No event leaves REMOVED: a partition that comes back is a new `Partition`."""
 
-# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every request.
+# Python 3.11 takes 0.1 µs to look up an enum member, and this runs for every request.
 _LEADER = PartitionRole.LEADER
 
 
@@ -108,23 +108,23 @@ class Partition:
         self.topic_id_partition = topic_id_partition
         self.topic_partition: TopicPartition = topic_id_partition.topic_partition
         self.is_internal = topic_id_partition.topic in INTERNAL_TOPICS
-        # Whether not everybody may write to it.
+        # Whether only certain producers may write to it.
         self.is_guarded = topic_id_partition.topic in NEVER_TIERED
         self.log = log
         self.role = PartitionRole.FOLLOWER
         self.image = image
         self.leader_epoch = image.leader_epoch
-        # The end of the log when this broker became leader: earlier records are others'.
+        # The log end offset when this broker became leader; earlier records are of older epochs.
         self.leader_epoch_start_offset = -1
         self.min_isr = 1
         self._node_id = node_id
         self._max_lag_ms = max_lag_ms
-        # As leader: every other replica. Empty: the high watermark is the log end offset.
+        # As leader: every other replica. If empty, the high watermark is the log end offset.
         self._followers: dict[int, Replica] = {}
 
     @property
     def node_id(self) -> int:
-        """This broker."""
+        """The id of this broker."""
         return self._node_id
 
     @property
@@ -133,17 +133,17 @@ class Partition:
 
     @property
     def current_leader(self) -> CurrentLeader:
-        """Whom the cluster's metadata names as leader."""
+        """The leader according to the cluster's metadata."""
         return CurrentLeader(self.image.leader, self.image.leader_epoch)
 
     def apply(self, event: PartitionEvent) -> None:
-        """Change the role as the table says; anything else is our own mistake."""
+        """Change the role according to `TRANSITIONS`; a missing transition is a bug."""
         self.role = TRANSITIONS[self.role, event]
 
     def update(self, image: PartitionImage) -> bool:
-        """Play the part that the metadata gives this broker.
+        """Take the role that the metadata assigns to this broker.
 
-        Returns whether it leads in an epoch in which it did not lead before.
+        Returns whether it leads in a new epoch.
         """
         known_epoch, was_leader = self.leader_epoch, self.is_leader
         self.image = image
@@ -169,7 +169,7 @@ class Partition:
         return is_new
 
     def update_min_isr(self) -> None:
-        """Take over min.insync.replicas from the log's configuration."""
+        """Read min.insync.replicas from the log's configuration."""
         self.min_isr = effective_min_isr(
             self.log.config.min_insync_replicas, len(self.image.replicas)
         )
@@ -179,7 +179,7 @@ class Partition:
         self._followers.clear()
 
     def leader_log(self, current_leader_epoch: int = NO_EPOCH) -> UnifiedLog:
-        """The log, if this broker leads in the epoch that the client knows (-1: any).
+        """The log, if this broker leads in the epoch that the client sent (-1: any).
 
         Raises KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER,
         KAFKA_STORAGE_ERROR.
@@ -204,7 +204,7 @@ class Partition:
         )
 
     def not_leader(self) -> KafkaError:
-        """Why a request that needs the leader is refused."""
+        """The error for a request that needs the leader."""
         if self.role is PartitionRole.OFFLINE:
             return KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -223,7 +223,7 @@ class Partition:
         now_ms: int,
         checked_for: LogConfig | None = None,
     ) -> LogAppendInfo:
-        """Append to the log and move the high watermark if that is all it takes.
+        """Append to the log, and move the high watermark if no follower holds it back.
 
         Raises KafkaError: what `leader_log` and `UnifiedLog.append_as_leader` raise, and
         NOT_ENOUGH_REPLICAS, with nothing appended.
@@ -245,7 +245,7 @@ class Partition:
         return info
 
     def maybe_increment_high_watermark(self, now_ms: int) -> bool:
-        """Move the high watermark as far as the replicas allow; whether it moved."""
+        """Move the high watermark as far as the replicas allow; return whether it moved."""
         log = self.log
         before = log.high_watermark
         view = IsrView(self._node_id, self.image.isr, self.min_isr, self._max_lag_ms)
@@ -266,15 +266,15 @@ class Partition:
         *,
         knows_epoch: bool = False,
     ) -> bool:
-        """Take note of a follower's fetch; whether the high watermark moved.
+        """Record a follower's fetch; return whether the high watermark moved.
 
         Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica, and
-        UNKNOWN_LEADER_EPOCH for one that named the current leader epoch.
+        UNKNOWN_LEADER_EPOCH if such a broker sent the current leader epoch.
         """
         follower = self._followers.get(replica_id)
         if follower is None:
             raise KafkaError(
-                # Whoever knows this epoch may know of replicas that are unknown here.
+                # A broker that knows this epoch may have newer metadata, with other replicas.
                 ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"Broker {replica_id} is not a replica of {self.topic_partition}.",
             )
@@ -288,9 +288,9 @@ class Partition:
         return min((self.log.log_start_offset, *starts))
 
     def check_replicated(self, required_offset: int) -> ErrorCode | None:
-        """Whether acks=all can be answered for records below `required_offset`.
+        """The acks=all result for records below `required_offset`; None while it must wait.
 
-        None: not yet. NOT_ENOUGH_REPLICAS_AFTER_APPEND: replicated, but to fewer than required.
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND: replicated, but to too few replicas.
         """
         if self.role is not PartitionRole.LEADER:
             return self.not_leader().code
@@ -303,8 +303,8 @@ class Partition:
     def epoch_end_offset(self, epoch: int) -> EpochEndOffset:
         """The largest epoch not above `epoch` and its end offset; (-1, -1) if undefined.
 
-        The current epoch enters the log's history with its first batch. Until then it is empty,
-        begins and ends at the log end offset, and is the end of every epoch before it.
+        The current epoch enters the leader epoch cache with its first batch. Until then it is
+        empty: it starts and ends at the log end offset, where the epoch before it ends too.
         """
         log = self.log
         end = log.log_end_offset
@@ -316,9 +316,10 @@ class Partition:
         return EpochEndOffset(*log.end_offset_for_epoch(epoch))
 
     def diverging_epoch(self, last_fetched_epoch: int, offset: int) -> EpochEndOffset | None:
-        """Where the fetcher's log leaves ours, if it does (KIP-595).
+        """Where the fetcher's log diverges from this one, or None (KIP-595).
 
-        Raises KafkaError(OFFSET_OUT_OF_RANGE) when that can't be told: the epoch is undefined.
+        Raises KafkaError(OFFSET_OUT_OF_RANGE) if `offset` is below the log start offset, or the
+        epoch is undefined.
         """
         if offset < self.log.log_start_offset:
             raise KafkaError(

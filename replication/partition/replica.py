@@ -1,8 +1,8 @@
-"""A follower as its leader sees it (`Replica`, KIP-16).
+"""The leader's view of a follower (`Replica`, KIP-16).
 
-The leader learns of a follower's log only through its fetches: a fetch at offset N says that the
-follower holds everything below N. From the times of its fetches follows when it last held all
-that the leader had, which decides whether it is in sync.
+The leader learns of a follower's log only through its fetches: a fetch at offset N means that the
+follower holds everything below N. The times of its fetches show when it last held everything that
+the leader held, which decides whether it is in sync.
 """
 
 UNKNOWN_OFFSET = -1
@@ -24,8 +24,8 @@ class Replica:
         self.broker_id = broker_id
         self.log_start_offset = UNKNOWN_OFFSET
         self.log_end_offset = UNKNOWN_OFFSET
-        # When the follower last held everything that its leader held at some fetch, in
-        # milliseconds of the leader's clock; 0 before its first fetch.
+        # When the follower last held everything that the leader held at one of its fetches, in
+        # milliseconds of the leader's clock; 0 before the first fetch.
         self.last_caught_up_ms = 0
         self.last_fetch_ms = 0
         self.last_fetch_leader_end_offset = 0
@@ -33,10 +33,10 @@ class Replica:
     def on_fetch(
         self, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
     ) -> None:
-        """Take note of a fetch that passed the epoch checks.
+        """Record a fetch that passed the epoch checks.
 
-        One that reaches the leader's end catches up now; one that reaches what was the end at the
-        fetch before had caught up then.
+        A fetch at or past the leader's end offset catches up now; one at or past the end offset at
+        the previous fetch had caught up by then.
         """
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
@@ -48,7 +48,7 @@ class Replica:
         self.last_fetch_ms = now_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether the follower holds all, or did so not longer ago than the lag allowed."""
+        """Whether the follower holds everything, or did so within the allowed lag."""
         return (
             self.log_end_offset == leader_end_offset
             or now_ms - self.last_caught_up_ms <= max_lag_ms
