@@ -1,8 +1,8 @@
-"""AlterConfigs and IncrementalAlterConfigs as the controller decides them.
+"""Decides on AlterConfigs and IncrementalAlterConfigs.
 
-A resource changes as a whole or not at all; each has its own result. What a topic, a group or a
-subscription would then be set to must hold together; a broker's properties were checked by the
-broker that passed the request on (`ConfigurationControlManager`).
+A resource changes as a whole or not at all; each has its own result. The resulting configuration
+of a topic, a group or a subscription must be valid; a broker's properties were checked by the
+broker that forwarded the request (`ConfigurationControlManager`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,9 +40,9 @@ class ConfigChange(NamedTuple):
 
 
 class ConfigAlteration(NamedTuple):
-    """A resource and its changes; `replaces` takes away what they don't name.
+    """A resource and its changes; `replaces` removes the properties that they don't name.
 
-    `broker_lists` are the definitions of a broker's properties that hold lists.
+    `broker_lists` are the definitions of a broker's list properties.
     """
 
     resource: ConfigResource
@@ -52,7 +52,7 @@ class ConfigAlteration(NamedTuple):
 
 
 AlterationResults = Sequence[KafkaError | None]
-"""One for each alteration, in order: what speaks against it."""
+"""The error of each alteration, or None, in order."""
 
 
 def alter_configs(
@@ -105,14 +105,14 @@ def _definitions(alteration: ConfigAlteration) -> Mapping[str, ConfigDef]:
     resource_type = alteration.resource.type
     if resource_type == ConfigResourceType.TOPIC:
         return TOPIC_CONFIGS
-    # Subscriptions have none here: their lists cannot be appended to, in Kafka either.
+    # Subscriptions have none here: Kafka can't append to their lists either.
     return GROUP_CONFIGS if resource_type == ConfigResourceType.GROUP else alteration.broker_lists
 
 
 def apply_changes(
     values: dict[str, str], changes: Sequence[ConfigChange], definitions: Mapping[str, ConfigDef]
 ) -> None:
-    """Change `values` in place. Raises KafkaError(INVALID_CONFIG) for a list that is none."""
+    """Change `values` in place. Raises KafkaError(INVALID_CONFIG) if a key is not a list."""
     for name, number, value in changes:
         try:
             operation = ConfigOperation(number)

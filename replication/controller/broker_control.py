@@ -1,12 +1,12 @@
-"""Brokers coming up: registration, fencing, and what that means for partitions (KIP-631).
+"""Broker registration, fencing and shutdown, and their effect on partitions (KIP-631).
 
-A broker registers with a fresh incarnation id and is given an epoch, the offset of the record that
+A broker registers with a new incarnation id and gets an epoch, the offset of the record that
 registers it. It starts fenced and is unfenced once it has caught up with the log; a broker that is
-its own controller has, by definition.
+its own controller always has.
 
-A broker that comes back has lost whatever its last life had not yet put on the disk, so each
-partition that it led gets a new leader epoch even if it leads again: records written in one life
-can't be mistaken for those written at the same offsets in another (KIP-101, KIP-320).
+A restarted broker has lost whatever it had not flushed before, so each partition that it led gets
+a new leader epoch even if it leads again: records written before the restart can't be mistaken for
+those written at the same offsets after it (KIP-101, KIP-320).
 """
 
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ _FENCED, _UNFENCED = 1, -1
 _IN_SHUTDOWN = 1
 
 PRODUCER_ID_BLOCK_SIZE = 1_000
-"""Producer ids that are handed out at once (`ProducerIdsBlock`)."""
+"""The number of producer ids in a block (`ProducerIdsBlock`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """What a broker says of itself when it comes up."""
+    """The data that a broker registers with when it starts."""
 
     broker_id: int
     incarnation_id: Uuid
@@ -50,7 +50,7 @@ class BrokerRegistration:
 
 
 def bootstrap_records() -> list[Message]:
-    """What a new cluster's log begins with: the features it has agreed on."""
+    """The first records of a new cluster's log: the finalised features."""
     return [
         FeatureLevelRecord(name=name, feature_level=highest)
         for name, (_, highest) in SUPPORTED_FEATURES.items()
@@ -103,9 +103,9 @@ def register_broker(
 
 
 def _led_anew(image: ClusterImage, registration: BrokerRegistration) -> list[Message]:
-    """New leader epochs for what the broker led, and for what has no leader and could have it.
+    """New leader epochs for partitions the broker led, or that have no leader and it can lead.
 
-    What is in a directory that the broker has not come back with is led by nobody, or by another.
+    A replica in a directory that the broker has not come back with loses its leadership.
     """
     records: list[Message] = []
     for topic in image.topics_by_name.values():
@@ -131,10 +131,10 @@ def _in_this_life(
 
 
 def controlled_shutdown(image: ClusterImage, broker_id: int) -> list[Message]:
-    """A broker goes down, and says so: it leads nothing and is fenced until it registers again.
+    """The records of a controlled shutdown: the broker loses its leaderships and is fenced.
 
-    A controller that finds it gone without a word waits for its session to end before it lets
-    another life of the broker register.
+    It stays fenced until it registers again. Without a controlled shutdown, the controller waits
+    for the broker's session to end before it lets a new incarnation register.
     """
     broker = image.brokers.get(broker_id)
     if broker is None:
@@ -180,10 +180,10 @@ def allocate_producer_ids(
 
 
 def unregister_broker(image: ClusterImage, own_id: int, broker_id: int) -> Decision[None]:
-    """Forget a broker that will not come back; it is in sync nowhere from then on.
+    """Unregister a broker that will not come back, and remove it from every ISR.
 
-    Raises KafkaError: BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST for the broker that runs here,
-    which would go on serving partitions that the cluster believes nobody has.
+    Raises KafkaError: BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST for the broker of this node,
+    which would go on serving partitions that it no longer leads according to the metadata.
     """
     broker = image.brokers.get(broker_id)
     if broker is None:

@@ -1,4 +1,4 @@
-"""Quotas of clients: what may be set for whom, and what is set (KIP-257, KIP-546, KIP-612).
+"""Checks, sets and finds client quotas (KIP-257, KIP-546, KIP-612).
 
 An entity is a user, a client id, both, or an address; a part without a name is the default of its
 type. Each entity's quotas are numbers by key (`ClientQuotaControlManager`, `QuotaConfig`).
@@ -37,7 +37,7 @@ class QuotaAlteration(NamedTuple):
 def alter_client_quotas(
     image: ClusterImage, alterations: Sequence[QuotaAlteration], validate_only: bool
 ) -> Decision[Sequence[KafkaError | None]]:
-    """Decide on each entity by itself; what speaks against each, in order."""
+    """Decide on each entity by itself; the answer is an error or None for each, in order."""
     records: list[Message] = []
     results: list[KafkaError | None] = []
     for alteration in alterations:
@@ -73,7 +73,7 @@ def _decide(image: ClusterImage, alteration: QuotaAlteration) -> list[Message]:
 
 
 def _keys_of(entity: Mapping[str, str | None]) -> Mapping[str, bool]:
-    """The keys that an entity may have. Raises KafkaError for an entity that there cannot be."""
+    """The keys that an entity may have. Raises KafkaError for an invalid entity."""
     if not entity:
         raise _refuse("Invalid empty client quota entity")
     for kind, name in entity.items():
@@ -124,7 +124,7 @@ class QuotaFilter(NamedTuple):
 def find_client_quotas(
     image: ClusterImage, filters: Sequence[QuotaFilter], strict: bool
 ) -> Iterable[tuple[QuotaEntity, Mapping[str, float]]]:
-    """The entities that meet every condition; strict ones leave out further entity types.
+    """The entities that match every condition; strict leaves out those with other types too.
 
     Raises KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION.
     """

@@ -1,8 +1,8 @@
-"""Topic configuration as the controller sees it: checking changes, and what is in force.
+"""Checks changes of topic configuration, and computes effective values.
 
-A value in force comes from the first of: the topic, this broker's dynamic configuration, that of
-all brokers, the node's file, Kafka's default (`ConfigurationControlManager`, `KafkaConfigSchema`).
-A change is checked as a whole: the configuration that results must hold together.
+An effective value comes from the first of: the topic, this broker's dynamic configuration, the
+cluster-wide one, the node's file, Kafka's default (`ConfigurationControlManager`,
+`KafkaConfigSchema`). A change is checked as a whole: the resulting configuration must be valid.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,10 +29,10 @@ class ConfigInForce(NamedTuple):
 def validate_topic_config(
     config: ControllerConfig, before: Mapping[str, str], after: Mapping[str, str]
 ) -> LogConfig:
-    """What `after` amounts to. Raises KafkaError(INVALID_CONFIG) when it can't stand.
+    """The `LogConfig` of the overrides `after`. Raises KafkaError(INVALID_CONFIG).
 
-    `before` are the topic's overrides until now; switching the remote tier off for a topic that
-    uses it takes a decision about the remote data (KIP-950).
+    `before` are the topic's current overrides; disabling remote storage for a topic that uses it
+    requires a decision about the remote data (KIP-950).
     """
     result = LogConfig.from_properties(
         after,
@@ -56,7 +56,7 @@ def validate_topic_config(
 def alter_topic_config(
     config: ControllerConfig, image: ClusterImage, topic: str, changes: Mapping[str, str | None]
 ) -> list[Message]:
-    """The records that make these changes to an existing topic; None takes an override away.
+    """The records that make these changes to an existing topic; None removes an override.
 
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG.
     """
@@ -82,7 +82,7 @@ def alter_topic_config(
 def new_topic_config(
     config: ControllerConfig, stated: Iterable[tuple[str, str | None]]
 ) -> dict[str, str]:
-    """The overrides of a topic to be created; of a name stated twice the last counts.
+    """The overrides of a topic to be created; if a name occurs twice, the last value counts.
 
     Raises KafkaError(INVALID_CONFIG).
     """
@@ -103,7 +103,7 @@ def new_topic_config(
 
 
 def config_record(topic: str, name: str, value: str | None) -> ConfigRecord:
-    """The record that sets, or without a value takes away, a topic's override."""
+    """The record that sets a topic's override, or removes it if there is no value."""
     return ConfigRecord(
         resource_type=ConfigResourceType.TOPIC, resource_name=topic, name=name, value=value
     )

@@ -1,18 +1,18 @@
-"""The controller: every change of the cluster's state, one after the other (KIP-500).
+"""The controller, which makes every change of the cluster's state, one at a time (KIP-500).
 
     request -> decision (pure, against the newest image) -> metadata log -> fsync -> image -> answer
 
-Decisions are made by one worker in the order of arrival, each against the image that its
-predecessors will have made; what has gathered while the disk was busy is then put on it with one
-fsync. Only when the records are on the disk does the image change, are its listeners told and the
-requests answered, in that order: whoever hears of a topic finds its log in place.
+One worker makes the decisions in order of arrival, each against the image that the previous ones
+will result in; one fsync then flushes all decisions that gathered while the disk was busy. Only
+when the records are on the disk is the image updated, then its listeners are called, and then the
+requests are answered: a client that learns of a topic finds its log in place.
 
 Rules it keeps:
 
-- nothing is answered before it counts, and nothing that counts is forgotten by a crash;
-- a disk that refuses an fsync ends the controller's leadership: no retry, for nobody knows what
-  the disk holds now. What waits is answered NOT_CONTROLLER;
-- the queue has a bound, and a request whose time has passed is not begun (REQUEST_TIMED_OUT).
+- no request is answered before its change is committed, and no committed change is lost in a crash;
+- a failed fsync ends the controller's leadership: no retry, because what is on the disk is then
+  unknown. Waiting requests are answered NOT_CONTROLLER;
+- the queue is bounded, and a request whose timeout has passed is not started (REQUEST_TIMED_OUT).
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class ControllerState(Enum):
 
 
 class ControllerEvent(Enum):
-    """What happens to a controller."""
+    """The events that change the state."""
 
     ELECTED = "elected"
     DISK_FAILED = "disk failed"
@@ -108,15 +108,15 @@ TRANSITIONS: Mapping[tuple[ControllerState, ControllerEvent], ControllerState] =
         (ControllerState.FAILED, ControllerEvent.DISK_FAILED): ControllerState.FAILED,
         (ControllerState.FAILED, ControllerEvent.STOP): ControllerState.STOPPED,
         (ControllerState.STOPPED, ControllerEvent.STOP): ControllerState.STOPPED,
-        # The last change was being written when the controller was told to stop.
+        # The last change was still being written when the controller was stopped.
         (ControllerState.STOPPED, ControllerEvent.DISK_FAILED): ControllerState.STOPPED,
     }
 )
-"""A failed controller decides nothing more; a restart replays what the disk really holds."""
+"""A failed controller takes no more writes; a restart replays what is on the disk."""
 
 
 class Controller:
-    """Decides on changes of the cluster, keeps them, and tells of them."""
+    """Decides on changes of the cluster, commits them, and publishes them."""
 
     def __init__(
         self,
@@ -135,13 +135,13 @@ class Controller:
         self._supervisor = supervisor
         self._listeners: list[ImageListener] = []
         self.on_failure: Callable[[str], None] = _log.critical
-        """Called with a sentence when nothing can be decided any more: only a restart helps."""
+        """Called with a message when the controller has failed and only a restart helps."""
         self._state = ControllerState.STARTING
-        # None wakes the worker so that it sees that it is to stop.
+        # None wakes the worker so that it stops.
         self._queue: asyncio.Queue[PendingWrite[object] | None] = asyncio.Queue(_WRITES_MAX)
         self._tasks = TaskOwner(1)
         self._worker: asyncio.Task[None] | None = None
-        # Whether the image is what the disk holds.
+        # Whether the image matches what is on the disk.
         self._is_in_step = False
         self.image = ClusterImage(cluster_id=cluster_id, controller_id=config.node_id)
 
@@ -155,11 +155,11 @@ class Controller:
 
     @property
     def metadata_log(self) -> MetadataLog:
-        """For those who ask how far it has come; only the controller writes it."""
+        """The metadata log, for reading its offsets; only the controller writes to it."""
         return self._metadata_log
 
     def subscribe(self, listener: ImageListener) -> None:
-        """Call `listener` with every new image, at once with what the image already holds."""
+        """Call `listener` at once with the current image, and with every later one."""
         self._listeners.append(listener)
         if self.image.offset >= 0:
             empty = ClusterImage(self.image.cluster_id, self.image.controller_id)
@@ -172,7 +172,7 @@ class Controller:
     ) -> None:
         """Replay the log, win the election, register this node's broker; then take writes.
 
-        `check` may raise for what was replayed; then nothing is written. Blocks on the disk. Raises
+        If `check` raises for the replayed image, nothing is written. Blocks on the disk. Raises
         KafkaError when the log can't be read or written.
         """
         log = self._metadata_log
@@ -184,7 +184,7 @@ class Controller:
             image = self._stage(image, bootstrap_records())
         registered = register_broker(image, registration, log.end_offset)
         image = self._stage(image, registered.records)
-        # One flush for all: nobody has been told of anything yet.
+        # One flush for all: nothing has been published or answered yet.
         log.flush()
         self._publish(image, ClusterDelta.between(self.image, image))
         self._apply(ControllerEvent.ELECTED)
@@ -192,9 +192,9 @@ class Controller:
         self._worker = self._tasks.start(self._work(), "controller")
 
     async def stop(self) -> None:
-        """Finish what is being written; what waits is answered NOT_CONTROLLER. Closes the log.
+        """Finish the current writes, answer the others NOT_CONTROLLER, and close the log.
 
-        The last records say that the node's broker goes. No listener sees them.
+        The last records shut this node's broker down. No listener gets them.
         """
         self._apply(ControllerEvent.STOP)
         self._fail_queued()
@@ -226,7 +226,7 @@ class Controller:
         return delta.apply(offset, epoch)
 
     def _stage(self, image: ClusterImage, records: Sequence[Message]) -> ClusterImage:
-        """Write records, not yet to the disk; the image once they count."""
+        """Write records without a flush; return the image once they are committed."""
         delta = ClusterDelta(image)
         delta.replay_all(records)
         offset = self._metadata_log.append(records, self._environment.wall_clock_ms())
@@ -235,7 +235,7 @@ class Controller:
     def _publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         self.image = image
         for listener in self._listeners:
-            # What one of them cannot do with the change must not end the controller.
+            # A listener that fails must not end the controller.
             with self._supervisor.attempt(_PUBLICATION, _name(listener)):
                 listener(image, delta)
 
@@ -244,7 +244,7 @@ class Controller:
         decide: Callable[[ClusterImage], Decision[AnswerT]],
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
     ) -> AnswerT:
-        """Queue a write and wait for its answer. Raises KafkaError: 41, 7, or the decision's."""
+        """Queue a write and wait for its answer. Raises KafkaError: 41, 7, the decision's."""
         if self._state is not ControllerState.ACTIVE:
             raise _not_controller()
         loop = asyncio.get_running_loop()
@@ -266,7 +266,7 @@ class Controller:
             await self._commit([write for write in writes if write is not None])
 
     async def _commit(self, writes: list[PendingWrite[object]]) -> None:
-        """Decide on the writes in turn, then let them count and be answered together."""
+        """Decide on the writes in turn, then commit and answer them together."""
         try:
             decided = self._decide(writes)
             await self._flush()
@@ -275,7 +275,7 @@ class Controller:
                     self._publish(one.image, one.delta)
                 one.write.respond()
         except BaseException as error:
-            # Our image may be behind the disk now, or ahead of it: decide nothing more.
+            # The image may be behind the disk now, or ahead of it: decide nothing more.
             self._is_in_step = False
             self._apply(ControllerEvent.DISK_FAILED)
             for write in writes:
@@ -290,7 +290,7 @@ class Controller:
                 raise
 
     def _decide(self, writes: list[PendingWrite[object]]) -> list[DecidedWrite]:
-        """Write what is decided. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        """Decide on the writes and stage their records. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         decided: list[DecidedWrite] = []
         image = self.image
         now = asyncio.get_running_loop().time()
@@ -306,7 +306,7 @@ class Controller:
                 delta = ClusterDelta(image)
                 delta.replay_all(records)
             except Exception as error:
-                # Nothing of it is written: it fails alone. Whoever waits reports the unexpected.
+                # None of it is written, so only it fails. The caller reports unexpected errors.
                 write.fail(error)
                 continue
             if not records:
@@ -336,7 +336,7 @@ class Controller:
     async def create_topics(
         self, request: "CreateTopicsRequest", charge: PartitionCharge = no_charge
     ) -> "CreateTopicsResponse":
-        """Create topics; each topic's result says how it went."""
+        """Create topics; each topic has its own result."""
         from .topic_control import TopicControl, create_topics, refused_creation
 
         environment = self._environment
@@ -351,7 +351,7 @@ class Controller:
     async def delete_topics(
         self, request: "DeleteTopicsRequest", charge: PartitionCharge = no_charge
     ) -> "DeleteTopicsResponse":
-        """Delete topics; each topic's result says how it went."""
+        """Delete topics; each topic has its own result."""
         from .topic_control import delete_topics, refused_deletion
 
         try:
@@ -365,7 +365,7 @@ class Controller:
     async def create_partitions(
         self, request: "CreatePartitionsRequest", charge: PartitionCharge = no_charge
     ) -> "CreatePartitionsResponse":
-        """Add partitions to topics; each topic's result says how it went."""
+        """Add partitions to topics; each topic has its own result."""
         from .topic_control import create_partitions, refused_partitions
 
         random = self._environment.random
@@ -380,7 +380,7 @@ class Controller:
     async def alter_configs(
         self, alterations: "Sequence[ConfigAlteration]", validate_only: bool
     ) -> "AlterationResults":
-        """Change configurations; what speaks against each alteration, in order."""
+        """Change configurations; return an error or None for each alteration, in order."""
         from .alter_configs import alter_configs
 
         try:
@@ -393,7 +393,7 @@ class Controller:
     async def alter_client_quotas(
         self, alterations: "Sequence[QuotaAlteration]", validate_only: bool
     ) -> "Sequence[KafkaError | None]":
-        """Set and remove quotas; what speaks against each alteration, in order."""
+        """Set and remove quotas; return an error or None for each alteration, in order."""
         from .client_quotas import alter_client_quotas
 
         try:
@@ -409,17 +409,17 @@ class Controller:
         updates: "Sequence[FeatureUpdate]",
         validate_only: bool,
     ) -> None:
-        """Finalise features at other levels, all or none. Raises KafkaError: 95, 41, 7."""
+        """Finalise new feature levels, all or none. Raises KafkaError: 95, 41, 7."""
         from .feature_control import update_features
 
         await self._write(lambda image: update_features(image, supported, updates, validate_only))
 
     def use_topic_defaults(self, log_config: LogConfig) -> None:
-        """Check topics against these defaults from now on."""
+        """Set the defaults against which topics are checked."""
         self._config = replace(self._config, log_config=log_config)
 
     async def elect_leaders(self, request: "ElectLeadersRequest") -> "ElectLeadersResponse":
-        """Hold elections; each partition's result says how it went."""
+        """Hold elections; each partition has its own result."""
         from .leader_election import elect_leaders, refused_election
 
         try:
@@ -432,7 +432,7 @@ class Controller:
     async def alter_partition_reassignments(
         self, request: "AlterPartitionReassignmentsRequest"
     ) -> "AlterPartitionReassignmentsResponse":
-        """Begin or call off reassignments; each partition's result says how it went."""
+        """Begin or cancel reassignments; each partition has its own result."""
         from .reassignment import alter_reassignments, refused_reassignments
 
         try:
@@ -443,16 +443,16 @@ class Controller:
             return refused_reassignments(error)
 
     async def decide(self, decide: Callable[[ClusterImage], Decision[AnswerT]]) -> AnswerT:
-        """Make a decision in turn. Raises KafkaError: 41, 7, or the decision's."""
+        """Queue a decision and wait for it. Raises KafkaError: 41, 7, the decision's."""
         return await self._write(decide)
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker. Raises KafkaError: 102, 42, 41, 7."""
+        """Unregister a broker. Raises KafkaError: 102, 42, 41, 7."""
         own_id = self._config.node_id
         await self._write(lambda image: unregister_broker(image, own_id, broker_id))
 
     async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Set, or with None take away, overrides of a topic. Raises KafkaError: 3, 40, 41, 7."""
+        """Set overrides of a topic, or remove them with None. Raises KafkaError: 3, 40, 41, 7."""
         from .config_control import alter_topic_config
 
         await self._write(
@@ -462,9 +462,9 @@ class Controller:
     async def allocate_producer_ids(
         self, count: int = PRODUCER_ID_BLOCK_SIZE, used: Sequence[int] = ()
     ) -> int:
-        """The first of `count` producer ids that nobody else gets. Raises KafkaError: 41, 7.
+        """The first of a block of `count` unique producer ids. Raises KafkaError: 41, 7.
 
-        `used` are some of which the metadata log does not know that somebody has them.
+        `used` are ids in use that the metadata log does not know of.
         """
         return await self._write(
             lambda image: allocate_producer_ids(image, self._config.node_id, count, used)

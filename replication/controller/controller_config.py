@@ -1,6 +1,6 @@
-"""What the controller must know of its node, and what each of its decisions is.
+"""The node's settings for the controller, and the `Decision` type.
 
-The rules themselves (`topic_control.py`, `partition_control.py`, `config_control.py`,
+The decisions themselves (`topic_control.py`, `partition_control.py`, `config_control.py`,
 `broker_control.py`) are pure: an image, a request and this configuration in, a `Decision` out.
 """
 
@@ -15,7 +15,7 @@ from ...storage.config import LogConfig
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 RECORDS_PER_OPERATION_MAX = 10_000
-"""Metadata records that one request may cause, and partitions it may create."""
+"""The most metadata records one request may write, and the most partitions it may create."""
 
 
 PartitionCharge: TypeAlias = Callable[[int], None]
@@ -26,11 +26,11 @@ Raises KafkaError(THROTTLING_QUOTA_EXCEEDED).
 
 
 def no_charge(_: int) -> None:
-    """The charge of whoever is subject to no quota."""
+    """Charge nothing, for a client without a quota."""
 
 
 class ConfigSource(IntEnum):
-    """Where a value in force comes from (`DescribeConfigsResponse.ConfigSource`)."""
+    """Where an effective value comes from (`DescribeConfigsResponse.ConfigSource`)."""
 
     UNKNOWN = 0
     TOPIC_CONFIG = 1
@@ -45,23 +45,23 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
-    """The node's settings that decide what a request means."""
+    """The node's settings that affect decisions."""
 
     node_id: int = 0
     num_partitions: int = 1
     default_replication_factor: int = 1
     delete_topic_enable: bool = True
     remote_storage_system_enabled: bool = False
-    # Whether new topics that do not say are tiered.
+    # The value of remote.storage.enable for new topics that don't set it.
     remote_storage_default: bool = False
-    # Partitions of all topics together, beyond which clients create no more.
+    # The total number of partitions up to which clients may create more.
     partitions_max: int = 2**31 - 1
-    # What topics get where they and the cluster say nothing.
+    # The defaults for properties that neither the topic nor the cluster sets.
     log_config: LogConfig = field(default_factory=LogConfig)
-    # How long the records of a metadata topic are kept on which this cluster's tier stands; None
-    # where none does.
+    # The retention of the topic that holds the remote tier's metadata; None if this cluster has
+    # no such topic.
     tier_metadata_retention_ms: int | None = None
-    # The broker properties given in the node's file, by name.
+    # The broker properties set in the node's file, by name.
     static_config: Mapping[str, str] = field(default_factory=dict[str, str])
 
 

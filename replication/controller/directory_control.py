@@ -1,9 +1,9 @@
-"""In which log directory each replica is, and what it means when a directory fails (KIP-858).
+"""Records each replica's log directory, and handles failed directories (KIP-858).
 
-A broker tells the controller where it has put a replica, and before a replica that was moved
-takes over in its new directory. One whose directory has failed cannot lead nor be in sync; the
-last that was in sync is remembered as eligible (KIP-966), so that it leads again when the broker
-comes back with the directory (`ReplicationControlManager.handleAssignReplicasToDirs`,
+A broker reports the directory of each new replica, and of each moved replica before it takes over
+there. A replica whose directory has failed can neither lead nor be in sync; the last one in sync
+becomes an eligible leader replica (KIP-966), so that it leads again when the broker comes back
+with the directory (`ReplicationControlManager.handleAssignReplicasToDirs`,
 `handleDirectoriesOffline`).
 """
 
@@ -31,7 +31,7 @@ _ELR_FEATURE = "eligible.leader.replicas.version"
 def assign_replicas(
     image: ClusterImage, broker_id: int, directories: Mapping[TopicIdPartition, Uuid]
 ) -> Decision[None]:
-    """Note the directories of a broker's replicas; what is gone meanwhile is passed over."""
+    """Record the directories of a broker's replicas; skip those deleted or moved away."""
     records: list[Message] = []
     for named, directory in directories.items():
         topic = image.topics_by_id.get(named.topic_id)
@@ -53,15 +53,15 @@ def assign_replicas(
 
 
 def is_online(directory: Uuid | None, online: Collection[Uuid]) -> bool:
-    """Whether a replica is where its broker can reach it; what nobody has told counts as there."""
+    """Whether a replica's directory is online; an unknown directory counts as online."""
     return directory in (None, ZERO_UUID, UNASSIGNED_DIRECTORY) or directory in online
 
 
 def elect(record: PartitionChangeRecord, partition: PartitionImage, broker_id: int) -> None:
-    """Let a replica lead, if it has all that was committed; alone where none is in sync.
+    """Make a replica leader if it has all committed records; it joins the ISR if that is empty.
 
-    Apache Kafka leaves the in-sync set empty when the last broker stops, and keeps apart who was in
-    it: the eligible leader replicas (KIP-966).
+    Apache Kafka leaves the ISR empty when the last broker stops, and keeps its last members
+    separately as the eligible leader replicas (KIP-966).
     """
     if broker_id in (partition.isr or partition.elr):
         record.leader = broker_id
@@ -74,7 +74,7 @@ def elect(record: PartitionChangeRecord, partition: PartitionImage, broker_id: i
 def directories_failed(
     image: ClusterImage, broker_id: int, failed: Collection[Uuid]
 ) -> Decision[None]:
-    """Nothing that is in these directories of a broker leads or is in sync any more.
+    """Take all replicas in a broker's failed directories out of leadership and ISR.
 
     Raises KafkaError(BROKER_ID_NOT_REGISTERED).
     """
@@ -108,8 +108,8 @@ def without_replica(
 ) -> PartitionChangeRecord | None:
     """The change of a partition when a replica drops out; None if nothing changes.
 
-    The last replica in sync has all that was committed. Where the cluster knows eligible leader
-    replicas it becomes one, elsewhere it stays in the in-sync set; nobody leads either way.
+    The last in-sync replica has all committed records. If the cluster supports eligible leader
+    replicas it becomes one, otherwise it stays in the ISR; either way the partition has no leader.
     """
     isr = [each for each in partition.isr if each != broker_id]
     record = PartitionChangeRecord()

@@ -1,8 +1,8 @@
-"""UpdateFeatures as the controller decides it (KIP-584, KIP-778, `FeatureControlManager`).
+"""Decides on UpdateFeatures (KIP-584, KIP-778, `FeatureControlManager`).
 
 All changes are made or none. A level may be raised within what this node supports; lowering the
-metadata version is refused, because records are only ever written as the newest level has them.
-Any other feature may be lowered by whoever says that a downgrade is meant.
+metadata version is refused, because records are always written in the newest level's format.
+Any other feature may be lowered by a request that asks for a downgrade.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class UpgradeType(IntEnum):
-    """What a change may be."""
+    """Whether an update may lower a level."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -27,7 +27,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """A feature's new level; 0 drops it."""
+    """A feature's new level; 0 removes it."""
 
     feature: str
     level: int
@@ -40,7 +40,7 @@ def update_features(
     updates: Sequence[FeatureUpdate],
     validate_only: bool,
 ) -> Decision[None]:
-    """The records of the changes. Raises KafkaError(INVALID_UPDATE_VERSION) for a bad one."""
+    """The records of the changes. Raises KafkaError(INVALID_UPDATE_VERSION)."""
     records: list[Message] = []
     for update in updates:
         problem = _problem(image, supported, update)

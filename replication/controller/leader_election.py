@@ -1,9 +1,9 @@
-"""Elections that somebody asks for: preferred leaders, and unclean ones (KIP-183, KIP-460).
+"""Elections requested by clients: preferred and unclean ones (KIP-183, KIP-460).
 
 The preferred leader of a partition is its first replica. It is elected if it is in sync and its
-broker is active; nothing happens, and ELECTION_NOT_NEEDED is the answer, where it leads already. An
-unclean election gives a partition that nobody leads to the first active replica, in sync or not,
-which may lose records: it takes this request, or unclean.leader.election.enable.
+broker is active; if it leads already, nothing changes and the result is ELECTION_NOT_NEEDED. An
+unclean election makes the first active replica, in sync or not, the leader of a partition without
+one. Records may be lost, so it needs this request or unclean.leader.election.enable.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ElectionType(IntEnum):
-    """What kind of leader is wanted."""
+    """The kind of election."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -38,8 +38,8 @@ def elect_leaders(
 ) -> Decision[ElectLeadersResponse]:
     """Decide on each partition. Raises KafkaError(INVALID_REQUEST) for an unknown kind.
 
-    Where all partitions are asked for, those that need no election are left out of the answer; an
-    empty list is answered before anything is looked at.
+    If the request is for all partitions, those that need no election are left out of the response;
+    an empty list is answered at once.
     """
     if request.topic_partitions is not None and not request.topic_partitions:
         return Decision([], ElectLeadersResponse())
@@ -72,7 +72,7 @@ def elect_leaders(
 
 
 def refused_election(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
-    """The answer when the whole request comes to nothing."""
+    """The response when the whole request fails."""
     return ElectLeadersResponse(
         error_code=error.code,
         replica_election_results=[
@@ -133,7 +133,7 @@ def _preferred(image: ClusterImage, partition: PartitionImage) -> int:
 def _elect_anyone(
     image: ClusterImage, partition: PartitionImage, record: PartitionChangeRecord
 ) -> None:
-    """The first active replica that is in sync, or else the first active one."""
+    """Elect the first active replica that is in sync, or else the first active one."""
     if partition.leader != NO_LEADER:
         raise _not_needed()
     active = [replica for replica in partition.replicas if _is_active(image, replica)]

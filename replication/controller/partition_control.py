@@ -1,6 +1,6 @@
-"""Making partitions: checked assignments, and the records of new partitions.
+"""Checks assignments and builds the records of new partitions.
 
-Shared by creating topics and by adding partitions to them (`ReplicationControlManager`).
+Used to create topics and to add partitions to them (`ReplicationControlManager`).
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from ..metadata.cluster_image import BrokerImage, ClusterImage
 from ..metadata.metadata_records import PartitionRecord
 
 UNASSIGNED_DIRECTORY = Uuid(bytes(15) + b"\x01")
-"""The broker chooses a log directory for the replica when it makes it (KIP-858)."""
+"""The broker chooses a log directory when it creates the replica (KIP-858)."""
 
 
 def check_assignment(
     image: ClusterImage, replicas: Sequence[int], replication_factor: int | None
 ) -> None:
-    """Raises KafkaError(INVALID_REPLICA_ASSIGNMENT) for replicas that can't be.
+    """Check an assignment. Raises KafkaError(INVALID_REPLICA_ASSIGNMENT).
 
-    `replication_factor` is that of the partitions before this one, where there are any.
+    `replication_factor` is that of the partitions before this one, if there are any.
     """
     if not replicas:
         raise _invalid("The manual partition assignment includes an empty replica list.")
@@ -69,7 +69,7 @@ def new_partition(
 
 
 def directory_of(broker: BrokerImage) -> Uuid:
-    """Where a new replica goes: a broker with one log directory has no choice to make."""
+    """The directory of a new replica: known if the broker has only one log directory."""
     directories = broker.directories
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 

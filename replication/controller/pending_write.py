@@ -1,4 +1,4 @@
-"""A change of the cluster on its way through `controller.py`: asked for, decided, answered."""
+"""A write in the queue of `controller.py`, before and after it is decided."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -13,7 +13,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class PendingWrite(Generic[AnswerT]):
-    """A request in the queue: how to decide on it, by when, and where its answer goes."""
+    """A queued request: its decision function, deadline, and the future of its answer."""
 
     __slots__ = ("_answer", "_decide", "_decision", "deadline")
 
@@ -47,7 +47,7 @@ class PendingWrite(Generic[AnswerT]):
 
 
 class DecidedWrite:
-    """A write with its place in the history; no delta where it changes nothing."""
+    """A decided write with its place in the history; no delta if it changes nothing."""
 
     __slots__ = ("delta", "image", "write")
 

@@ -1,9 +1,9 @@
-"""Which brokers a new partition's replicas go to (`StripedReplicaPlacer`, KIP-36).
+"""Chooses the brokers of a new partition's replicas (`StripedReplicaPlacer`, KIP-36).
 
-Replicas are spread over racks first and over the brokers of a rack second: racks take turns, and
+Replicas are spread over racks first and then over the brokers of a rack: racks take turns, and
 inside a rack brokers take turns, each starting at a random place that moves on with every
-partition. A broker that is fenced gets replicas only when the active ones don't suffice, and never
-the first, so that every partition has a leader from the start.
+partition. A fenced broker gets replicas only when there are too few active ones, and never the
+first, so that every partition has a leader from the start.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ def place_replicas(
 
 
 def _racks(brokers: Iterable[BrokerImage], random: "Random") -> list[list[int]]:
-    """Broker ids by rack, both in an order that no topic shares with another."""
+    """Broker ids by rack, with racks and brokers in an order chosen for each topic."""
     racks: dict[str | None, list[int]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.broker_id):
         racks.setdefault(broker.rack, []).append(broker.broker_id)
@@ -59,12 +59,12 @@ def _racks(brokers: Iterable[BrokerImage], random: "Random") -> list[list[int]]:
 
 
 def _striped(racks: Sequence[Sequence[int]], start: int) -> list[int]:
-    """All brokers, one from each rack in turn, beginning with rack and broker `start`."""
+    """All brokers, one from each rack in turn, starting with rack and broker `start`."""
     if not racks:
         return []
     first_rack = start % len(racks)
     ordered = [*racks[first_rack:], *racks[:first_rack]]
-    # A rack's brokers move on once all racks have had their turn at being first.
+    # A rack's brokers move on once every rack has been first.
     turn = start // len(racks)
     longest = max(map(len, ordered))
     return [

@@ -1,9 +1,9 @@
-"""Moving partitions to other brokers, and what is on the move (KIP-455).
+"""Reassigns partitions to other brokers, and lists ongoing reassignments (KIP-455).
 
 A reassignment adds the new replicas to the old ones, waits until all of them are in sync, and then
-takes away those that are to go. Nothing but the replica set, the adding and the removing replicas
-says that one is under way. Where nothing must be waited for it is over in the same change, and
-where the replicas stay as they are nothing is recorded. Called off, the partition keeps what it had
+removes the old ones. Only the replica set, the adding and the removing replicas show that one is
+under way. If nothing needs to be waited for, it completes in the same change, and if the replicas
+stay the same, nothing is recorded. If cancelled, the partition keeps its old replicas
 (Kafka's `PartitionReassignmentReplicas`, `PartitionReassignmentRevert`).
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def list_reassignments(
     image: ClusterImage, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """What is on the move; topics and partitions that do not exist are passed over."""
+    """The ongoing reassignments; topics and partitions that do not exist are skipped."""
     if request.topics is None:
         listed = [(topic, list(topic.partitions)) for topic in image.topics_by_name.values()]
     else:
@@ -74,7 +74,7 @@ def _ongoing(index: int, partition: PartitionImage) -> OngoingPartitionReassignm
 def alter_reassignments(
     image: ClusterImage, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Decide on each partition: move it, or with null leave it where it was."""
+    """Decide on each partition: reassign it, or with null cancel its reassignment."""
     records: list[Message] = []
     answer = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
@@ -104,7 +104,7 @@ def alter_reassignments(
 
 
 def refused_reassignments(error: KafkaError) -> AlterPartitionReassignmentsResponse:
-    """The answer when the whole request comes to nothing."""
+    """The response when the whole request fails."""
     return AlterPartitionReassignmentsResponse(
         error_code=error.code, error_message=error.message or None
     )
@@ -125,7 +125,7 @@ def _find(image: ClusterImage, name: str, index: int) -> tuple[TopicImage, Parti
 
 
 class _Replicas(NamedTuple):
-    """A partition as it shall be."""
+    """The replicas of a partition after the change."""
 
     replicas: list[int]
     isr: list[int]
@@ -147,7 +147,7 @@ def _change(
         return _call_off(image, partition, record)
     target = partition_request.replicas
     check_assignment(image, target, None)
-    # What is being added counts neither as there nor as to be removed.
+    # Adding replicas count neither as current nor as removing.
     current = [each for each in partition.replicas if each not in partition.adding_replicas]
     if not may_change_factor and len(target) != len(current):
         raise KafkaError(
@@ -183,7 +183,7 @@ def _call_off(
 def _settled(
     image: ClusterImage, before: PartitionImage, record: PartitionChangeRecord, after: _Replicas
 ) -> PartitionChangeRecord | None:
-    """The record of what differs; None where nothing does."""
+    """The record of the differences; None if there are none."""
     new_assignment = (tuple(after.replicas), tuple(after.adding), tuple(after.removing))
     if new_assignment == (before.replicas, before.adding_replicas, before.removing_replicas):
         return None

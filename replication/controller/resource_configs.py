@@ -2,9 +2,9 @@
 
 They are those of `GroupConfig` and `ClientMetricsConfigs`.
 
-What a group does not set is given by the broker property that stands for it; a subscription has
-Kafka's defaults. Both are checked here as the controller does it, by value and then against the
-bounds that the node's file gives.
+A property that a group does not set takes its default from a broker property; a subscription has
+Kafka's defaults. Both are checked here as in Kafka's controller: by value, and then against the
+bounds set in the node's file.
 """
 
 from collections.abc import Mapping
@@ -93,7 +93,7 @@ _GROUP_BOUNDS: Mapping[str, tuple[str, int | None, int]] = MappingProxyType(
         "streams.session.timeout.ms": ("group.streams.{}session.timeout.ms", 45_000, 60_000),
     }
 )
-"""The broker properties that bound a group's, with `{}` for min. and max., and their defaults."""
+"""The broker properties that limit a group's, with `{}` for min. and max., and their defaults."""
 
 CLIENT_METRICS_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
     {
@@ -190,9 +190,9 @@ def validate_client_metrics(name: str, values: Mapping[str, str]) -> None:
 
 
 def client_patterns(text: str) -> Mapping[str, Pattern]:
-    """The patterns that a client must match, by what they look at. Raises KafkaError.
+    """The patterns that a client must match, by what they match. Raises KafkaError.
 
-    Of several patterns for the same subject the last one holds, and only that one is compiled.
+    Of several patterns with the same key only the last one is compiled and used.
     """
     items: dict[str, str] = {}
     for item in filter(None, (item.strip() for item in text.split(","))):

@@ -1,13 +1,13 @@
-"""What may be done to `__remote_log_metadata` while this cluster's tier stands on it.
+"""Protects `__remote_log_metadata` while this cluster's remote tier uses it.
 
-What is in the tier is known there and nowhere else. So, unlike Kafka, which lets anybody write to
-the topic, delete it or shorten its retention:
+The topic is the only record of what is in the tier. So, unlike Kafka, which lets any client write
+to the topic, delete it or shorten its retention:
 
-- only this broker's own producer writes to it, which names itself by a client id that nobody else
+- only this broker's own producer writes to it, identified by a client id that no other client
   can guess (`ReplicaManager.metadata_writer`);
-- its records stay for as long as the broker's configuration says, its partitions are as many as
-  they were, since their number says which of them a segment's events are in, and it is deleted
-  only once the tier is switched off.
+- its records are kept for as long as the broker's configuration says, its partition count cannot
+  change, since it determines which partition holds a segment's events, and it can be deleted only
+  once the tier is switched off.
 
 A cluster without a tier, or with its metadata elsewhere, treats it as any other topic.
 """
@@ -25,7 +25,7 @@ _WHY = "what this cluster's remote tier holds is known in it alone"
 
 
 def check_may_delete(config: ControllerConfig, topic: str) -> None:
-    """Raises KafkaError(POLICY_VIOLATION)."""
+    """Refuse to delete the topic. Raises KafkaError(POLICY_VIOLATION)."""
     if topic == TOPIC and config.tier_metadata_retention_ms is not None:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -34,7 +34,7 @@ def check_may_delete(config: ControllerConfig, topic: str) -> None:
 
 
 def check_may_grow(config: ControllerConfig, topic: str) -> None:
-    """Raises KafkaError(POLICY_VIOLATION)."""
+    """Refuse to add partitions to the topic. Raises KafkaError(POLICY_VIOLATION)."""
     if topic == TOPIC and config.tier_metadata_retention_ms is not None:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -54,7 +54,7 @@ def check_is_kept(config: ControllerConfig, topic: str, result: LogConfig) -> No
 
 
 def mend(config: ControllerConfig, image: ClusterImage) -> Decision[Mapping[str, str]]:
-    """Make the topic keep its records, if it is there; what was changed."""
+    """Make the topic keep its records, if it exists; the answer is what was changed."""
     if TOPIC not in image.topics_by_name:
         return Decision([], {})
     result = LogConfig.from_properties(image.topic_config(TOPIC), config.log_config)

@@ -1,7 +1,7 @@
-"""Creating, deleting and widening topics (`ReplicationControlManager`).
+"""Creates and deletes topics, and adds partitions to them (`ReplicationControlManager`).
 
 Pure: the image, a request and the node's configuration in; records and the answer out. Each topic
-of a request succeeds or fails by itself, and every refusal has Kafka's code and words. One request
+of a request succeeds or fails by itself, and every error has Kafka's code and message. One request
 creates at most 10,000 partitions.
 """
 
@@ -57,7 +57,7 @@ _TOO_MANY_RECORDS = "Unable to perform excessively large batch operation."
 
 
 class TopicControl(NamedTuple):
-    """What decides besides the image: settings, fresh ids, chance, and what the client may do."""
+    """The other inputs of a decision: settings, new ids, randomness, the client's quota."""
 
     config: ControllerConfig
     new_topic_id: Callable[[], Uuid]
@@ -102,7 +102,7 @@ def create_topics(
 
 
 def refused_creation(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
-    """The answer when the whole request comes to nothing."""
+    """The response when the whole request fails."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreateTopicsResponse(
         topics=[
@@ -124,7 +124,7 @@ def _create_topic(
         check_is_kept(control.config, topic.name, amounts_to)
     assignments = _assignments(control, image, topic)
     if topic.name not in NEVER_TIERED:
-        # The broker's own topics are few, and without them it serves no group.
+        # Internal topics are exempt: they are few, and the broker can't serve groups without them.
         check_room(control.config, image, created, len(assignments))
     control.charge(len(assignments))
     topic_id = control.new_topic_id()
@@ -159,8 +159,8 @@ def _create_topic(
 def check_room(config: ControllerConfig, image: ClusterImage, created: int, more: int) -> None:
     """Raises KafkaError(POLICY_VIOLATION) if `more` partitions are too many.
 
-    `created` are those that this request has created before. Each partition keeps a file open: one
-    that the broker can't open would be found out too late.
+    `created` is how many this request has created so far. Each partition keeps a file open;
+    without this check, running out of file descriptors would be noticed too late.
     """
     existing = created + sum(len(topic.partitions) for topic in image.topics_by_id.values())
     limit = config.partitions_max
@@ -173,11 +173,11 @@ def check_room(config: ControllerConfig, image: ClusterImage, created: int, more
 
 
 def _overrides(config: ControllerConfig, topic: CreatableTopic) -> dict[str, str]:
-    """What the topic states, and that it is tiered if new topics are and it does not say.
+    """The topic's overrides, with remote storage enabled if that is the default for new topics.
 
-    It is written into the topic rather than looked up: a default that is changed later must not
-    take the tier from topics that have data there. Topics that cannot be tiered as they are stated
-    (compacted ones, say) are made without.
+    The default is written into the topic rather than looked up: a later change of it must not
+    disable remote storage for topics that have remote data. Topics that cannot be tiered (compacted
+    ones, say) are created without it.
     """
     stated = [(each.name, each.value) for each in topic.configs]
     is_asked = any(name == _REMOTE_STORAGE for name, _ in stated)
@@ -209,7 +209,7 @@ def _check_new_name(image: ClusterImage, name: str) -> None:
 def _assignments(
     control: TopicControl, image: ClusterImage, topic: CreatableTopic
 ) -> Sequence[Sequence[int]]:
-    """The replicas of each partition: those stated, or those we place."""
+    """The replicas of each partition: those in the request, or placed here."""
     if topic.assignments:
         return _stated_assignments(image, topic)
     config = control.config
@@ -270,9 +270,9 @@ def delete_topics(
     request: DeleteTopicsRequest,
     charge: PartitionCharge = no_charge,
 ) -> Decision[DeleteTopicsResponse]:
-    """Decide on each topic of the request, which names it or gives its id."""
+    """Decide on each topic of the request, given by name or id."""
     states = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
-    # The first mention of a topic decides; Kafka's answer names each topic once, too.
+    # The first mention of a topic decides; as in Kafka, the response has each topic once.
     by_name = Counter(state.name for state in states if state.name is not None)
     by_id = Counter(state.topic_id for state in states if state.topic_id != ZERO_UUID)
     results: list[DeletableTopicResult] = []
@@ -287,7 +287,7 @@ def delete_topics(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             topic = _topic_to_delete(config, image, state)
             if state.name is None and by_name[topic.name] and by_id[topic.topic_id] == 1:
-                # Answered where it is named.
+                # The result is added where the topic is given by name.
                 continue
             _check_named_once(topic, by_name, by_id)
             check_may_delete(config, topic.name)
@@ -309,7 +309,7 @@ def delete_topics(
 
 
 def refused_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
-    """The answer when the whole request comes to nothing."""
+    """The response when the whole request fails."""
     states = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     return DeleteTopicsResponse(
         responses=[
@@ -396,7 +396,7 @@ def create_partitions(
 def refused_partitions(
     request: CreatePartitionsRequest, error: KafkaError
 ) -> CreatePartitionsResponse:
-    """The answer when the whole request comes to nothing."""
+    """The response when the whole request fails."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreatePartitionsResponse(
         results=[
