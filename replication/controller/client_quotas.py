@@ -124,7 +124,7 @@ class QuotaFilter(NamedTuple):
 def find_client_quotas(
     image: ClusterImage, filters: Sequence[QuotaFilter], strict: bool
 ) -> Iterable[tuple[QuotaEntity, Mapping[str, float]]]:
-    """The entities that match every condition; strict leaves out those with other types too.
+    """The entities that match every condition; if `strict`, only those without other types.
 
     Raises KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION.
     """

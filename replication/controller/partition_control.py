@@ -69,7 +69,7 @@ def new_partition(
 
 
 def directory_of(broker: BrokerImage) -> Uuid:
-    """The directory of a new replica: known if the broker has only one log directory."""
+    """The directory of a new replica: the broker's only one, or else unassigned."""
     directories = broker.directories
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 

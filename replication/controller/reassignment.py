@@ -147,7 +147,7 @@ def _change(
         return _call_off(image, partition, record)
     target = partition_request.replicas
     check_assignment(image, target, None)
-    # Adding replicas count neither as current nor as removing.
+    # Replicas being added count neither as current nor as to be removed.
     current = [each for each in partition.replicas if each not in partition.adding_replicas]
     if not may_change_factor and len(target) != len(current):
         raise KafkaError(

@@ -158,9 +158,9 @@ class HostedPartitions:
             self._tell_remote_tier(changes)
 
     def _settle_unclaimed(self, image: ClusterImage) -> None:
-        """Delete logs of deleted topics that a crash has left; log the others without a partition.
+        """Delete logs of deleted topics that a crash left; warn of others without a partition.
 
-        The others are kept, because the metadata could be wrong.
+        The other logs are kept, because the metadata could be wrong.
         """
         strays: list[str] = []
         deletions: list[tuple[TopicPartition, Callable[[], None]]] = []
@@ -360,10 +360,10 @@ class HostedPartitions:
             try:
                 delete()
             except KafkaError as error:
-                # Its directory is offline: the next start finds the log and deletes it.
+                # Its directory is offline: the next start finds the log of a deleted topic.
                 _log.error("The log of %s cannot be deleted: %s", name, error)
             except Exception as error:
-                # One failure doesn't keep the other logs; the next start deletes this one.
+                # One failure must not stop the other deletions; the next start finds this log.
                 _log.error("The log of %s cannot be deleted", name, exc_info=error)
         self._log_manager.sync_deletions()
 
@@ -387,7 +387,7 @@ class HostedPartitions:
     def _tiering_changed(
         self, partition: Partition, before: LogConfig, changes: _RoleChanges
     ) -> None:
-        """Collect what a change of the topic's configuration means for the remote tier."""
+        """Apply a change of the topic's configuration to the partition's tiering."""
         config = partition.log.config
         if not (config.remote_storage_enable or before.remote_storage_enable):
             return

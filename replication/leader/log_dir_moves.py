@@ -35,7 +35,7 @@ from .replica_directories import MoveTools
 _log = logging.getLogger(__name__)
 
 _COPY_BYTES = 1 << 20
-"""Read and appended at once (replica.fetch.max.bytes)."""
+"""The bytes that are read and appended at once (replica.fetch.max.bytes)."""
 
 _LAST_BYTES_MAX = 4 << 20
 """The most bytes that are copied in one go at the end."""
@@ -65,12 +65,12 @@ class LogDirMoves:
         self._environment = environment
         self._on_moved = on_moved
         self.quota = ByteRateQuota(UNLIMITED)
-        """Bytes a second for all moves together; its limit may be changed at any time."""
+        """Bytes per second for all moves together; its limit may be changed at any time."""
         self._moves: dict[TopicPartition, _Move] = {}
         self._tasks = TaskOwner(1)
         self._mover: asyncio.Task[None] | None = None
 
-    # -- What is asked ------------------------------------------------------------------------
+    # -- Requests -----------------------------------------------------------------------------
 
     def alter(self, partition: Partition, log_dir: LogDir) -> None:
         """Move the replica to `log_dir`, or cancel its move if it is there. Raises KafkaError."""
@@ -120,7 +120,7 @@ class LogDirMoves:
         """Stop the moves; the next start resumes them."""
         await self._tasks.stop()
 
-    # -- What is done -------------------------------------------------------------------------
+    # -- The mover ----------------------------------------------------------------------------
 
     async def _run(self) -> None:
         while self._moves:

@@ -158,7 +158,7 @@ class LogReader:
         return nbytes
 
     def _tell_damage(self, fetch_partition: FetchPartition, error: KafkaError) -> None:
-        """Log a damaged log once, however often it is fetched."""
+        """Log an error for a damaged log once, however often it is fetched."""
         if error.code is not ErrorCode.CORRUPT_MESSAGE:
             return
         partition = fetch_partition.topic_id_partition.topic_partition

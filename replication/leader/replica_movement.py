@@ -105,7 +105,7 @@ class ReplicaMovement:
         if self._bytes_per_second is not None:
             moves.quota.bytes_per_second = self._bytes_per_second
 
-    # -- What happens to partitions -----------------------------------------------------------
+    # -- Changes of partitions ----------------------------------------------------------------
 
     def resume(self, partition: Partition) -> None:
         """Resume a move that a stop or a crash has interrupted."""

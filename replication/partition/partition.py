@@ -304,7 +304,7 @@ class Partition:
         """The largest epoch not above `epoch` and its end offset; (-1, -1) if undefined.
 
         The current epoch enters the leader epoch cache with its first batch. Until then it is
-        empty: it starts and ends at the log end offset, where the epoch before it ends too.
+        empty: it starts and ends at the log end offset, where the last epoch in the cache ends too.
         """
         log = self.log
         end = log.log_end_offset
