@@ -1,16 +1,16 @@
 """One client's connection: frames in, responses out, in order (`SocketServer.Processor`).
 
-A connection has at most one request in progress; Kafka calls it muted meanwhile. While an answer is
-awaited, or has not been taken yet, nothing more is read: a client that sends faster than it reads
-is held back by its own TCP window. What the last read brought behind the request in progress is
-kept, so what is kept is bounded by the size of one read. A client that disconnects is noticed all
-the same (`Receiver.hung_up`), and what it waited for is cancelled. A client that has only closed
-its sending side gets the responses up to the cancelled one, and none behind it.
+A connection has at most one request in progress; Kafka calls the channel muted meanwhile. Nothing
+more is read until the response is made and the client has read it: TCP flow control holds back a
+client that sends faster than it reads. Bytes of the last read behind the request in progress are
+kept; that is at most one read. A disconnect is noticed all the same (`Receiver.hung_up`), and
+cancels what the request waits for. A client that has only closed its sending side gets the
+responses before the cancelled one, and none after it.
 
-Requests that arrive together are answered together: responses are queued until the read is used
-up, and then leave in one call. A read that holds more requests than one turn allows is used up in
-several, and the other connections have theirs in between (`turns.py`). A request that arrives in
-pieces is read on when there is room for it (`receive_budget.py`).
+Requests that arrive together are answered together: responses are queued until the whole read is
+processed, and then sent in one call. A read with more requests than one turn allows takes several
+turns, and other connections have theirs in between (`turns.py`). The rest of a request that arrives
+in pieces is read when there is room for it (`receive_budget.py`).
 
     READY --defer--> WAITING --answer--> READY
     READY --block--> BLOCKED --drain---> READY
@@ -33,11 +33,11 @@ from .transport import Transport
 from .turns import REQUESTS_A_TURN, Turns
 
 _READ_AHEAD_MAX = 4 * 1024 * 1024
-"""What is read behind a waiting request to see whether the client is still there: as much as the
-client's system keeps of what it has sent, where nobody has set it otherwise."""
+"""How much to read behind a waiting request to see whether the client is still connected: the
+default maximum of the client's TCP send buffer."""
 
 _CORK_BYTES = 256 * 1024
-"""Answers to requests that arrived together are sent together, up to this size."""
+"""Responses to requests that arrived together are sent together, up to this size."""
 
 
 class ConnectionState(Enum):
@@ -52,7 +52,7 @@ class ConnectionState(Enum):
 
 
 class ConnectionEvent(Enum):
-    """What can happen to it."""
+    """What can happen to a connection."""
 
     DEFER = "the answer must wait for something"
     ANSWER = "that answer is there"
@@ -82,9 +82,9 @@ TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
     (_S.QUEUED, _E.LOSE): _S.CLOSED,
     (_S.STARVED, _E.LOSE): _S.CLOSED,
 }
-"""Every legal move. What is not here is our own mistake."""
+"""Every legal transition; any other is a bug."""
 
-# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every request.
+# Python 3.11 takes 0.1 µs to look up an enum member, which every request would pay.
 _READY = ConnectionState.READY
 
 
@@ -93,14 +93,14 @@ class Refused(Exception):
 
 
 Work = asyncio.Future[object] | Coroutine[object, object, object]
-"""What a response may wait for."""
+"""What a response can wait for."""
 
 
 class DeferredResponse(NamedTuple):
     """A response that `respond` makes when `work` is done.
 
-    The chunks of `at_once` are sent before: a client above its quota gets its response, and is not
-    read before `work` is done. `held_bytes` of its request stay in memory until then.
+    The chunks of `at_once` are sent first: a client above its quota gets its response, and its next
+    request is not read until `work` is done. `held_bytes` of the request stay in memory until then.
     """
 
     work: Work
@@ -110,7 +110,7 @@ class DeferredResponse(NamedTuple):
 
 
 Response = Sequence[Chunk] | DeferredResponse
-"""The chunks of a framed response (none where none is sent), or one that comes later."""
+"""The chunks of a framed response (empty if none is sent), or a deferred response."""
 
 
 class ConnectedClient:
@@ -122,46 +122,46 @@ class ConnectedClient:
         self.host = host
         self.listener = listener
         self.last_header: object = None
-        """The dispatch's own: the header of the last request, decoded."""
+        """The decoded header of the last request; only the dispatch uses it."""
 
 
 class ConnectionOwner(Protocol):
-    """What a connection needs of its server."""
+    """What a connection needs from its server."""
 
     def answer(self, client: ConnectedClient, frame: memoryview, /) -> Response:
-        """Answer one request. Raises Refused or ProtocolError to have the connection closed."""
+        """Answer one request. Raises Refused or ProtocolError if the connection must be closed."""
         ...
 
     def adopt(self, work: Work) -> asyncio.Future[object]:
-        """Have it run to its end, owned by the server."""
+        """Let the server own the work and run it to its end."""
         ...
 
     def forget(self, connection: "Connection") -> None:
-        """The connection is closed."""
+        """Remove a closed connection."""
         ...
 
     @property
     def buffers(self) -> FrameBuffers:
-        """Where the frames of its connections may lie, one after the other."""
+        """The buffers that its connections reuse for their frames."""
         ...
 
     @property
     def receive_budget(self) -> ReceiveBudget:
-        """The memory of its connections' requests."""
+        """The memory budget of its connections' requests."""
         ...
 
     @property
     def unsent_answers(self) -> UnsentAnswers:
-        """The memory of its connections' answers."""
+        """The memory budget of its connections' responses."""
         ...
 
     @property
     def turns(self) -> Turns:
-        """Where its connections stand in line that have many requests."""
+        """The queue of its connections that have many requests."""
         ...
 
     def report(self, client: ConnectedClient, reason: str) -> None:
-        """Say why a connection is closed; one line, and not too many of them."""
+        """Log in one line why a connection is closed; rate-limited."""
         ...
 
 
@@ -200,9 +200,9 @@ class Connection:
         self._budget = owner.receive_budget
         self._charged_bytes = 0
         self._admitted = 0
-        """Which of the requests that arrived in pieces has room in the budget."""
+        """The number of the request in pieces that has room in the budget; 0: none has."""
         self._rest: memoryview | None = None
-        """What was read behind the request in progress; of it alone, and not of the scratch."""
+        """What was read behind the request in progress: a copy, not a view of the scratch."""
         self._is_hung_up = False
         self._is_silenced = False
         """No more responses are sent: an earlier one was cancelled."""
@@ -215,21 +215,21 @@ class Connection:
 
     @property
     def appetite(self) -> int:
-        """How much can be read now: nothing while what comes next cannot be answered."""
+        """How much can be read now; 0 while the next request cannot be answered."""
         return self._budget.read_bytes if self.state is _READY else 0
 
     @property
     def unfinished_bytes(self) -> int:
-        """The size of the request that has begun to arrive."""
+        """The size of the request that has partly arrived."""
         return self._frames.unfinished_bytes
 
     @property
     def arrived_bytes(self) -> int:
-        """What has arrived of it."""
+        """How much of that request has arrived."""
         return self._frames.arrived_bytes
 
     def received(self, view: memoryview) -> None:
-        """Bytes arrived, valid during this call only."""
+        """Handle bytes that arrived; they are valid during this call only."""
         self.last_active = self._loop.time()
         try:
             if self.state is not _READY:
@@ -237,7 +237,7 @@ class Connection:
             elif (frame := self._frames.only_frame(view)) is not None:
                 answer = self._owner.answer(self.client, frame)
                 if not isinstance(answer, DeferredResponse):
-                    # Nearly every request ends here: nothing is begun, kept or queued behind it.
+                    # The usual case: nothing is incomplete, kept or queued behind the request.
                     if answer:
                         self._transport.send(answer)
                         self._flush()
@@ -254,19 +254,19 @@ class Connection:
             self._settle()
 
     def _keep(self, rest: memoryview) -> None:
-        """Copy bytes that cannot be dealt with now: the next read, of anybody, overwrites them.
+        """Copy bytes that cannot be handled now: any connection's next read overwrites them.
 
-        There may be some already, from looking ahead or from asyncio's transports.
+        Some may be kept already, from looking ahead or from asyncio's transports.
         """
         kept = bytearray() if self._rest is None else bytearray(self._rest)
         kept += rest
         self._rest = memoryview(kept)
 
     def _handle_all(self, view: memoryview, deadline: float | None = None) -> memoryview | None:
-        """Every request that these bytes complete, until one must wait or the turn is over: at the
-        deadline where it stood in line, else at one of its own.
+        """Handle every request that these bytes complete, until one must wait or the turn is over:
+        at `deadline` if the connection was in the queue, else at a deadline of its own.
 
-        What is left of the bytes then; None where they are used up.
+        Returns the bytes that are left; None if there are none.
         """
         frames, time = self._frames, self._loop.time
         left = REQUESTS_A_TURN
@@ -285,11 +285,11 @@ class Connection:
         return None
 
     def space(self) -> memoryview | None:
-        """Where the rest of a large request that has begun belongs."""
+        """The buffer for the rest of a large request that has partly arrived."""
         return self._frames.space()
 
     def filled(self, size: int) -> None:
-        """That rest, or more of it, has arrived."""
+        """Handle `size` more bytes of that request, which are in `space()`."""
         self.last_active = self._loop.time()
         frame = self._frames.received(size)
         if frame is None:
@@ -310,7 +310,7 @@ class Connection:
             self._send(answer)
 
     def _send(self, answer: Sequence[Chunk]) -> None:
-        """Queue a response. One with records is worth a call of its own, others leave together."""
+        """Queue a response. One with records is sent in a call of its own, others together."""
         if self._is_silenced:
             return
         self._transport.send(answer)
@@ -321,7 +321,7 @@ class Connection:
     def _defer(self, answer: DeferredResponse) -> None:
         if answer.at_once and not self._is_silenced:
             self._transport.send(answer.at_once)
-        # What was answered before must not wait for what is deferred now.
+        # Earlier responses must not wait for the one that is deferred now.
         self._corked = 0
         if not self._transport.flush():
             self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
@@ -348,7 +348,7 @@ class Connection:
         now = self._loop.time()
         if done.cancelled():
             if self._is_hung_up and self.state is ConnectionState.WAITING:
-                # No client reads that response, but requests behind it may need none.
+                # The client cannot read that response, but later requests may need no response.
                 self._is_silenced = True
                 self._move(ConnectionEvent.ANSWER)
                 self._continue()
@@ -357,7 +357,7 @@ class Connection:
             return
         self.last_active = now
         try:
-            # Also after a disconnect: failures are reported here.
+            # Also after a disconnect, because `respond` reports failures.
             chunks = respond(done)
         except Refused as error:
             self._refuse(error)
@@ -374,34 +374,34 @@ class Connection:
         if chunks:
             self._send(chunks)
         if self._rest is not None:
-            # Those behind it must not add to what the peer has not taken.
+            # Kept requests must not add to the bytes that the peer has not taken.
             self._flush()
         self._continue()
 
     def progressed(self) -> None:
-        """The peer took some of what had to wait."""
+        """The peer took some of the unsent bytes."""
         self.last_active = self._loop.time()
         self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
 
     def drained(self) -> None:
-        """The peer took what had to wait."""
+        """The peer took all unsent bytes."""
         self._owner.unsent_answers.owe(self, 0)
         if self.state is ConnectionState.BLOCKED:
             self._move(ConnectionEvent.DRAIN)
             self._continue()
 
     def take_turn(self, deadline: float) -> None:
-        """Go on with the requests of the last read."""
+        """Continue with the requests of the last read."""
         if self.state is ConnectionState.QUEUED:
             self.last_active = self._loop.time()
             self._move(ConnectionEvent.TURN)
             self._continue(deadline)
 
     def look_ahead(self) -> None:
-        """Where a request waits and more lies behind it: see whether the stream ends there.
+        """Look for the end of the stream behind a request that waits.
 
-        The end of a stream arrives after the bytes before it, for which there may be no room in the
-        system's buffers while they are not read.
+        The end arrives after the bytes before it, and while those are not read there may be no room
+        for them in the socket's receive buffer.
         """
         if self.state is not ConnectionState.WAITING or self._is_hung_up:
             return
@@ -417,19 +417,19 @@ class Connection:
         self._account()
 
     def hung_up(self) -> None:
-        """The peer sends no more: what it waits for, if it does, is not waited for any longer."""
+        """The peer sends no more: cancel what its request waits for, if anything."""
         self._is_hung_up = True
         self._give_up_waiting()
 
     def _give_up_waiting(self) -> None:
         pending = self._pending
         if pending is not None and not isinstance(pending, asyncio.Task):
-            # A fetch without a client need not stay in a purgatory. A task has begun to change
-            # something, and ends by itself.
+            # A fetch without a client need not stay in purgatory. A task may already have changed
+            # something, and is left to end by itself.
             pending.cancel()
 
     def _continue(self, deadline: float | None = None) -> None:
-        """Take up what was kept, then read on."""
+        """Handle what was kept, then resume reading."""
         rest, self._rest = self._rest, None
         try:
             if rest is not None and self.state is _READY:
@@ -442,7 +442,7 @@ class Connection:
         self._settle()
 
     def _settle(self) -> None:
-        """Send what is queued; read on only if nothing is in progress, and nothing is kept."""
+        """Send what is queued; resume reading only if nothing is in progress or kept."""
         if self._corked and self.state is _READY:
             self._flush()
         if self._charged_bytes or self._rest is not None or self._frames.unfinished_bytes:
@@ -458,12 +458,12 @@ class Connection:
             self.overtaken()
 
     def overtaken(self) -> None:
-        """More lies behind the request in progress, and is not read before that is answered."""
+        """More has arrived behind the request in progress, and is not read until it is answered."""
         if self.state is ConnectionState.WAITING:
             self._budget.watch(self)
 
     def _account(self) -> None:
-        """Have counted what is kept, and ask for room for the rest of a begun request."""
+        """Charge what is kept to the budget, and ask for room for the rest of a partial request."""
         if self.state is ConnectionState.CLOSED:
             return
         frames, budget = self._frames, self._budget
@@ -492,15 +492,16 @@ class Connection:
             budget.admit_waiting()
 
     def _account_frame(self, size: int) -> bool:
-        """`_account` where nothing is kept but what has arrived of a request, if anything; False:
-        there may be no room for all of it, so that it must be looked at closer.
+        """The fast path of `_account`, where nothing is kept except perhaps a partial request.
+
+        False: there may be no room for all of it, and the full `_account` must decide.
         """
         frames, budget = self._frames, self._budget
         if size and self._admitted == frames.begun:
             return self._charged_bytes == size
         if self._charged_bytes:
             if size and not self._admitted:
-                # What has arrived of it is charged: it has waited.
+                # It has waited, so what has arrived of it is charged already.
                 return False
             charged, self._charged_bytes, self._admitted = self._charged_bytes, 0, 0
             budget.finish(self, charged)
@@ -517,13 +518,13 @@ class Connection:
             self._settle()
 
     def shed(self, reason: str) -> None:
-        """End the connection, for others' sake."""
+        """Close the connection to protect the others, and report why."""
         if self.state is not ConnectionState.CLOSED:
             self._owner.report(self.client, reason)
             self.close()
 
     def _flush(self) -> None:
-        """Send what is queued, and take no more requests while the peer does not take it."""
+        """Send what is queued, and handle no more requests until the peer has taken it."""
         self._corked = 0
         sent = self._transport.flush()
         if not sent and self.state is _READY:
@@ -531,7 +532,7 @@ class Connection:
             self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
 
     def _refuse(self, error: Exception) -> None:
-        # Whatever was answered before the bad frame is still the client's.
+        # The client still gets the responses to the requests before the bad frame.
         self._transport.flush()
         if self.state is not ConnectionState.CLOSED:
             self._owner.report(self.client, str(error))
@@ -555,7 +556,7 @@ class Connection:
             self._budget.forget(self)
             self._budget.charge(-self._charged_bytes)
             self._charged_bytes = 0
-            # Not at once: one of them may be the cause of this.
+            # Not at once: admitting one of them may have caused this disconnect.
             self._loop.call_soon(self._budget.admit_waiting)
         self._owner.forget(self)
 

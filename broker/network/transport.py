@@ -1,19 +1,18 @@
-"""The one door to the network: how a connection's bytes arrive and leave.
+"""The transports: how a connection's bytes are received and sent.
 
-A connection sees only `Transport` and answers as a `Receiver`. Two implementations stand behind
-the same door:
+A connection sees only `Transport`, and is the transport's `Receiver`. There are two
+implementations:
 
 - `SocketTransport` owns a non-blocking socket. Bytes arrive by `recv_into` in one scratch buffer
   that all connections of the loop share; responses leave by `sendmsg`, large file regions by
-  `sendfile` (docs/decisions/011). It spends about a third of what asyncio's streams spend for a
-  byte.
-- `StreamTransport` stands on an asyncio transport of the running loop: the simulator's in-memory
+  `sendfile` (docs/decisions/011). It costs about a third as much per byte as asyncio's streams.
+- `StreamTransport` wraps an asyncio transport of the running loop: the simulator's in-memory
   network today, TLS later.
 
-The rules. What `received` is given is valid only during the call: whoever needs it longer copies
-it. `send` only queues; `flush` sends, so that the answers to many small requests that arrived
-together leave together. What the peer does not take stays queued, and `Receiver.drained` says when
-it is gone; the connection must stop asking for more until then, which bounds the queue.
+The rules: the bytes passed to `received` are valid only during the call; copy them to keep them.
+`send` only queues and `flush` sends, so that the responses to many small requests that arrived
+together are sent together. What the peer does not take stays queued until `Receiver.drained` is
+called; the connection must handle no more requests until then, which bounds the queue.
 """
 
 import asyncio
@@ -28,14 +27,14 @@ from ...storage.files import FileRegion
 from .hangup_watch import HangupWatch
 
 SCRATCH_BYTES = 512 * 1024
-"""Bytes taken from the socket in one call. Only the request that is cut off at its end is copied:
-a larger buffer cuts fewer, and falls out of the processor's cache sooner."""
+"""Bytes read from the socket in one call. Only the request that is cut off at its end is copied:
+a larger buffer cuts off fewer requests, but fits the processor's cache less well."""
 
 _SMALL_REGION_BYTES = 32 * 1024
-"""Up to here, reading a region is cheaper than a call of its own."""
+"""Up to this size, reading a region is cheaper than a `sendfile` call of its own."""
 
 _MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
-"""Not every system has it; without it a header may leave alone."""
+"""Not every system has MSG_MORE; without it a header may be sent in a packet of its own."""
 
 _FLUSH_BYTES = 4 * 1024 * 1024
 """The most that one connection sends before the other ones get their turn."""
@@ -48,7 +47,7 @@ class Receiver(Protocol):
 
     @property
     def appetite(self) -> int:
-        """How many bytes it takes now. What it does not take stays with the system."""
+        """How many bytes it can take now. The others stay in the socket's receive buffer."""
         ...
 
     def received(self, view: memoryview) -> None:
@@ -64,20 +63,20 @@ class Receiver(Protocol):
         ...
 
     def progressed(self) -> None:
-        """The peer has taken some of what had to wait for it."""
+        """The peer has taken some of the unsent bytes."""
         ...
 
     def drained(self) -> None:
-        """Everything that had to wait for the peer has been sent."""
+        """The peer has taken all unsent bytes."""
         ...
 
     def overtaken(self) -> None:
-        """More has arrived while it takes nothing; reading is paused until it resumes it."""
+        """More has arrived while `appetite` is 0; reading is paused until `resume_reading`."""
         ...
 
     def hung_up(self) -> None:
-        """The peer sends no more, which was noticed while nothing was read. What it has sent
-        before can still be read.
+        """The peer sends no more, which was noticed while reading was paused. What it sent before
+        that can still be read.
         """
         ...
 
@@ -87,7 +86,7 @@ class Receiver(Protocol):
 
 
 class Transport(Protocol):
-    """One connection's way to its peer."""
+    """The network side of one connection."""
 
     @property
     def peer_host(self) -> str: ...
@@ -97,12 +96,12 @@ class Transport(Protocol):
         ...
 
     def flush(self) -> bool:
-        """Send what is queued; False if the peer did not take all of it yet."""
+        """Send what is queued; False if the peer has not taken all of it yet."""
         ...
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of answers in memory that the peer has not taken yet, without records."""
+        """Bytes of responses in memory that the peer has not taken yet, without records."""
         ...
 
     def pause_reading(self) -> None: ...
@@ -110,8 +109,8 @@ class Transport(Protocol):
     def resume_reading(self) -> None: ...
 
     def read_ahead(self) -> memoryview | None:
-        """What has arrived while reading is paused, good until anything else is read; empty at the
-        end of the stream, None where nothing can be said.
+        """What has arrived while reading is paused, valid until anything else is read; empty at the
+        end of the stream, None if nothing has arrived or it cannot be read.
         """
         ...
 
@@ -121,25 +120,25 @@ class Transport(Protocol):
 
 
 Piece = bytes | bytearray | memoryview | FileRegion
-"""A chunk whose region is what it always is in a broker: a stretch of a segment's file."""
+"""A chunk; in a broker its region is always part of a segment's file."""
 
 
 def _is_large(piece: Piece) -> TypeGuard[FileRegion]:
-    """Whether the kernel is to send it by a call of its own."""
+    """Whether it is sent with a `sendfile` call of its own."""
     return type(piece) is FileRegion and piece.nbytes > _SMALL_REGION_BYTES
 
 
 def _answer_bytes(piece: Piece) -> int:
-    """Its memory, unless it is records: of those views are queued, or regions of files."""
+    """Its bytes in memory; 0 for records, which are queued as views or file regions."""
     if isinstance(piece, memoryview):
-        # What is left of an answer that was sent in part is a view too.
+        # The rest of a partly sent response is a view of bytes too.
         return len(piece) if isinstance(piece.obj, bytes) else 0
     return len(piece) if isinstance(piece, bytes) else 0
 
 
 class SharedScratch:
     """What the sockets of one listener share: the receive buffer, filled and emptied within one
-    callback, and the watch over those that are not read.
+    callback, and the hang-up watch of the sockets that are not read.
     """
 
     __slots__ = ("buffer", "hangups", "view")
@@ -151,7 +150,7 @@ class SharedScratch:
 
 
 class SocketTransport:
-    """A `Transport` on a non-blocking socket of its own."""
+    """A `Transport` that owns a non-blocking socket."""
 
     __slots__ = (
         "_fd",
@@ -177,7 +176,7 @@ class SocketTransport:
         self._receiver: Receiver | None = None
 
     def attach(self, receiver: Receiver) -> None:
-        """Begin to read, and tell `receiver`."""
+        """Start reading for `receiver`."""
         self._receiver = receiver
         self.resume_reading()
 
@@ -208,8 +207,8 @@ class SocketTransport:
             return self._scratch.view[:0]
 
     def _peek(self) -> None:
-        """Something has arrived that nobody wants now: the end of the stream, or bytes that can
-        stay where they are. Who has sent its last may still take what it is owed.
+        """See what has arrived while the receiver takes nothing: the end of the stream, or bytes,
+        which stay in the socket. A peer that sends no more may still take its responses.
         """
         try:
             is_at_end = not self._socket.recv(1, socket.MSG_PEEK)
@@ -249,7 +248,7 @@ class SocketTransport:
         elif space is None:
             receiver.received(self._scratch.view[:size])
         else:
-            # The buffer behind it may have to grow, which a view of it would forbid.
+            # The buffer may have to grow, which it cannot while there is a view of it.
             del space
             receiver.filled(size)
 
@@ -297,7 +296,7 @@ class SocketTransport:
         budget = _FLUSH_BYTES
         try:
             if len(queue) == 1 and type(alone := queue[0]) is bytes:
-                # So it is with nearly every answer that has no records.
+                # Nearly every response without records is sent here.
                 sent = self._socket.send(alone)
                 self._forget(sent) if sent < len(alone) else queue.clear()
                 return not queue
@@ -305,7 +304,7 @@ class SocketTransport:
                 head = queue[0]
                 pieces = 1
                 if type(head) is bytes and (len(queue) == 1 or _is_large(queue[1])):
-                    # Before records, or behind them.
+                    # A header before records, or a tail after them.
                     size = len(head)
                     sent = self._socket.send(head, _MORE_FOLLOWS if len(queue) > 1 else 0)
                 elif _is_large(head):
@@ -314,7 +313,7 @@ class SocketTransport:
                 else:
                     pieces, size, sent = self._send_gathered()
                 if sent < size:
-                    # To ask again what has just taken a part would only cost a call.
+                    # The socket is full: another call would fail.
                     self._forget(sent)
                     return False
                 if pieces == len(queue):
@@ -328,7 +327,7 @@ class SocketTransport:
         return not queue
 
     def _send_gathered(self) -> tuple[int, int, int]:
-        """One call for all that is queued before a large region: pieces, bytes, bytes taken."""
+        """Send what is queued before a large region in one call: pieces, bytes, bytes taken."""
         buffers: list[bytes | bytearray | memoryview] = []
         size = flags = 0
         for piece in self._queue:
@@ -342,7 +341,7 @@ class SocketTransport:
         return len(buffers), size, self._socket.sendmsg(buffers, (), flags)
 
     def _forget(self, sent: int) -> None:
-        """Take what the peer has taken from the front of the queue."""
+        """Remove the bytes that were sent from the front of the queue."""
         queue = self._queue
         while queue and (size := size_of(queue[0])) <= sent:
             sent -= size
@@ -372,12 +371,12 @@ class SocketTransport:
             receiver.disconnected()
 
     def end(self) -> None:
-        """Close once the peer has been sent what it is owed. To be called with nothing queued."""
+        """Close when all responses are sent. Call it with nothing queued."""
         self.close()
 
 
 class StreamTransport(asyncio.Protocol):
-    """A `Transport` on an asyncio transport: regions are read, and the loop does the buffering."""
+    """A `Transport` on an asyncio transport: file regions are read, and the loop buffers."""
 
     def __init__(self, on_connected: "OnConnected") -> None:
         self._on_connected = on_connected
@@ -396,12 +395,12 @@ class StreamTransport(asyncio.Protocol):
         self._on_connected(self)
 
     def attach(self, receiver: Receiver) -> None:
-        """Begin to tell `receiver`."""
+        """Start calling `receiver`."""
         self._receiver = receiver
 
     def data_received(self, data: bytes) -> None:
         if self._receiver is not None:
-            # A copy that may be written to: offsets are stamped in place.
+            # A writable copy, because offsets are written in place.
             self._receiver.received(memoryview(bytearray(data)))
 
     def pause_writing(self) -> None:
@@ -426,7 +425,7 @@ class StreamTransport(asyncio.Protocol):
             self._stream.resume_reading()
 
     def read_ahead(self) -> memoryview | None:
-        """The loop reads by itself or not at all."""
+        """None: the event loop does all reading."""
         return None
 
     def send(self, chunks: Sequence[Chunk]) -> None:
@@ -454,7 +453,7 @@ class StreamTransport(asyncio.Protocol):
             self._stream.abort()
 
     def end(self) -> None:
-        """As `SocketTransport.end`; the loop may still have something to send."""
+        """Like `SocketTransport.end`; the loop first sends what it has buffered."""
         if self._stream is not None:
             self._stream.close()
 
@@ -464,7 +463,7 @@ OnConnected = Callable[[AttachableTransport], None]
 
 
 class Listener(Protocol):
-    """An open listener. `port` is the one that the system chose where 0 was asked for."""
+    """An open listener. `port` is the one that the system chose if 0 was requested."""
 
     @property
     def port(self) -> int: ...
@@ -479,18 +478,18 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """Opens listeners; one for sockets, one for the streams of the running loop."""
+    """Opens listeners, either on sockets or on the streams of the running loop."""
 
     async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
-        """Take an address; `resume_accepting` opens it. An empty host is every interface.
+        """Bind an address; `resume_accepting` opens it. An empty host means every interface.
 
-        Raises OSError where the address cannot be had.
+        Raises OSError if the address cannot be bound.
         """
         ...
 
 
 class StreamListener:
-    """A listener of the running loop's `create_server`."""
+    """A listener made by the running loop's `create_server`."""
 
     def __init__(self, server: asyncio.Server) -> None:
         self._server = server
@@ -498,7 +497,7 @@ class StreamListener:
         self.port = port if isinstance(port, int) else 0
 
     def pause_accepting(self) -> None:
-        """A loop's server cannot pause; the server closes what is too much."""
+        """Nothing: asyncio's server cannot pause, so `SocketServer` closes excess connections."""
 
     def resume_accepting(self) -> None:
         """See `pause_accepting`."""
@@ -508,7 +507,7 @@ class StreamListener:
 
 
 class StreamNetwork:
-    """`Network` on the running loop's own transports, which a simulation may replace."""
+    """A `Network` on the running loop's own transports, which a simulation may replace."""
 
     async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
         loop = asyncio.get_running_loop()
