@@ -1,17 +1,17 @@
-"""How much of requests may stand in memory that are not answered yet, of all connections together.
+"""The memory budget for unanswered requests, shared by all connections of a server.
 
-A request that arrives in pieces needs a buffer of its size. Before more of it is read than came
-first, it is admitted: its size is taken from the budget, until it has been answered. What finds no
-room waits and is not read: its bytes stay with the system, and with the client. Of those who wait
-the smallest is admitted first, so that few large requests do not hold up many small ones.
+A request that arrives in pieces needs a buffer of its size. After its first piece, it must be
+admitted before more of it is read: its size is charged to the budget until it has been answered. A
+request without room waits and is not read: its bytes stay in the socket and with the client. The
+smallest waiting request is admitted first, so that a few large ones do not hold up many small ones.
 
-The budget is never smaller than the largest request, so that one can always be finished. Whoever
-has been admitted and then sends next to nothing, while others wait, loses the connection. A request
-that is worked on in steps counts until that work has ended, also when its client has gone.
+The budget is never smaller than the largest request, so that one can always be finished. A client
+that was admitted and then sends almost nothing while others wait is disconnected. A request that is
+processed in steps counts until that work has ended, even if its client has disconnected.
 
-What was read behind a request that must wait is counted too. When half of the budget is in use,
-little is read at a time; when all of it is, connections are closed behind whose waiting requests
-more lies, and so is whoever must keep something beyond a quarter more than the budget.
+Bytes read behind a request that must wait count too. When half of the budget is in use, reads are
+short. When all of it is in use, connections with more bytes behind a waiting request are closed;
+and so is a connection that must keep bytes when usage exceeds the budget by a quarter.
 """
 
 import asyncio
@@ -22,59 +22,59 @@ from ...clients.protocol.connection import FrameBuffers
 from .transport import SCRATCH_BYTES
 
 _SHORT_READ_BYTES = 16 * 1024
-"""What is read at a time where memory is short: most requests are smaller."""
+"""The size of one read while memory is short: most requests are smaller."""
 
 _SMALL_BYTES = 64 * 1024
 _SMALL_PART = 32
-"""A request of up to this size, or this part of the budget, is admitted beyond it.
+"""A request of up to this size, or this part of the budget, may exceed the budget by a quarter.
 
-Up to the quarter above it: what clients send by default (1 MiB) does not wait for the largest.
+So a request of the default maximum size (1 MiB) need not wait for a very large one.
 """
 
 _LOOK_S = 5.0
-"""How often those who were admitted are looked at while others wait."""
+"""How often the progress of admitted requests is checked while others wait."""
 
 _LOOK_AHEAD_S = 1.0
-"""How often it is seen whether those are still there behind whose waiting requests more lies."""
+"""How often to check that clients with bytes behind a waiting request are still connected."""
 
 _LOOKED_AT = 16
-"""How many of them at once."""
+"""How many of these clients are checked at once."""
 
 _LEAST_PROGRESS_BYTES = 64 * 1024
-"""What they must have sent meanwhile."""
+"""What an admitted client must send between two checks."""
 
 
 class Arrival(Protocol):
-    """A connection whose request has begun to arrive."""
+    """A connection whose request has partly arrived."""
 
     @property
     def unfinished_bytes(self) -> int:
-        """The size of that request; 0 where none is unfinished."""
+        """The size of that request; 0 if none is unfinished."""
         ...
 
     @property
     def arrived_bytes(self) -> int:
-        """What has arrived of it."""
+        """How much of that request has arrived."""
         ...
 
     def admitted(self) -> None:
-        """There is room now: read on."""
+        """Read the rest of the request: there is room now."""
         ...
 
     def shed(self, reason: str, /) -> None:
-        """End the connection, and say why."""
+        """Close the connection, and report why."""
         ...
 
 
 class Parked(Protocol):
-    """A connection with a request that waits, and more behind it."""
+    """A connection with a request that waits, and more bytes behind it."""
 
     def look_ahead(self) -> None:
-        """See whether its client is still there."""
+        """See whether its client is still connected."""
         ...
 
     def shed(self, reason: str, /) -> None:
-        """End the connection, and say why."""
+        """Close the connection, and report why."""
         ...
 
 
@@ -84,21 +84,21 @@ class ReceiveBudget:
     def __init__(self, max_bytes: int, buffers: FrameBuffers) -> None:
         self.used = 0
         self.read_bytes = SCRATCH_BYTES
-        """What a connection may read at a time."""
+        """The most that a connection may read at a time."""
         self._buffers = buffers
         self._max_bytes = max_bytes
         self._is_short: bool = False
         self._waiting: dict[Arrival, None] = {}
-        # Of requests that have arrived and are worked on.
+        # Bytes of requests that have fully arrived and are being processed.
         self._held = 0
-        # With what had arrived when they were looked at; -1: not yet.
+        # The value: how much had arrived at the last check; -1: not checked yet.
         self._admitted: dict[Arrival, int] = {}
         self._look: asyncio.TimerHandle | None = None
         self._parked: dict[Parked, None] = {}
         self._look_ahead: asyncio.TimerHandle | None = None
 
     def limit(self, max_bytes: int) -> None:
-        """Let this be the bound from now on."""
+        """Change the size of the budget."""
         self._max_bytes = max_bytes
         self.charge(0)
 
@@ -117,7 +117,7 @@ class ReceiveBudget:
         return len(self._waiting)
 
     def charge(self, nbytes: int) -> None:
-        """Count so many bytes more, or fewer; those who wait may be admitted then."""
+        """Add `nbytes`, which may be negative, to the bytes in use; admits no waiting request."""
         self.used += nbytes
         is_short = self.used > self._max_bytes // 2
         if is_short is not self._is_short:
@@ -125,20 +125,20 @@ class ReceiveBudget:
             self.read_bytes = _SHORT_READ_BYTES if is_short else SCRATCH_BYTES
 
     def hold(self, nbytes: int, until: "asyncio.Future[object]") -> None:
-        """Count a request that has arrived while it is worked on."""
+        """Charge a request that has fully arrived until its processing has ended."""
         self._held += nbytes
         self.charge(nbytes)
 
         def release(_: "asyncio.Future[object]") -> None:
             self._held -= nbytes
             self.charge(-nbytes)
-            # Not at once: the same request may be worked on further.
+            # Not at once: the same request may need more processing.
             asyncio.get_running_loop().call_soon(self.admit_waiting)
 
         until.add_done_callback(release)
 
     def admit_at_once(self, arrival: Arrival, size: int) -> bool:
-        """Admit a request of which nothing is charged, if there is room for all of it."""
+        """Admit a request with nothing charged yet, if there is room for all of it."""
         if self.used + size > self._max_bytes:
             return False
         self._admitted[arrival] = -1
@@ -148,7 +148,7 @@ class ReceiveBudget:
     def admit(self, arrival: Arrival, has_bytes: int) -> bool:
         """Whether its request may be read to the end; if not now, `admitted` is called later.
 
-        `has_bytes` of it are charged already, and the rest is if it may.
+        `has_bytes` of it are charged already; the rest is charged if it is admitted.
         """
         size = arrival.unfinished_bytes
         if self._has_room(size - has_bytes, size):
@@ -167,14 +167,14 @@ class ReceiveBudget:
         return self.used + more <= bound or not (self._admitted or self._held)
 
     def finish(self, arrival: Arrival, nbytes: int) -> None:
-        """Its request is finished, and nothing is kept: so much is free again."""
+        """Release `nbytes`: its request is finished, and nothing is kept."""
         self._admitted.pop(arrival, None)
         self.charge(-nbytes)
         if self._waiting:
             self.admit_waiting()
 
     def forget(self, arrival: Arrival) -> None:
-        """Its request is finished, or will not be."""
+        """Remove a connection whose request is finished, or never will be."""
         self._waiting.pop(arrival, None)
         self._admitted.pop(arrival, None)
 
@@ -206,13 +206,13 @@ class ReceiveBudget:
         self.admit_waiting()
 
     def watch(self, connection: Parked) -> None:
-        """Have it look ahead now and then, as far as there is room."""
+        """Make the connection look ahead from time to time while there is room."""
         self._parked[connection] = None
         if self._look_ahead is None:
             self._look_ahead_later(_LOOK_AHEAD_S)
 
     def unwatch(self, connection: Parked) -> None:
-        """Its request waits no more."""
+        """Stop watching a connection: its request no longer waits."""
         self._parked.pop(connection, None)
 
     def _look_ahead_later(self, seconds: float) -> None:
@@ -220,15 +220,15 @@ class ReceiveBudget:
 
     def _look_around(self) -> None:
         self._look_ahead = None
-        # A few at a time, for there may be thousands, and what each has is copied.
+        # A few at a time: there may be thousands, and the bytes of each are copied.
         for each in list(islice(self._parked, _LOOKED_AT)):
-            # To the end of the line: each gets its turn.
+            # Move it to the end of the queue, so that each gets its turn.
             del self._parked[each]
             self._parked[each] = None
             if self.used < self._max_bytes:
                 each.look_ahead()
             else:
-                # Or nobody's large request would find room before these are silent for too long.
+                # Else no large request would find room until these connections were idle too long.
                 each.shed("it has sent more behind a request that waits, and memory is short")
         if self._parked:
             self._look_ahead_later(
@@ -245,20 +245,20 @@ class ReceiveBudget:
 
 
 class Debtor(Protocol):
-    """A connection whose peer does not take its answers."""
+    """A connection whose peer does not read its responses."""
 
     def shed(self, reason: str, /) -> None:
-        """End the connection, and say why."""
+        """Close the connection, and report why."""
         ...
 
 
 class UnsentAnswers:
-    """The answers that wait in memory for their clients, of all connections together.
+    """The memory of responses that clients have not read yet, of all connections together.
 
-    A connection is asked nothing more before its client has taken what it has asked for, but there
-    are many connections. Beyond the bound the one that owes most to its client is closed; one may
-    always be owed as much as its answer is large. Regions of files are not in memory, and records
-    from the tier have a bound of their own.
+    A connection handles no more requests until its client has read the earlier responses, but there
+    are many connections. Above the bound, the connection with the most unsent bytes is closed; a
+    single one may exceed it. File regions are not in memory, and records from the tier have a bound
+    of their own.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -267,7 +267,7 @@ class UnsentAnswers:
         self._owed: dict[Debtor, int] = {}
 
     def owe(self, connection: Debtor, nbytes: int) -> None:
-        """So many bytes of this connection wait now; 0: none do."""
+        """Set how many unsent bytes this connection has now."""
         self.held += nbytes - self._owed.pop(connection, 0)
         if nbytes:
             self._owed[connection] = nbytes

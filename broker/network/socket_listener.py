@@ -1,14 +1,14 @@
-"""Listening sockets and their accept loop, the other half of the door to the network.
+"""Listening sockets and their accept loop.
 
 Four things that asyncio's servers get wrong for a broker are done by hand here: the backlog holds
-a burst of clients (1,000 connects take seconds with asyncio's 100), TCP_NODELAY is set on every
-connection (asyncio sets it only where the socket names its protocol, and a header that is written
-before its body then waits for the peer's acknowledgement), clients of this machine are sent to
-without pacing (docs/decisions/011), and accepting can pause, which leaves further clients in the
-backlog as `max.connections` asks.
+a burst of clients (1,000 connects take seconds with asyncio's 100); TCP_NODELAY is set on every
+connection (asyncio sets it only if the socket names its protocol; without it, a body written after
+its header waits for the peer's acknowledgement); connections from this machine are not paced
+(docs/decisions/011); and accepting can pause, which leaves further clients in the backlog as
+`max.connections` requires.
 
 Clients never get the process's last file descriptors: a log that cannot open its next segment takes
-its directory offline, and silent connections must not be able to do that to a broker.
+its directory offline, and idle connections must not be able to cause that.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Endpoint(NamedTuple):
 
     @property
     def address(self) -> str:
-        """``host:port`` as a client's bootstrap list wants it."""
+        """``host:port``, as in `bootstrap.servers`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -44,18 +44,18 @@ _log = logging.getLogger(__name__)
 _ACCEPTS_PER_TURN = 64
 _RETRY_ACCEPT_S = 1.0
 _KEPT_FOR_FILES = 1024
-"""Descriptors that no client gets, or an eighth of all where there are few."""
+"""Descriptors reserved for files; an eighth of the limit if that is less."""
 _LOOPBACK = ("127.", "::1")
 _UNPACED = b"reno"
 """The congestion control that Linux always has. Between two processes of one machine there is no
-congestion, and BBR, which some systems prefer, would set a timer for every packet or two. A
-connection that began with BBR goes on being paced without it: it must inherit this one."""
+congestion, and BBR, some systems' default, would set a timer for every packet or two. A connection
+that began with BBR stays paced even after a change, so it must inherit this one."""
 _CONTROL_NAME_MAX = 16
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class SocketOptions(NamedTuple):
-    """`socket.*` of the configuration; None or -1 leaves a buffer to the system."""
+    """The `socket.*` properties; None or -1 leaves a buffer's size to the system."""
 
     backlog: int = 2048
     send_buffer_bytes: int | None = None
@@ -63,12 +63,12 @@ class SocketOptions(NamedTuple):
 
 
 def local_host_name() -> str:
-    """The name under which other machines know this one, as far as it knows itself."""
+    """This machine's fully qualified name, as far as the system knows it."""
     return socket.getfqdn()
 
 
 def _is_one_of_the_last(descriptor: int) -> bool:
-    """Whether few are left. The system gives the lowest number that is free."""
+    """Whether few descriptors are left. The system always gives the lowest free number."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and descriptor >= limit - min(
         _KEPT_FOR_FILES, limit // 8
@@ -76,8 +76,8 @@ def _is_one_of_the_last(descriptor: int) -> bool:
 
 
 def _begin_unpaced(listening: socket.socket) -> bytes | None:
-    """Let the connections that are accepted begin without pacing. What the system would have given
-    them; None where it does not let us choose.
+    """Make accepted connections begin without pacing. Returns the congestion control that they
+    would have had; None if the system does not let us choose.
     """
     if not hasattr(socket, "TCP_CONGESTION"):
         return None
@@ -136,19 +136,19 @@ class SocketListener:
                 connected.close()
                 self._accept_later("nearly as many files are open as the system allows")
                 return
-            # A listener for both families shows IPv4 peers as mapped IPv6 addresses.
+            # A dual-stack listener reports IPv4 peers as mapped IPv6 addresses.
             host = str(address[0]).removeprefix("::ffff:")
             try:
                 self._prepare(connected, host)
             except OSError:
-                # The peer may have disconnected between connect and accept.
+                # The peer may have disconnected before it was accepted.
                 connected.close()
                 continue
             self._is_short = False
             self._on_connected(SocketTransport(connected, host, self._scratch))
 
     def _accept_later(self, reason: str) -> None:
-        """Leave the others in the backlog for now."""
+        """Pause accepting: the other clients stay in the backlog for now."""
         if not self._is_short:
             _log.warning("Cannot accept all connections for now: %s", reason)
         self._is_short = True
@@ -167,7 +167,7 @@ class SocketListener:
             if size is not None and size >= 0:
                 connected.setsockopt(socket.SOL_SOCKET, name, size)
         if self._towards_others is not None and not host.startswith(_LOOPBACK):
-            # Without it the connection works as well, and may be a little slower.
+            # If this fails the connection still works, but may be a little slower.
             with suppress(OSError):
                 connected.setsockopt(
                     socket.IPPROTO_TCP, socket.TCP_CONGESTION, self._towards_others
@@ -182,7 +182,7 @@ class SocketListener:
 
 
 class SocketNetwork:
-    """`Network` on the machine's own sockets."""
+    """A `Network` on the machine's own sockets."""
 
     def __init__(self, options: SocketOptions) -> None:
         self._options = options
@@ -194,7 +194,7 @@ class SocketNetwork:
             family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
             address = ("", port)
         elif family is socket.AF_INET:
-            # No client is served yet, so a slow name server delays none.
+            # A slow name server delays no client: none is served yet.
             addresses = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)
             address = (str(addresses[0][4][0]), port)
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

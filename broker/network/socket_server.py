@@ -1,13 +1,13 @@
-"""All connections of the broker: who may connect, who is closed, who owns the unfinished work.
+"""The socket server: owns all connections of the broker, their limits and their unfinished work.
 
-The limits are Kafka's: `max.connections.per.ip` (with overrides) closes what is too much at once;
-`max.connections` leaves further clients in the backlog until another disconnects, and so does
-`max.connection.creation.rate` for a while; a connection that has been silent for
-`connections.max.idle.ms` is closed; `socket.request.max.bytes` bounds a request. Who
-connects faster than the quota of the address allows is kept waiting, and then closed.
+The limits are Kafka's: a connection above `max.connections.per.ip` (with overrides) is closed at
+once; `max.connections` leaves further clients in the backlog until another disconnects, and so does
+`max.connection.creation.rate` for a while; a connection that has been idle for
+`connections.max.idle.ms` is closed; `socket.request.max.bytes` bounds a request. A connection above
+its address's `connection_creation_rate` quota is kept waiting, and then closed.
 
-A client that sends what is no request is closed without an answer, as Kafka does it. The log gets
-one line for it, and at most one such line a second however many clients misbehave.
+The connection of a client that sends an invalid request is closed without a response, as in Kafka.
+That logs one line, and at most one such line a second however many clients misbehave.
 """
 
 import asyncio
@@ -50,13 +50,13 @@ class ConnectionLimits(NamedTuple):
 
     @property
     def receive_max_bytes(self) -> int:
-        """What requests that are not answered yet may take of memory; the largest always fits."""
+        """The memory budget of unanswered requests; the largest request always fits."""
         bounds = [each for each in (self.max_unfinished_bytes, self.max_queued_bytes) if each > 0]
         return max(self.max_request_bytes, min(bounds))
 
 
 class SocketServer:
-    """Listens, and is the `ConnectionOwner` of every client."""
+    """Listens for clients, and is the `ConnectionOwner` of their connections."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class SocketServer:
         self._is_open = False
         self._sweep: asyncio.TimerHandle | None = None
         self.rates = ConnectionRates()
-        # Set while no connection is accepted because they came too fast.
+        # Set while accepting is paused because connections came too fast.
         self._rest: asyncio.TimerHandle | None = None
         # Connections that came too fast for their address, until they are closed.
         self._kept_waiting: dict[AttachableTransport, asyncio.TimerHandle] = {}
@@ -89,7 +89,7 @@ class SocketServer:
         self._closed = metrics.counter(f"{_SERVER},name=connection-close-total")
         self._refused = metrics.counter(f"{_SERVER},name=connection-refused-total")
         metrics.gauge(f"{_SERVER},name=connection-count", lambda: len(self._connections))
-        # Kafka's MemoryPool has these two.
+        # Kafka has these two gauges for its MemoryPool.
         metrics.gauge("kafka.network:type=SocketServer,name=MemoryPoolUsed", self._memory_used)
         metrics.gauge("kafka.network:type=SocketServer,name=MemoryPoolAvailable", self._memory_left)
 
@@ -100,7 +100,7 @@ class SocketServer:
         return max(0, self._limits.receive_max_bytes - self.receive_budget.used)
 
     async def bind(self, endpoints: Sequence[Endpoint]) -> dict[str, int]:
-        """Take the addresses, without accepting yet; each listener's port. Raises OSError."""
+        """Bind the addresses without accepting; returns the listeners' ports. Raises OSError."""
         ports: dict[str, int] = {}
         for endpoint in endpoints:
             listener = await self._network.listen(
@@ -113,7 +113,7 @@ class SocketServer:
         return ports
 
     def open(self, answer: Callable[[ConnectedClient, memoryview], Response]) -> None:
-        """Accept clients from now on, and have `answer` answer their requests."""
+        """Start accepting clients; `answer` handles their requests."""
         self.answer = answer
         self._is_open = True
         for listener in self._listeners:
@@ -121,7 +121,7 @@ class SocketServer:
         self._schedule_sweep()
 
     def limit(self, limits: ConnectionLimits) -> None:
-        """Use these limits for new connections."""
+        """Change the limits, for new connections."""
         self._limits = limits
         self.receive_budget.limit(limits.receive_max_bytes)
         self.unsent_answers.max_bytes = limits.max_unsent_bytes
@@ -137,7 +137,7 @@ class SocketServer:
                 each.resume_accepting()
 
     def _rest_for(self, seconds: float) -> None:
-        """Leave further clients in the backlog for a while."""
+        """Leave further clients in the backlog for that long."""
         if self._rest is None:
             self._rest = asyncio.get_running_loop().call_later(seconds, self._rested)
             self._accept_if_there_is_room()
@@ -179,7 +179,7 @@ class SocketServer:
         transport.attach(connection)
 
     def _close_later(self, transport: AttachableTransport, delay_s: float) -> None:
-        """Neither read nor answer meanwhile; of too many, the newest are closed at once."""
+        """Close after a delay, without reading; at once if too many are waiting already."""
         if len(self._kept_waiting) >= _KEPT_WAITING_MAX:
             transport.close()
             return
@@ -192,7 +192,7 @@ class SocketServer:
         transport.close()
 
     def forget(self, connection: Connection) -> None:
-        """The connection is closed."""
+        """Remove a closed connection."""
         host = connection.client.host
         self._connections.discard(connection)
         self._closed.add()
@@ -203,13 +203,13 @@ class SocketServer:
             self._accept_if_there_is_room()
 
     def adopt(self, work: Work) -> asyncio.Future[object]:
-        """A future as it is; a coroutine as a task that lives no longer than the server."""
+        """Own the work: a future is returned as is, a coroutine becomes a task of the server."""
         if isinstance(work, asyncio.Future):
             return work
         return self._tasks.start(work, "request")
 
     def report(self, client: ConnectedClient, reason: str) -> None:
-        """One line in the log about a connection that was closed for a reason."""
+        """Log in one line why a connection is closed, at most once a second."""
         now = asyncio.get_running_loop().time()
         if now < self._next_report:
             self._unreported += 1
@@ -234,13 +234,13 @@ class SocketServer:
         self._schedule_sweep()
 
     def stop_accepting(self) -> None:
-        """No further clients; those connected stay."""
+        """Accept no further clients; those connected stay."""
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
 
     async def stop(self) -> None:
-        """Close everything, and wait for the work that was under way."""
+        """Close everything, and wait for unfinished work to end."""
         self.stop_accepting()
         for timer in (self._sweep, self._rest):
             if timer is not None:
