@@ -1,10 +1,10 @@
-"""How fast connections may come: all together, and from each address (KIP-402, KIP-612).
+"""The limits on connection creation rates, in total and per address (KIP-402, KIP-612).
 
-All together are held in the backlog once they come faster than `max.connection.creation.rate`.
-Those of one address above its `connection_creation_rate` quota are neither read nor answered, and
-closed when the rate is down again or a second has passed: a client that tries again at once is
-slowed down by it. They count nothing, so that the address is served at its rate however hard it
-tries (`ConnectionQuotas`).
+Connections stay in the backlog while their total rate is above `max.connection.creation.rate`.
+Those of one address above its `connection_creation_rate` quota are not read, and are closed when
+the rate is down again or a second has passed, which slows down a client that retries at once. They
+do not count towards the rate, so that the address still gets its quota however hard it tries
+(`ConnectionQuotas`).
 """
 
 from typing import TYPE_CHECKING
@@ -19,18 +19,18 @@ _DELAY_MAX_S = 1.0
 
 
 class ConnectionRates:
-    """The meters of one server."""
+    """The connection rate meters of one server."""
 
     def __init__(self) -> None:
         self.address_limit: Callable[[str], float | None] | None = None
-        """The quota of an address; None where no address has one."""
+        """Returns the quota of an address, if any; None if no address has one."""
         self._all = Meter()
         self._by_address = Kept[str, Meter](Meter)
 
     def delay_s(self, address: str, now: float) -> float:
-        """Count a connection of this address.
+        """Count a connection from this address.
 
-        0 if it is to be served; else it is one too many, and to be closed in so many seconds.
+        Returns 0 if it may be served; else the seconds after which it must be closed.
         """
         limit = None if self.address_limit is None else self.address_limit(address)
         if limit is None:
@@ -43,9 +43,9 @@ class ConnectionRates:
         return min(excess_s, _DELAY_MAX_S)
 
     def rest_s(self, limit: int, now: float) -> float:
-        """Count a connection; for how long none should be accepted now."""
+        """Count a connection; returns for how many seconds to accept no more."""
         if limit >= UNLIMITED:
             return 0.0
         self._all.record(1, now)
-        # A limit of 0 lets one in for each window.
+        # A limit of 0 still admits one connection per window.
         return self._all.excess_s(max(limit, 0.1), now)

@@ -1,10 +1,10 @@
-"""Notices that clients disconnect while nothing is read from them.
+"""Notices that clients disconnect while their sockets are not read.
 
-A connection whose answer must wait is not read once more has arrived behind it, and the end of a
-stream is seen only by reading up to it. The system knows it all the same: `EPOLLRDHUP`. asyncio's
-loop does not ask for that, so an epoll of our own does, and the loop watches this one.
+While a response must wait, reading stops as soon as more bytes arrive, and the end of a stream is
+seen only by reading up to it. The system reports it all the same, as `EPOLLRDHUP`. asyncio's loop
+does not request that event, so an epoll of our own does, and the loop watches that epoll.
 
-Where there is no epoll, such clients are noticed when their idle time is up.
+Without epoll, such connections are closed when their idle time is up.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _EVENTS_AT_ONCE = 64
 
 
 class HangupWatch:
-    """Descriptors that are not read at the moment, each with the callback for a hang-up."""
+    """Watches descriptors that are not being read; each has a callback for a hang-up."""
 
     def __init__(self) -> None:
         self._epoll: select.epoll | None = None
@@ -33,7 +33,7 @@ class HangupWatch:
         self._watched[descriptor] = on_hangup
 
     def remove(self, descriptor: int) -> None:
-        """Forget this socket, before it is read again or closed."""
+        """Stop watching this socket, before it is read again or closed."""
         if self._watched.pop(descriptor, None) is not None and self._epoll is not None:
             self._epoll.unregister(descriptor)
 

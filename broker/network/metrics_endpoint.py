@@ -1,14 +1,14 @@
 """The metrics over HTTP: ``GET /metrics``.
 
-It is open only where `tierlog.metrics.port` says so, on 127.0.0.1 unless `tierlog.metrics.host`
-names another address. One request a connection, which is closed after the answer. No client can
-block the broker: a request head has a largest size, a connection a largest age, and there is a
-largest number of connections; what is more is closed. Only GET and HEAD are answered, and nothing
-that is asked here changes anything.
+The endpoint is open only if `tierlog.metrics.port` is set, on 127.0.0.1 unless
+`tierlog.metrics.host` names another address. A connection carries one request, and is closed after
+the response. No client can block the broker: the size of a request head, the age of a connection
+and the number of connections are limited; any connection above a limit is closed. Only GET and HEAD
+are served, and no request changes anything.
 
-A page in somebody's browser may have its own name lead here (DNS rebinding), and would then read
-what is answered. So a request must name, in its `Host`, an address, localhost, or a name by which
-the broker's configuration knows it.
+A web page could point its own host name at this address (DNS rebinding) and so read the metrics.
+Therefore the `Host` of a request must be an IP address, localhost, or a name that the broker's
+configuration gives it.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ _PLAIN = "text/plain; charset=utf-8"
 
 
 def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ()) -> bytes:
-    """The HTTP response to a request of which `head` is the beginning, up to the empty line, at a
-    broker that has these names.
+    """The HTTP response to a request with this head (all before the empty line); `names` are the
+    broker's host names.
     """
     words = head.split(b"\r\n", 1)[0].split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
@@ -52,7 +52,7 @@ def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ())
 
 
 def _names_us(head: bytes, names: Collection[str]) -> bool:
-    """Whether every Host of the request is a name or an address of ours; one without any is old."""
+    """Whether every Host is one of our names or any address. HTTP/1.0 requests may have none."""
     for line in head.split(b"\r\n")[1:]:
         field, _, value = line.partition(b":")
         if field.strip().lower() != b"host":
@@ -85,10 +85,10 @@ def _response(
 
 
 class MetricsEndpoint:
-    """Listens, and answers with the metrics of the moment."""
+    """Listens, and responds with the current metrics."""
 
     def __init__(self, network: Network, metrics: Metrics, names: Collection[str] = ()) -> None:
-        """`names` are those by which the configuration knows this broker."""
+        """`names` are the host names that the configuration gives this broker."""
         self._network = network
         self._metrics = metrics
         self._names = frozenset(name.lower() for name in names)
@@ -96,7 +96,7 @@ class MetricsEndpoint:
         self._open: set[_Exchange] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Take the address and answer from now on; the port. Raises OSError if it is taken."""
+        """Bind the address and serve; returns the port. Raises OSError if it is in use."""
         listener = await self._network.listen(host, port, self._connected)
         listener.resume_accepting()
         self._listener = listener
@@ -111,7 +111,7 @@ class MetricsEndpoint:
             exchange.close()
 
     def page(self) -> str:
-        """All metrics of this moment."""
+        """All current metrics, as text."""
         return exposition(self._metrics.samples())
 
     def _answer(self, head: bytes) -> bytes:
@@ -127,7 +127,7 @@ class MetricsEndpoint:
 
 
 class _Exchange:
-    """One connection: a request, its answer, the end."""
+    """One connection: reads a request, sends the response, and closes."""
 
     def __init__(
         self,
@@ -144,11 +144,11 @@ class _Exchange:
 
     @property
     def appetite(self) -> int:
-        """No more than a head is long; what follows is taken as well, and of no interest."""
+        """The largest size of a head; later bytes are read too, and ignored."""
         return _HEAD_BYTES_MAX
 
     def received(self, view: memoryview) -> None:
-        """More of the head has come; what follows it is of no interest."""
+        """Add to the head; bytes after it are ignored."""
         if self._is_answered:
             return
         self._head += view[: _HEAD_BYTES_MAX - len(self._head)]
@@ -165,23 +165,23 @@ class _Exchange:
             self._transport.end()
 
     def space(self) -> memoryview | None:
-        """Nothing large is expected."""
+        """None: no large request is expected."""
         return None
 
     def filled(self, size: int) -> None:
-        """Never called, for there is no `space`."""
+        """Never called, because `space` is None."""
 
     def progressed(self) -> None:
-        """The largest age of a connection counts all the same."""
+        """Nothing: progress does not extend the connection's deadline."""
 
     def overtaken(self) -> None:
-        """Never called, for everything is taken."""
+        """Never called, because `appetite` is never 0."""
 
     def hung_up(self) -> None:
-        """Never called, for reading never pauses."""
+        """Never called, because reading never pauses."""
 
     def drained(self) -> None:
-        """The peer has taken the whole answer."""
+        """The peer has taken the whole response."""
         if self._is_answered:
             self._transport.end()
 
@@ -191,5 +191,5 @@ class _Exchange:
         self._on_closed(self)
 
     def close(self) -> None:
-        """End it now, answered or not."""
+        """Close the connection now, answered or not."""
         self._transport.close()

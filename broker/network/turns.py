@@ -1,10 +1,10 @@
-"""Turns of the event loop: a connection with many requests at once lets the others have theirs.
+"""Turns on the event loop, so that a connection with many requests does not delay the others.
 
-Kafka takes one request of a connection at a time, on threads of which there are several. Here all
-connections share one loop, and what arrives in one read may be twenty thousand requests: so each
-call answers requests for a bounded time, and the connection that has more joins the line. The line
-is dealt with once in each round of the loop, for a bounded time as well; between two rounds
-everyone is served who has sent something new.
+Kafka handles one request of a connection at a time, on several threads. Here all connections share
+one event loop, and one read may bring twenty thousand requests: so each call handles requests for a
+bounded time, and a connection with more of them joins a queue. The queue is served once in each
+round of the loop, also for a bounded time; between two rounds, connections with new bytes are
+served.
 """
 
 import asyncio
@@ -12,55 +12,55 @@ from collections import deque
 from typing import Protocol
 
 REQUESTS_A_TURN = 500
-"""Also where a clock stands still: in a simulation, or for requests that cost next to nothing."""
+"""Bounds a turn where time does not: in a simulation, or for requests that cost almost nothing."""
 
 _ROUND_S = 0.005
-"""What all in the line get together in one round of the loop, and so do all that have been read.
-Whoever has been read later in it is answered one request, and joins the line with the others."""
+"""The time for all connections in the queue together in one round of the loop, and for all that are
+read in it. A connection read after that time is up handles one request, and joins the queue."""
 
 _SHORT_TURN_S = 0.0005
-"""What each gets at least. Who has been read while others stand in line gets no more than that:
-whoever has sent a few requests at once need not join them."""
+"""The least time for one connection in the queue. While others are queued, a newly read connection
+gets no more than that, so that one with just a few requests need not join the queue."""
 
 
 class TurnTaker(Protocol):
-    """A connection, as the line sees it."""
+    """A connection, as the queue sees it."""
 
     def take_turn(self, deadline: float, /) -> None:
-        """Go on until the deadline; whoever is not done then joins the line again."""
+        """Handle requests until the deadline, and join the queue again if there are more."""
         ...
 
 
 class Turns:
-    """The line of one server's connections that have requests left."""
+    """The queue of one server's connections that have requests left."""
 
     def __init__(self) -> None:
         self._line: deque[TurnTaker] = deque()
         self._is_due = False
-        # What those had who have been read since a round was last seen to end.
+        # The time that newly read connections have used in this round.
         self._spent = 0.0
         self._ends_round = False
-        # Since when the one has its turn who has been read last; 0 when that is over.
+        # When the turn of the connection read last began; 0 when it is over.
         self._began = 0.0
 
     def __len__(self) -> int:
         return len(self._line)
 
     def deadline(self, now: float) -> float:
-        """Until when a connection that has just been read may answer requests; then `over`."""
+        """Begin the turn of a newly read connection; returns when it ends. Call `over` after it."""
         self.over(now)
         self._began = now
         left = _ROUND_S - self._spent
         return now + (min(_SHORT_TURN_S, left) if self._line else left)
 
     def over(self, now: float) -> None:
-        """It has answered them, or as many as it may."""
+        """End that turn."""
         if not self._began:
             return
         self._spent += now - self._began
         self._began = 0.0
         if self._spent > _SHORT_TURN_S and not self._ends_round:
-            # Only now: a callback costs a look at all sockets, and most reads are short.
+            # Not for short turns, which most are: a callback makes the loop poll all sockets.
             self._ends_round = True
             asyncio.get_running_loop().call_soon(self._end_round)
 
@@ -69,7 +69,7 @@ class Turns:
         self._ends_round = False
 
     def join(self, connection: TurnTaker) -> None:
-        """Have `take_turn` called when it is this connection's turn."""
+        """Queue the connection; `take_turn` is called when it is its turn."""
         self._line.append(connection)
         self._be_due()
 
@@ -83,9 +83,9 @@ class Turns:
         loop = asyncio.get_running_loop()
         now = loop.time()
         end = now + _ROUND_S
-        # Few of them get more of it each: every turn ends with a system call or two.
+        # The fewer are queued, the longer the turns: each ends with a system call or two.
         turn = max(_SHORT_TURN_S, _ROUND_S / max(1, len(self._line)))
-        # Each at most once: a clock that stands still must not keep the loop here.
+        # Each at most once, so that this ends even if the clock stands still.
         try:
             for _ in range(len(self._line)):
                 self._line.popleft().take_turn(now + turn)
@@ -93,6 +93,6 @@ class Turns:
                 if now >= end:
                     break
         finally:
-            # Also after an unexpected failure, which must not affect other connections.
+            # Also after an unexpected error, which must not affect other connections.
             if self._line:
                 self._be_due()
