@@ -1,21 +1,21 @@
-"""From a frame to its answer: which handler, which version, and what happens when it fails.
+"""The dispatch: from a request frame to its response, by API key and version.
 
-A handler is a function `handle(broker, context, request)` in `handlers/<api>.py`. It answers at
-once with a response, with None where nothing is sent (Produce with acks=0), with `Deferred` where a
-future must come first, or is a coroutine; or it is a generator that pauses where a large request
-could take long, with one of these as its value. Handlers, messages and codecs are loaded when an
-API is first used, because a broker's start must not pay for APIs that are not used.
+A handler is a function `handle(broker, context, request)` in `handlers/<api>.py`. It returns a
+response, None if nothing is sent (Produce with acks=0), or `Deferred` if it must wait for a future;
+or it is a coroutine; or a generator that pauses where a large request could take long, and returns
+one of these. Handlers, messages and codecs are loaded when an API is first used, so that a broker's
+start does not pay for unused APIs.
 
-Answers but those of Produce and Fetch are encoded in steps: one that is not done within a slice
-goes on in the queue of `large_requests.py`, and so do large requests from their decoding on. A
-Produce is large by its partitions, not by its records.
+All responses except those of Produce and Fetch are encoded in steps: one that is not done within a
+slice continues in the queue of `large_requests.py`. Large requests use that queue from decoding on.
+A Produce request counts as large by its partitions, not by its records.
 
-A client's requests begin alike, but for the correlation id: as long as they do, their headers are
-compared with the last one's and not read.
+The headers of a client's requests usually differ only in the correlation id. A header that matches
+the last one in all other bytes is not parsed again.
 
-What goes wrong here ends the connection and never another one: a key or version that is not served
-(except ApiVersions, which is answered in version 0 with error 35, KIP-511), a body that is not what
-its header says, an internal error. Only the last leaves a traceback in the log.
+An error here closes its own connection and no other: an API key or version that is not served
+(except ApiVersions, which is answered in version 0 with error 35, KIP-511), a body that does not
+match its header, or an internal error. Only an internal error logs a traceback.
 """
 
 import asyncio
@@ -50,15 +50,15 @@ _API = slice(0, 4)
 _CORRELATION_ID = Format(">4xi")
 _BEHIND_CORRELATION_ID = 8
 _CACHED_HEADER_BYTES_MAX = 1024
-"""A longer header, whatever it is good for, is read each time: a connection keeps its last one."""
+"""A longer header is parsed every time: each connection keeps its last header in memory."""
 _SIZE_BYTES = 4
 _HEAD = Format(">ii")
-"""Size and correlation id: what stands before a response."""
+"""What precedes a response: size and correlation id."""
 _HEADS = {4: _HEAD, 5: Format(">iix")}
-"""By the length of the response header: with tagged fields, of which there are none, or without."""
+"""By the length of the response header: without tagged fields, or with an empty set of them."""
 
 _LARGE_REQUEST_BYTES = 16 * 1024
-"""Larger requests wait for their turn. So many bytes hold 16,000 elements at most, which take some
+"""Larger requests wait for their turn. This size holds 16,000 elements at most, which take some
 milliseconds to decode."""
 _ELEMENTS_OF_CHANGES_MAX = 20_000
 _CHANGES = frozenset(
@@ -83,13 +83,13 @@ _CHANGES = frozenset(
         ApiKey.UPDATE_FEATURES,
     }
 )
-"""Decided on as a whole, and not in slices, so that a request may hold fewer elements. Kafka makes
-at most 10,000 changes with one request; where each names three replicas that are 40,000 elements,
-so that reassignments, which take 5 µs each, are not among these."""
+"""APIs that are not handled in slices, so that their requests may hold fewer elements. Kafka makes
+at most 10,000 changes per request; with three replicas each that is 40,000 elements, so
+reassignments, which take 5 µs each, are not in this set."""
 _PRODUCED_AT_ONCE_MAX = 1_000
-"""Topics and partitions of a Produce that is decoded and answered in one go."""
+"""The most topics and partitions of a Produce that is decoded and answered in one go."""
 _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
-"""Their answers are short but for records, which are not looked at."""
+"""Their responses are short except for the records, which are not encoded again."""
 
 _log = logging.getLogger(__name__)
 
@@ -114,14 +114,14 @@ class _Route(NamedTuple):
 
 
 class _Finished(NamedTuple):
-    """What was worked on in slices, and for how long the client is not read after it."""
+    """The response of work done in slices, and how long to mute the client after it."""
 
     answer: Response
     wait_s: float
 
 
 class _ParsedHeader:
-    """A header as a client sent it, with what every request with that header needs."""
+    """A parsed header, with what every request with that header needs."""
 
     __slots__ = ("api", "body", "cache", "context", "owner", "rest", "route")
 
@@ -133,7 +133,7 @@ class _ParsedHeader:
         route: _Route,
         context: RequestContext,
     ) -> None:
-        # Quotas put another in its place, for clients that are there already as well.
+        # When quotas change, another `Apis` may replace it, also for connected clients.
         self.owner = owner
         self.api = memoryview(bytes(frame[_API]))
         self.rest = memoryview(bytes(frame[_BEHIND_CORRELATION_ID:body]))
@@ -149,9 +149,9 @@ class Apis:
     _caches_requests = True
     """Whether repeated requests are answered without being decoded."""
     _wait_s = 0.0
-    """For how long the client of the request at hand is not read after its answer."""
+    """How long to mute the client of the current request after the response."""
     _request_bytes = 0
-    """The size of the request at hand, for those that count it."""
+    """The size of the current request, for `ThrottlingApis`."""
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
@@ -161,7 +161,7 @@ class Apis:
         self._answer_bytes_max = broker.config.values.integer("tierlog.response.max.bytes")
 
     def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
-        """Answer one request. Raises Refused or ProtocolError to have the connection closed."""
+        """Answer one request. Raises Refused or ProtocolError if the connection must be closed."""
         header = client.last_header
         if not (
             isinstance(header, _ParsedHeader)
@@ -194,7 +194,7 @@ class Apis:
         correlation_id: int,
         result: Outcome = None,
     ) -> Response:
-        """Decode the request and have its handler answer, unless there is a `result` already."""
+        """Decode the request and call its handler, unless there is a `result` already."""
         route, cache = header.route, header.cache
         try:
             if result is None:
@@ -223,13 +223,13 @@ class Apis:
         nbytes: int,
     ) -> DeferredResponse:
         work, then = result if isinstance(result, Deferred) else (result, _identity)
-        # A coroutine works on the request; a future waits for what others do.
+        # A coroutine still uses the request; a future only waits for others.
         held_bytes = nbytes if isinstance(work, Coroutine) else 0
         respond = self._responder(route, correlation_id, then)
         return DeferredResponse(work, respond, held_bytes=held_bytes)
 
     def _encoded(self, route: _Route, correlation_id: int, response: Message) -> Response:
-        """The response as a frame; later, if it cannot be had within a slice."""
+        """The response as a frame; deferred if it takes longer than a slice to encode."""
         if not route.in_steps:
             return _framed(encode(response, route.version), route.head, correlation_id)
         steps = self._steps(route, correlation_id, response)
@@ -271,14 +271,14 @@ class Apis:
             return _Finished((), self._wait_s)
         if isinstance(result, Message):
             return (yield from self._steps(route, correlation_id, result))
-        # However its answer is encoded otherwise: this one is long.
+        # Even where responses are usually encoded at once, this one is long.
         route = route._replace(in_steps=True)
         return _Finished(self._deferred(route, correlation_id, result, len(frame)), 0.0)
 
     def _finished_in_turn(
         self, route: _Route, work: Generator[None, None, _Finished], nbytes: int
     ) -> DeferredResponse:
-        """What waits for work that is done in slices; it leaves as the work's own answer."""
+        """A deferred response that waits for work done in slices, and sends its result."""
 
         def respond(done: asyncio.Future[object]) -> Response:
             try:
@@ -291,14 +291,14 @@ class Apis:
         return DeferredResponse(self._large_requests.submit(work), respond, held_bytes=nbytes)
 
     def _parse_header(self, client: ConnectedClient, frame: memoryview) -> _ParsedHeader:
-        """Read a header. Raises as `decode_request_header`, and Refused."""
+        """Parse a header. Raises like `decode_request_header`, and Refused."""
         header, body = decode_request_header(frame)
         version = header.api_version
         key = header.api_key << 16 | version
         try:
             route = self._routes.get(key) or self._route(key, SERVED[header.api_key], version)
         except KafkaError as error:
-            # A version that is announced and yet has no class: Produce 0 to 2.
+            # Produce 0 to 2 are announced, but have no message class.
             raise Refused(error.message) from error
         context = RequestContext(
             header.api_key, version, header.client_id, client.host, client.listener
@@ -323,7 +323,7 @@ class Apis:
         return None
 
     def _decoded(self, header: "_ParsedHeader", frame: memoryview) -> Message | None:
-        """The request; None: it has too many elements to be decoded at once."""
+        """The request; None if it has too many elements to be decoded at once."""
         route = header.route
         try:
             return route.decode(frame, header.body, route.elements_at_once)[0]
@@ -348,7 +348,7 @@ class Apis:
         return respond
 
     def _failure(self, route: _Route, error: Exception) -> Refused:
-        """What the connection is closed with when a handler did not answer."""
+        """The reason to close the connection when a handler failed."""
         route.errors.add()
         if isinstance(error, Refused):
             return error
@@ -379,7 +379,7 @@ class Apis:
         return _framed(encode(response, 0), _HEAD, header.correlation_id)
 
     def _handler(self, key: ApiKey, handle: Handler) -> Handler:
-        """What serves an API; `ThrottlingApis` measures around it."""
+        """The handler that serves an API; `ThrottlingApis` wraps it to measure it."""
         return handle
 
     def _elements_max_of(self, key: ApiKey) -> int:
@@ -424,7 +424,7 @@ def _unreadable(route: _Route, error: ProtocolError) -> Refused:
 
 
 def _framed(chunks: list[Chunk], head: Format, correlation_id: int) -> Sequence[Chunk]:
-    """A response as a frame: what stands before its first chunk is joined to it."""
+    """A response as a frame: size and header are joined to the first chunk."""
     first = chunks[0]
     assert isinstance(first, bytes), "No response begins with records."
     size = head.size - _SIZE_BYTES + len(first)

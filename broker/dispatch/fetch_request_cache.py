@@ -1,11 +1,11 @@
-"""Fetch requests that a client repeats, all but the offset: answered without being decoded.
+"""A cache of Fetch requests that repeat except for the offset, and so need no decoding.
 
-A consumer without a fetch session names its partitions anew in every request. One that reads a
-single partition asks alike all day, but for the fetch offset; and what stands around the records in
-its answers differs in three offsets and a length (docs/decisions/013).
+A consumer without a fetch session names its partitions in every request. If it reads a single
+partition, its requests differ only in the fetch offset, and its responses, apart from the records,
+only in three offsets and a length (docs/decisions/013).
 
-Only the plain and frequent request is cached: one partition, no session, a consumer, a flexible
-version, as long as the cluster's metadata stay the same. Any other is decoded, and every response
+Only the simple, frequent request is cached: one partition, no session, a consumer, a flexible
+version; and only until the cluster's metadata change. Any other is decoded, and every response
 without records is encoded.
 """
 
@@ -24,40 +24,40 @@ from ..request.fetch_session import FINAL_EPOCH, NO_SESSION, FetchContext, reque
 from .request_cache import CACHED_MAX, NUMBERS, PLACEHOLDERS
 
 FIRST_CACHED_VERSION = 12
-"""The first flexible one; librdkafka asks with 16."""
+"""The first flexible version; librdkafka uses 16."""
 
 _OFFSET = Struct(">q")
 
 
 class _CachedRequest(NamedTuple):
-    """A request that was decoded, and its answer around the offsets and the records."""
+    """A decoded request, and its response without the offsets and the records."""
 
     after: memoryview
     """What follows the fetch offset in the request."""
     metadata_offset: int
-    """Of the cluster image in which the topic was found: any other may not have it."""
+    """The offset of the cluster image that has the topic; another image may not have it."""
     fetch: FetchContext
     params: FetchParams
     partition: FetchPartition
     response: Struct
     before: bytes
     between: bytes
-    """What stands between the offsets and the length of the records."""
+    """The bytes between the offsets and the length of the records."""
     end: bytes
 
 
 class FetchRequestCache:
-    """What the requests of one connection have in common, as long as their headers are the same."""
+    """The cached requests of one connection, as long as their headers are the same."""
 
     __slots__ = ("_body", "_broker", "_context", "_entries", "_offset_at")
 
     def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
-        """`body` is where the header ends, in all of them."""
+        """`body` is where the header ends, in all these requests."""
         self._broker = broker
         self._context = context
         self._body = body
         self._offset_at = 0
-        # By what stands between the header and the fetch offset.
+        # By the bytes between the header and the fetch offset.
         self._entries: dict[bytes, _CachedRequest] = {}
 
     def answer(
@@ -119,10 +119,10 @@ class FetchRequestCache:
         before, after = self._around_offset(request)
         at = self._body + len(before)
         if frame[self._body :] != memoryview(before + _OFFSET.pack(partition.fetch_offset) + after):
-            # It holds tagged fields that are not known here.
+            # It has unknown tagged fields.
             return
         if at != self._offset_at or len(self._entries) >= CACHED_MAX:
-            # With the next one of this kind it begins to be worth it.
+            # Only the next request of this kind is cached.
             self._entries.clear()
             self._offset_at = at
             return
@@ -131,7 +131,7 @@ class FetchRequestCache:
         self._entries[before] = _CachedRequest(*common, *around)
 
     def _around_offset(self, request: FetchRequest) -> tuple[bytes, bytes]:
-        """A request as we would write it, before and behind its only fetch offset."""
+        """A request as we would encode it: the bytes before and after its only fetch offset."""
         requested = request.topics[0].partitions[0]
         offset, requested.fetch_offset = requested.fetch_offset, PLACEHOLDERS[0]
         encoded = encode_bytes(request, self._context.api_version)
@@ -142,12 +142,12 @@ class FetchRequestCache:
     def _around_records(
         self, fetch: FetchContext, params: FetchParams
     ) -> tuple[Struct, bytes, bytes, bytes]:
-        """The layout of an answer as far as the length of its records, and its constant parts."""
+        """The layout of a response up to the length of its records, and its constant parts."""
         before, without = self._around_offsets(fetch, params, None)
         _, empty = self._around_offsets(fetch, params, b"")
-        # They differ in the length alone: 0 for none, 1 for no bytes.
+        # They differ only in the length: 0 for null records, 1 for empty records.
         at = next(index for index, byte in enumerate(without) if byte != empty[index])
-        # Size, correlation id, and a byte that says that there are no tagged fields.
+        # Size, correlation id, and a zero byte for the empty tagged fields.
         layout = Struct(f">iix{len(before)}sqqq{at}s")
         return layout, before, empty[:at], empty[at + 1 :]
 

@@ -1,10 +1,10 @@
-"""How many partitions a client may create and delete in a second (KIP-599).
+"""The quota on the partitions that a client may create and delete per second (KIP-599).
 
-Each partition costs a token of a bucket, which is full at first, holds as many as a whole window
-grants (eleven seconds' worth) and is refilled steadily. A request that finds tokens left may take
-any number, so that a large change is possible at all, and leaves a debt to pay before the next
-(`TokenBucket`). A strict charge is refused while there is a debt; a permissive one is still made.
-Either way the client waits until the debt is paid
+Each partition costs a token of a bucket, which starts full, holds the tokens of a whole window
+(eleven seconds' worth) and is refilled steadily. A request that finds tokens left may take any
+number, since a large change would be impossible otherwise, and leaves a debt to pay before the next
+one (`TokenBucket`). A strict charge is refused while there is a debt; a permissive one is still
+made. Either way the client waits until the debt is paid
 (`StrictControllerMutationQuota`, `PermissiveControllerMutationQuota`).
 """
 
@@ -15,7 +15,7 @@ from ..quota.quotas import SAMPLE_S, SAMPLES
 
 
 class TokenBucket:
-    """What may still be used. Times are seconds of one clock that never goes back."""
+    """The tokens that may still be used. Times are seconds of a monotonic clock."""
 
     __slots__ = ("_filled_at", "_tokens")
 
@@ -24,14 +24,14 @@ class TokenBucket:
         self._filled_at = 0.0
 
     def tokens(self, limit: float, now: float) -> float:
-        """What is left, at this limit a second; less than 0 is a debt."""
+        """The tokens left, refilled with `limit` a second; less than 0 is a debt."""
         burst = limit * SAMPLES * SAMPLE_S
         self._tokens = min(burst, self._tokens + limit * (now - self._filled_at))
         self._filled_at = now
         return self._tokens
 
     def take(self, amount: float) -> None:
-        """Use some, whether or not they are left."""
+        """Use some tokens, even if that leaves a debt."""
         self._tokens -= amount
 
 
@@ -52,7 +52,7 @@ class MutationCharge:
     def charge(self, partitions: int) -> None:
         """Count a change of that many partitions.
 
-        Raises KafkaError(THROTTLING_QUOTA_EXCEEDED), without words as in Kafka's answers.
+        Raises KafkaError(THROTTLING_QUOTA_EXCEEDED), without a message, as in Kafka.
         """
         now = self._clock()
         tokens = self._bucket.tokens(self._limit, now)
@@ -64,5 +64,5 @@ class MutationCharge:
             self._until = now + (partitions - tokens) / self._limit
 
     def wait_s(self, now: float) -> float:
-        """For how long the client is to be held back."""
+        """How long to throttle the client."""
         return max(self._until - now, 0.0)

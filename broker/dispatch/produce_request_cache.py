@@ -1,12 +1,12 @@
-"""Produce requests that a client repeats, all but their records: answered without being decoded.
+"""A cache of Produce requests that repeat except for their records, and so need no decoding.
 
-A producer asks alike all day: the same topic and partition, the same acks; only the records and
-their length differ. What stands before the records is compared with what a decoded request had
-there, and the answer is the one that it got, with other numbers. That leaves the append
+A producer's requests hardly differ: the topic, partition and acks are the same; only the records
+and their length change. If the bytes before the records equal those of a request that was decoded
+earlier, the response is that request's with other numbers. Only the append remains to be done
 (docs/decisions/012).
 
-Only the plain and frequent request is cached: one partition, no transactional id, acks that are
-answered, a flexible version. Any other, and one that is refused before the append, is decoded.
+Only the simple, frequent request is cached: one partition, no transactional id, acks other than 0,
+a flexible version. Any other, and any that is refused before the append, is decoded.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from ..request.context import BrokerContext, Deferred, RequestContext
 from .request_cache import CACHED_MAX, NUMBERS, PLACEHOLDERS
 
 FIRST_CACHED_VERSION = 9
-"""The first flexible one; librdkafka asks with 10, Kafka's own clients with the newest."""
+"""The first flexible version; librdkafka uses 10, Kafka's own clients the newest."""
 
 _NO_TAGS = memoryview(b"\0\0\0")
-"""What ends a request: no tagged fields of its partition, its topic and itself."""
+"""The end of a request: empty tagged fields of the partition, the topic and the request."""
 
 
 class _CachedRequest(NamedTuple):
-    """A request that was decoded, and its answer around base offset, time and log start."""
+    """A decoded request, and its response without base offset, append time and log start."""
 
     request: ProduceRequest
     partition: TopicPartition
@@ -43,17 +43,17 @@ class _CachedRequest(NamedTuple):
 
 
 class ProduceRequestCache:
-    """What the requests of one connection have in common, as long as their headers are the same."""
+    """The cached requests of one connection, as long as their headers are the same."""
 
     __slots__ = ("_body", "_broker", "_context", "_entries", "_records_at")
 
     def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
-        """`body` is where the header ends, in all of them."""
+        """`body` is where the header ends, in all these requests."""
         self._broker = broker
         self._context = context
         self._body = body
         self._records_at = 0
-        # By what stands between the header and the length of the records.
+        # By the bytes between the header and the length of the records.
         self._entries: dict[bytes, _CachedRequest] = {}
 
     def answer(
@@ -123,7 +123,7 @@ class ProduceRequestCache:
         if frame[at : at + len(length)] != memoryview(length) or _records(frame, at) is None:
             return
         if at != self._records_at or len(self._entries) >= CACHED_MAX:
-            # With the next one of this kind it begins to be worth it.
+            # Only the next request of this kind is cached.
             self._entries.clear()
             self._records_at = at
             return
@@ -140,15 +140,15 @@ class ProduceRequestCache:
         entry.log_start_offset = log_start
         encoded = encode_bytes(self._answered(request, entry), self._context.api_version)
         before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
-        # Size, correlation id, and a byte that says that there are no tagged fields.
+        # Size, correlation id, and a zero byte for the empty tagged fields.
         layout = Struct(f">iix{len(before)}sqqq{len(after)}s")
         return _CachedRequest(request, partition, layout, before, after)
 
 
 def _records(frame: memoryview, at: int) -> memoryview | None:
-    """The records whose length stands at `at`, if a request with one partition ends with them."""
+    """The records whose length is at `at`, if a request with one partition ends with them."""
     try:
-        # Two bytes, as most have, stand inline.
+        # Most lengths take two bytes, which are decoded inline.
         size, start = (
             (b & 0x7F | c << 7, at + 2)
             if (b := frame[at]) >= 0x80 and (c := frame[at + 1]) < 0x80

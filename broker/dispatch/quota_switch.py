@@ -1,4 +1,4 @@
-"""Requests pass the meters of `throttling.py` only while there are quotas."""
+"""Switches requests to the meters of `throttling.py` while there are quotas."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def serve_within_quotas(server: SocketServer, context: BrokerContext) -> None:
-    """Have `ThrottlingApis` serve the clients while there are quotas, else `Apis`."""
+    """Serve the clients by `ThrottlingApis` while there are quotas, else by `Apis`."""
     unlimited = server.answer
     throttling: ThrottlingApis | None = None
 

@@ -1,4 +1,4 @@
-"""Requests that a client repeats, all but a few bytes: answered without being decoded.
+"""The cache of requests that repeat except for a few bytes, and so need no decoding.
 
 `ProduceRequestCache` and `FetchRequestCache` keep, for one connection, what its usual requests have
 in common, and the handler's response to them (docs/decisions/012 and 013). The response is encoded
@@ -12,15 +12,15 @@ from ...clients.protocol.schema import Chunk, Message
 from ..request.context import Deferred
 
 CACHED_MAX = 64
-"""Requests that are cached per connection."""
+"""The most requests that are cached per connection."""
 
 NUMBERS = Struct(">qqq")
 PLACEHOLDERS = (-0x7172737475767778, -0x6162636465666768, -0x5152535455565758)
-"""Numbers that a message holds nowhere else."""
+"""Numbers that occur nowhere else in a message."""
 
 
 class RequestCache(Protocol):
-    """What the requests of one connection have in common, as long as their headers are the same."""
+    """The cached requests of one connection, as long as their headers are the same."""
 
     def answer(
         self, frame: memoryview, correlation_id: int, /
@@ -32,5 +32,5 @@ class RequestCache(Protocol):
         ...
 
     def put(self, frame: memoryview, request: Message, response: Message, /) -> None:
-        """Cache a request that was answered at once, if it is of a kind that repeats."""
+        """Cache a request that was answered at once, if it is of the cached kind."""
         ...

@@ -1,11 +1,11 @@
-"""Requests under quotas: answered at once, told for how long to wait, and not read meanwhile.
+"""Throttling: a client above a quota gets its response at once, and is muted for the throttle time.
 
-Only a broker with quotas serves its clients through this class; `Apis` knows nothing of it, so that
-nobody else pays. As in `KafkaApis`: a produce request counts with its size, a fetch with the size
-of its answer; a fetch above its quota is answered empty and counts nothing. A client above
-several quotas waits for the longest. A request's time on the event loop counts against
-`request_percentage`, and is never punished with more than a second at once. Partitions that are
-created and deleted count against `controller_mutation_rate`, for which older versions only wait.
+Only a broker with quotas serves its clients through this class; `Apis` does not depend on it, so
+other brokers pay nothing. As in `KafkaApis`: a produce request counts by its size, a fetch by the
+size of its response; a fetch above its quota gets an empty response and does not count. A client
+above several quotas waits for the longest throttle time. A request's time on the event loop counts
+against `request_percentage`, which throttles for a second at most. Partitions that are created and
+deleted count against `controller_mutation_rate`; older versions are throttled, but not refused.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ _STRICT_SINCE: Mapping[int, int] = {
     ApiKey.CREATE_TOPICS: 6,
     ApiKey.DELETE_TOPICS: 5,
     ApiKey.CREATE_PARTITIONS: 3,
-    # A topic is created in passing with the newest CreateTopics.
+    # Auto-creation of topics uses the newest CreateTopics.
     ApiKey.METADATA: _ALWAYS,
 }
-"""What changes partitions, and from which version on it is refused above the quota (KIP-599)."""
+"""The APIs that change partitions, and the first version refused above the quota (KIP-599)."""
 
 
 class _Used(NamedTuple):
@@ -46,7 +46,7 @@ class _Used(NamedTuple):
 
 
 class ThrottlingApis(Apis):
-    """`Apis` that holds clients back."""
+    """An `Apis` that throttles clients."""
 
     _caches_requests = False
 
@@ -55,18 +55,18 @@ class ThrottlingApis(Apis):
         self.quotas = quotas
         self._loop = asyncio.get_running_loop()
         self._buckets = Kept[tuple[str, str, str], TokenBucket](TokenBucket)
-        # Of the request that is being answered at this moment.
+        # Both of the request that is being answered now.
         self._request_bytes = 0
         self._wait_s = 0.0
 
     def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
-        """Answer one request, and hold the client back if it asks too much."""
+        """Answer one request, and throttle the client if it is above a quota."""
         self._request_bytes = len(frame) + _SIZE_BYTES
         self._wait_s = 0.0
         return self._muting(super().answer(client, frame))
 
     def _muting(self, answer: Response) -> Response:
-        """The answer, whenever it comes, and after it nothing is read for the throttle time."""
+        """The response, deferred or not, after which the client is muted for the throttle time."""
         if not isinstance(answer, DeferredResponse):
             return self._muted(answer)
         respond = answer.respond
@@ -78,7 +78,7 @@ class ThrottlingApis(Apis):
         return answer._replace(respond=respond_and_mute)
 
     def _muted(self, chunks: Sequence[Chunk]) -> Response:
-        """The answer, and after it nothing is read for the throttle time."""
+        """The response, after which the client is muted for the throttle time."""
         if self._wait_s <= 0:
             return chunks
         wake: asyncio.Future[object] = self._loop.create_future()
@@ -107,7 +107,7 @@ class ThrottlingApis(Apis):
                 def finish_later(done: object) -> Message:
                     return cast("Message", self._finish(context, then(done), used))
 
-                # Charged when the response is made: no other is made meanwhile, see `answer`.
+                # Charged when the response is made; no other is made in between, see `answer`.
                 return Deferred(work, finish_later)
 
             result = handle(broker, context, request)
@@ -118,7 +118,7 @@ class ThrottlingApis(Apis):
         return measured
 
     def _bound(self, context: RequestContext, request: FetchRequest) -> None:
-        """Let no answer be larger than a whole window may be, or it could never be sent."""
+        """Limit a response to what a whole window allows: a larger one could never be sent."""
         quota = self._quota("consumer_byte_rate", context)
         if quota is not None:
             request.max_bytes = min(request.max_bytes, max(int(quota.window), 1))
@@ -137,7 +137,7 @@ class ThrottlingApis(Apis):
     def _finish(
         self, context: RequestContext, response: Message | None, used: "_Used"
     ) -> Message | None:
-        """Count what the request took, and tell the client for how long to wait."""
+        """Count what the request took, and set the response's throttle time."""
         now = self._loop.time()
         wait_s = 0.0
         quota = self._quota("request_percentage", context)
@@ -157,7 +157,7 @@ class ThrottlingApis(Apis):
         wait_ms = ceil(wait_s * 1000)
         self._wait_s = wait_ms / 1000
         if wait_ms and response is not None and hasattr(response, "throttle_time_ms"):
-            # Nearly every response has the field; there is no class for those that do.
+            # Nearly every response has the field, but there is no common class for them.
             setattr(response, "throttle_time_ms", wait_ms)  # noqa: B010 (see above)
         return response
 
@@ -168,7 +168,7 @@ class ThrottlingApis(Apis):
         nbytes = sum(size_of(chunk) for chunk in encode(response, context.api_version))
         wait_s = self._use(quota, nbytes, now)
         if wait_s > 0:
-            # It is not sent, so it counts nothing.
+            # The records are not sent, so they do not count.
             self.quotas.meter(quota).record(-nbytes, now)
         return wait_s
 
@@ -187,7 +187,7 @@ def _timed(
     time: Callable[[], float],
     finish: Callable[[Outcome, float], Outcome],
 ) -> Generator[None, None, Outcome]:
-    """The same work; `finish` gets its result and its time on the event loop."""
+    """Run the work, and pass its result and its time on the event loop to `finish`."""
     busy_s = 0.0
     while True:
         started = time()
