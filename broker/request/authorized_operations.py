@@ -1,10 +1,10 @@
-"""Which operations a client may do, as a bit field (KIP-430): all of them, without an authorizer.
+"""The authorized operations of a client, as a bit field (KIP-430): all, as there is no authorizer.
 
 Bit n stands for operation n of Kafka's `AclOperation`; each kind of resource has its own set.
 """
 
 OPERATIONS_NOT_REQUESTED = -2147483648
-"""The client did not want to know."""
+"""The value if the client did not request them."""
 
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 """READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
@@ -16,4 +16,4 @@ GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
 
 NO_AUTHORIZER = "No Authorizer is configured."
-"""What Kafka says to those who ask for access control entries."""
+"""Kafka's error message to requests about ACLs."""

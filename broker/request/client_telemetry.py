@@ -1,4 +1,4 @@
-"""The state of client telemetry (KIP-714), loaded when the first client asks for it."""
+"""The state of client telemetry (KIP-714), loaded when the first client needs it."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ class ClientTelemetry:
 
     @property
     def telemetry(self) -> "Telemetry":
-        """The state, made at the first call."""
+        """The state of client telemetry, made at the first call."""
         if self._telemetry is None:
             from ..metrics.telemetry import Telemetry
 

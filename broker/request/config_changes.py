@@ -1,9 +1,8 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common (`ConfigAdminManager`).
+"""The common part of AlterConfigs and IncrementalAlterConfigs (`ConfigAdminManager`).
 
-The broker looks at each resource first: properties named twice, values that are missing, types that
-nobody has, and its own properties, which only it can check. What passes goes to the controller, all
-of it at once, but for the levels of loggers, which the controller never hears of; each resource is
-answered by itself.
+The broker checks each resource first: for duplicate properties, missing values, unknown types, and
+its own properties, which only it can check. All resources that pass go to the controller in one
+request, except logger levels, which the broker sets itself. Each resource has its own result.
 """
 
 import asyncio
@@ -29,11 +28,11 @@ _DECIDED_BY_CONTROLLER = frozenset(
 
 
 _CHECKED_AT_ONCE = 100
-"""Then others get their turn: a resource takes up to half a millisecond."""
+"""Resources checked before other requests get their turn: each takes up to half a millisecond."""
 
 
 class ConfigResult(NamedTuple):
-    """How the change of one resource went, as both answers say it."""
+    """The result of changing one resource, in the form that both responses use."""
 
     error_code: int
     error_message: str | None
@@ -44,7 +43,7 @@ class ConfigResult(NamedTuple):
 async def change_configs(
     broker: BrokerContext, alterations: Sequence[ConfigAlteration], validate_only: bool
 ) -> Sequence[ConfigResult]:
-    """Make the changes; how each went, in order."""
+    """Make the changes; returns the result of each, in order."""
     results = await _change(broker, alterations, validate_only)
     return [
         ConfigResult(

@@ -1,7 +1,7 @@
-"""Whether groups of the consumer protocol are served (KIP-848).
+"""Decides whether groups of the consumer protocol are served (KIP-848).
 
-The cluster decides by its feature `group.version`, each broker's file may decline. The requests
-are announced either way, as by Kafka, and answered with UNSUPPORTED_VERSION.
+The cluster enables them by its feature `group.version`; each broker's configuration may disable
+them. The APIs are announced either way, as in Kafka; if disabled, they return UNSUPPORTED_VERSION.
 """
 
 from ...replication.metadata.metadata_records import GROUP_VERSION_FEATURE
@@ -12,6 +12,6 @@ _FIRST_GROUP_VERSION = 1
 
 
 def serves_consumer_groups(broker: BrokerContext) -> bool:
-    """Whether such a group may be made and asked for, now."""
+    """Whether consumer groups of that protocol are enabled now."""
     level = broker.controller.image.features.get(GROUP_VERSION_FEATURE, 0)
     return level >= _FIRST_GROUP_VERSION and "consumer" in broker.config.values.texts(_PROTOCOLS)

@@ -1,4 +1,4 @@
-"""What every handler is handed: the broker's parts, and the request's circumstances."""
+"""The arguments of every handler: the broker's parts and the request's context."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -32,21 +32,21 @@ T = TypeVar("T")
 
 
 class NoAnswer(Exception):
-    """Raised by a handler whose request failed and gets no response, as Produce with acks=0.
+    """Raised by a handler whose request failed and gets no response, like Produce with acks=0.
 
     The connection is closed, so that the client notices.
     """
 
 
 class Deferred(NamedTuple, Generic[T]):
-    """A response that `then` makes of the result of `work`; a future needs no task of its own."""
+    """A response that `then` makes from the result of `work`. A future needs no task."""
 
     work: asyncio.Future[T] | Coroutine[object, object, T]
     then: Callable[[T], Message | None]
 
 
 class RequestContext(NamedTuple):
-    """Who asks, in which version, and what counts the partitions that the request changes."""
+    """A request's client and version, and the function that charges the partitions it changes."""
 
     api_key: int
     api_version: int
@@ -68,7 +68,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """The parts of one broker. Handlers read them and own none."""
+    """The parts of one broker. Handlers use them and own none."""
 
     config: BrokerConfig
     environment: Environment
@@ -91,17 +91,17 @@ class BrokerContext:
 
     @property
     def group_coordinator(self) -> "GroupCoordinator":
-        """The coordinator of the groups of this broker, made when it is first asked for."""
+        """The group coordinator of this broker, made at the first use."""
         return self.groups.coordinator
 
     @property
     def transaction_coordinator(self) -> "TransactionCoordinator":
-        """The coordinator of transactions of this broker, made when it is first asked for."""
+        """The transaction coordinator of this broker, made at the first use."""
         return self.transactions.coordinator
 
     @property
     def telemetry(self) -> "Telemetry":
-        """The state of clients that push metrics, made when the first asks."""
+        """The state of clients that push metrics, made at the first use."""
         return self.client_telemetry.telemetry
 
     def nodes(self, broker_ids: Iterable[int], listener: str) -> list[Node]:

@@ -1,8 +1,8 @@
-"""What Metadata says of topics: made once, and said again until something changes.
+"""A cache of the topic descriptions in Metadata responses.
 
-A topic of many partitions takes a hundred times longer to describe than to look up, and most
-clients ask again every few minutes for what has not changed. A description holds for as long as the
-topic and all brokers are what they were. Callers must not change them.
+A topic with many partitions takes a hundred times longer to describe than to look up, and most
+clients refresh their metadata every few minutes although nothing has changed. A description is
+valid until the topic or any broker changes. Callers must not modify it.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Described(NamedTuple):
-    """A description, and what it was made of."""
+    """A description, and the topic and brokers that it was made from."""
 
     topic: TopicImage
     brokers: object
@@ -28,7 +28,7 @@ class _Described(NamedTuple):
 
 
 class DescribedTopics:
-    """The descriptions of one broker: one for each topic and listener that was asked for."""
+    """The descriptions of one broker: one for each requested topic and listener."""
 
     def __init__(self) -> None:
         self._descriptions: dict[tuple[str, Uuid], _Described] = {}
@@ -40,7 +40,7 @@ class DescribedTopics:
     def describe(
         self, image: ClusterImage, listener: str, topic: TopicImage
     ) -> MetadataResponseTopic:
-        """The topic as clients of that listener see it; not to be changed."""
+        """The topic as clients of that listener see it. Callers must not modify it."""
         if self._topics is not image.topics_by_id:
             self._topics = image.topics_by_id
             deleted = [key for key in self._descriptions if key[1] not in image.topics_by_id]

@@ -1,22 +1,22 @@
-"""Incremental fetch sessions (KIP-227; Kafka's `FetchSession`): ask once, then say what changed.
+"""Incremental fetch sessions (KIP-227; Kafka's `FetchSession`).
 
-A consumer of a thousand partitions would repeat them in every request, and get an answer for each.
-With a session both sides remember the partitions: a request names only what changed since the last
-one, and an answer leaves out the partitions of which there is nothing new.
+Without a session, a consumer of a thousand partitions repeats them in every request, and every
+response has them all. With a session both sides remember the partitions: a request names only those
+that changed since the last one, and a response leaves out the partitions with nothing new.
 
 The rules:
 
-- Epoch 0 asks for a new session, epoch -1 for none (and both end the one named). Otherwise the
-  epoch must be the next one, so that no request and no answer is ever missed unnoticed: a wrong id
-  is FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH_SESSION_EPOCH. A session speaks names
+- Epoch 0 requests a new session, epoch -1 none (and both end the session named). Otherwise the
+  epoch must be the next one, so that a lost request or response is always noticed: a wrong id
+  is FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH_SESSION_EPOCH. A session uses names
   or topic ids, not both: FETCH_SESSION_TOPIC_ID_ERROR.
-- A partition is in the answer if it has records, an error, a diverging epoch, or if its high
-  watermark or log start offset moved. A partition that was answered with records moves to the end
-  of its session, so that the next answer's bytes go to the others first.
-- There are `max.incremental.fetch.session.cache.slots`. When all are taken, a session that was not
-  used for two minutes makes room; else a follower's displaces a consumer's, and a bigger one a
-  smaller one that is older than two minutes. Without room the answer's session id is 0, and the
-  client goes on asking in full.
+- A partition is in the response if it has records, an error or a diverging epoch, or if its high
+  watermark or log start offset changed. A partition returned with records moves to the end of its
+  session, so that the next response's bytes go to the others first.
+- There are `max.incremental.fetch.session.cache.slots`. When all are taken, a session unused for
+  two minutes is evicted; else a follower's session evicts a consumer's, and a larger session evicts
+  a smaller one that is older than two minutes. If there is no room, the response's session id is 0,
+  and the client keeps sending full requests.
 """
 
 from collections import OrderedDict
@@ -39,14 +39,14 @@ _MAX_INT32 = 0x7FFFFFFF
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request that follows one of `epoch`; it skips 0 and -1 for ever."""
+    """The epoch of the request after one with `epoch`; never 0 or -1."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == _MAX_INT32 else epoch + 1
 
 
 class PartitionKey(NamedTuple):
-    """A partition as the request names it: by topic id from version 13 on, by name before."""
+    """A partition as the request names it: by topic id from version 13 on, else by name."""
 
     topic_id: Uuid
     topic: str
@@ -54,7 +54,7 @@ class PartitionKey(NamedTuple):
 
 
 class SessionPartition:
-    """A client's fetch of one partition, and the offsets of the last answer."""
+    """A client's fetch of one partition, and the offsets of the last response."""
 
     __slots__ = ("high_watermark", "log_start_offset", "request", "topic", "topic_id")
 
@@ -70,7 +70,7 @@ class SessionPartition:
         return PartitionKey(self.topic_id, self.topic, self.request.partition)
 
     def note(self, answer: PartitionData) -> bool:
-        """Remember what is answered. True if the client does not know it yet."""
+        """Remember the offsets of a response. True if it has anything new for the client."""
         news = answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
         news = news or _size(answer.records) > 0
         if answer.high_watermark != self.high_watermark:
@@ -80,7 +80,7 @@ class SessionPartition:
             self.log_start_offset = answer.log_start_offset
             news = True
         if answer.error_code:
-            # The first answer without the error is news, whatever it holds.
+            # The first response without the error is always news.
             self.high_watermark = -1
         return news
 
@@ -90,7 +90,7 @@ def _size(records: Chunk | None) -> int:
 
 
 class FetchSession:
-    """The partitions of one client, in the order in which they are served."""
+    """A session: the partitions of one client, in the order in which they are served."""
 
     __slots__ = (
         "created_ms",
@@ -112,7 +112,7 @@ class FetchSession:
         self.partitions: OrderedDict[PartitionKey, SessionPartition] = OrderedDict()
 
     def update(self, request: FetchRequest) -> None:
-        """Take over what an incremental request adds, changes and forgets."""
+        """Apply the partitions that an incremental request adds, changes and forgets."""
         for each in requested_partitions(request):
             existing = self.partitions.setdefault(each.key, each)
             existing.request = each.request
@@ -123,7 +123,7 @@ class FetchSession:
     def news(
         self, answered: Sequence[tuple[SessionPartition, PartitionData]]
     ) -> list[tuple[SessionPartition, PartitionData]]:
-        """The answers that the client has to see. Those with records go to the end of the line."""
+        """The results to send to the client. Partitions with records move to the end."""
         shown: list[tuple[SessionPartition, PartitionData]] = []
         for each in answered:
             partition, answer = each
@@ -135,7 +135,7 @@ class FetchSession:
 
 
 def requested_partitions(request: FetchRequest) -> list[SessionPartition]:
-    """The partitions of a request, in its order."""
+    """The partitions of a request, in the order of the request."""
     return [
         SessionPartition(topic.topic_id, topic.topic, partition)
         for topic in request.topics
@@ -144,7 +144,7 @@ def requested_partitions(request: FetchRequest) -> list[SessionPartition]:
 
 
 class FetchContext(NamedTuple):
-    """What one request fetches, within a session or without."""
+    """What one request fetches, with or without a session."""
 
     partitions: Sequence[SessionPartition]
     session: FetchSession | None
@@ -152,7 +152,7 @@ class FetchContext(NamedTuple):
 
 
 class FetchSessionCache:
-    """All sessions of a broker, the longest unused one first."""
+    """All sessions of a broker, the least recently used first."""
 
     def __init__(self, slots: int, random: Random) -> None:
         self._slots = slots
@@ -164,7 +164,7 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, is_follower: bool, now_ms: int) -> FetchContext:
-        """What `request` fetches. Raises KafkaError(70, 71 or 106) for a session out of step."""
+        """What `request` fetches. Raises KafkaError(70, 71 or 106) for an invalid session."""
         epoch = request.session_epoch
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._resume(request, now_ms)
@@ -234,5 +234,5 @@ class FetchSessionCache:
 
 
 def _worth(session: FetchSession) -> tuple[bool, int, int]:
-    """The order in which sessions are evicted (`FetchSession.EvictableKey`)."""
+    """The sort key for eviction, lowest first (`FetchSession.EvictableKey`)."""
     return session.is_follower, len(session.partitions), session.session_id

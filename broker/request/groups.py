@@ -1,8 +1,8 @@
 """The group coordinator, made when the first group needs it.
 
-A broker that serves no group need not load what groups take: it is a fifth of all code. When the
-offsets topic exists from a previous run, its groups are loaded at the start. Else the first request
-about groups makes the coordinator, which learns its leaderships when it subscribes.
+A broker that serves no groups need not load their code, which is a fifth of all code. If the
+offsets topic exists from a previous run, its groups are loaded at startup. Else the first request
+about groups makes the coordinator, which learns which partitions it leads when it subscribes.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Groups:
-    """Holds the coordinator, or what it is made of."""
+    """Holds the group coordinator, or what is needed to make it."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Groups:
             self._make()
 
     def on_config_change(self, values: ConfigValues) -> None:
-        """Use the properties that are in force now."""
+        """Use the new values of the properties."""
         self._values = values
         if self._coordinator is not None:
             from ..coordinator.group_config import consumer_defaults
@@ -81,6 +81,6 @@ class Groups:
         return coordinator
 
     def stop(self) -> None:
-        """Complete the requests that wait for a group."""
+        """Complete the requests that wait in the coordinator, if there is one."""
         if self._coordinator is not None:
             self._coordinator.stop()

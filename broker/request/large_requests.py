@@ -1,11 +1,11 @@
-"""Requests that take long are worked on one at a time, in slices, so that others get their turn.
+"""The queue of large requests, which are processed one at a time, in slices.
 
-Everything runs on one event loop: a request that took a second in one go would keep every client
-waiting for that second. Work comes as a generator that pauses often. A slice ends after some pauses
-or some milliseconds; then the loop sees to everybody else, and the next slice follows. Only one
-request is worked on at any time, so that many of them take no more memory together than one, and no
-more of anybody's time. What waits is counted in the memory of requests (`receive_budget.py`). A
-client that goes gives its turn away, and what its request has taken.
+Everything runs on one event loop: a request processed for a second in one go would block every
+client for that second. Work comes as a generator that pauses often. A slice ends after some pauses
+or some milliseconds; then the loop serves the other clients, and the next slice follows. Only one
+request is processed at a time, so that many of them need no more memory than one, and delay other
+clients no more. Requests in the queue count towards the memory budget (`receive_budget.py`). When a
+client disconnects, its request is dropped and its memory freed.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ T = TypeVar("T")
 _SLICE_PAUSES = 256
 _SLICE_S = 0.005
 _LONG_SLICE_S = 0.02
-"""After a slice that was longer, because a handler cannot pause, others get as long a time."""
+"""After a longer slice, of a handler that cannot pause, other clients get as much time."""
 
 
 class Done(NamedTuple, Generic[T]):
@@ -33,7 +33,7 @@ class _Job(NamedTuple):
 
 
 def run_slice(work: Generator[None, None, T]) -> Done[T] | None:
-    """Go on with the work for a slice; None: it is not done yet."""
+    """Run the work for one slice; None if it is not done yet."""
     time = asyncio.get_running_loop().time
     deadline = time() + _SLICE_S
     try:
@@ -47,16 +47,16 @@ def run_slice(work: Generator[None, None, T]) -> Done[T] | None:
 
 
 class LargeRequests:
-    """The queue of one broker."""
+    """The queue of one broker's large requests."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Job] = deque()
 
     def submit(self, work: Generator[None, None, object]) -> "asyncio.Future[object]":
-        """Do the work after that of others; the future is its answer."""
+        """Queue the work; the future gets its result."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[object] = loop.create_future()
-        # Closed at once when it is cancelled, not at its next turn: it keeps its request in memory.
+        # Close cancelled work at once, not at its next turn: it keeps its request in memory.
         answer.add_done_callback(lambda _: work.close())
         self._waiting.append(_Job(work, answer))
         if len(self._waiting) == 1:
@@ -64,7 +64,7 @@ class LargeRequests:
         return answer
 
     def _work(self) -> None:
-        """Go on with the first job, and come back as long as there is one."""
+        """Run a slice of the first job, and schedule the next slice while there are jobs."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         job = self._waiting[0]
@@ -82,7 +82,7 @@ class LargeRequests:
         if job.answer.done():
             # The client has disconnected.
             return True
-        # Whatever ends this one, those behind it have their turn.
+        # However this job ends, the next ones must run.
         answer = job.answer
         try:
             done = run_slice(job.work)

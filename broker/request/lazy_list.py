@@ -1,8 +1,8 @@
-"""Lists of answers whose elements are made one by one, while they are encoded.
+"""Lists in responses whose elements are made one by one, while they are encoded.
 
-An answer to a request that names thousands of things takes long to make and is many times larger
-in memory than on the wire. With lists of this kind it is made, encoded and let go element by
-element, and others get their turn in between (`large_requests.py`).
+A response to a request that names thousands of things takes long to make and is many times larger
+in memory than on the wire. With such a list it is made, encoded and freed element by element, and
+other requests get their turn in between (`large_requests.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ _MADE_AT_ONCE_MAX = 100
 
 
 class LazyList(list[T], Generic[S, T]):
-    """The elements that `make` gives for `sources`, each made when it is iterated over."""
+    """The results of `make` for `sources`, each made during iteration."""
 
     def __init__(self, make: Callable[[S], T], sources: Sequence[S]) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class LazyList(list[T], Generic[S, T]):
 
 
 def made_in_turn(make: Callable[[S], T], sources: Sequence[S]) -> list[T]:
-    """What `make` gives for each source: at once for few, while it is encoded for many."""
+    """The results of `make` for `sources`: made at once if few, else while they are encoded."""
     if len(sources) <= _MADE_AT_ONCE_MAX:
         return [make(source) for source in sources]
     return LazyList(make, sources)

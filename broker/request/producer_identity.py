@@ -1,7 +1,7 @@
-"""The id and epoch of a transactional producer: what InitProducerId and EndTxn answer alike.
+"""The producer id and epoch that InitProducerId and EndTxn return.
 
-Both may need a producer id that has to be fetched first, and both speak to clients that do not know
-the error of a fenced producer.
+Both may have to fetch a new producer id first, and both serve clients that do not know the error
+PRODUCER_FENCED.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ def identity_of(
     | asyncio.Future[ProducerIdentity]
     | Coroutine[object, object, ProducerIdentity]
 ):
-    """The coordinator's answer; the attempt is repeated once there is a producer id."""
+    """The coordinator's answer; the attempt is repeated if it needs a new producer id."""
     answer = attempt(producer_ids.next_if_there)
     return _with_new_id(producer_ids, attempt) if answer is None else answer
 
@@ -33,7 +33,7 @@ async def _with_new_id(producer_ids: ProducerIds, attempt: Attempt) -> ProducerI
     try:
         producer_id = await producer_ids.next_id()
     except KafkaError:
-        # Whatever keeps the controller from answering passes; clients retry this code.
+        # The controller's failure is temporary; clients retry on this code.
         return ProducerIdentity(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     answer = attempt(lambda: producer_id)
     assert answer is not None, "The attempt has a producer id."

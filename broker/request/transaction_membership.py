@@ -1,14 +1,14 @@
-"""Whether a batch may open a transaction in a partition (KIP-890).
+"""Decides whether a batch may open a transaction in a partition (KIP-890).
 
-Nothing else stops a late batch from opening a hanging transaction, which no marker ever ends. So
-before the first batch of a transaction is appended to a partition, the coordinator is asked: since
-Produce 12 and TxnOffsetCommit 5 it adds the partition to the transaction by itself; for older
-clients, which have added it before, it is asked whether it is there. Once a log has an open
-transaction of the same producer and epoch, no more is asked of it.
+Otherwise a late batch could open a hanging transaction, which no marker ever ends. So the first
+batch of a transaction in a partition is appended only after a call to the coordinator: from Produce
+12 and TxnOffsetCommit 5 on, the coordinator adds the partition to the transaction; for older
+clients, which have added it themselves, it verifies that the partition was added. While the log has
+an open transaction of the same producer and epoch, the coordinator is not called.
 
-Where the coordinator answers at once, and that is so whenever it is on this broker and has one
-replica, the append follows in the same call: nothing can come between. Otherwise only the epoch
-protects, which is enough from Produce 12 on, because every transaction has its own.
+If the coordinator answers at once, as it does when it is on this broker and has one replica, the
+append follows in the same call, and nothing can happen in between. Otherwise only the epoch
+protects, which is enough from Produce 12 on, because each transaction has its own epoch.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from .context import BrokerContext
 
 
 class Refusal(NamedTuple):
-    """Why a partition may not be written to."""
+    """The reason why a partition may not be appended to."""
 
     code: ErrorCode
     message: str | None = None
@@ -34,7 +34,7 @@ class Refusal(NamedTuple):
 
 
 class Support(NamedTuple):
-    """What a client that writes in a transaction understands, by its request's version."""
+    """What a transactional client supports, by its request's version."""
 
     adds_partitions: bool
     knows_abortable: bool
@@ -63,7 +63,7 @@ class TransactionProducer(NamedTuple):
 def refusals(
     broker: BrokerContext, transactional_id: str, entries: Sequence[AppendEntry], support: Support
 ) -> Refusals | asyncio.Future[Refusals]:
-    """The partitions whose batches may not be appended. Raises KafkaError for all of them."""
+    """The partitions whose batches may not be appended. Raises KafkaError to refuse all."""
     batches = [(entry.topic_partition, RecordBatch(entry.records)) for entry in entries]
     producers = {(batch.producer_id, batch.producer_epoch) for _, batch in batches}
     if len(producers) > 1:
@@ -105,7 +105,7 @@ def join_transaction(
     partitions: Sequence[TopicPartition],
     support: Support,
 ) -> Refusals | asyncio.Future[Refusals]:
-    """Add the partitions to the transaction, or look them up; those that are not in it."""
+    """Add the partitions to the transaction, or verify them; returns those that are not in it."""
     coordinator = broker.transaction_coordinator
     if not support.adds_partitions:
         if not coordinator.config.partition_verification_enable:
@@ -138,7 +138,7 @@ def _refused(errors: Mapping[TopicPartition, ErrorCode], support: Support) -> Re
 def refusal_for_client(error: ErrorCode, support: Support) -> Refusal:
     """The refusal that makes a producer of this version react as it should.
 
-    Older producers know what to do about too few replicas: they send the batch again.
+    NOT_ENOUGH_REPLICAS is an error on which older producers retry the batch.
     """
     if error is ErrorCode.PRODUCER_FENCED:
         return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -157,7 +157,7 @@ def refusal_for_client(error: ErrorCode, support: Support) -> Refusal:
 def opens_transaction(
     broker: BrokerContext, partition: TopicPartition, producer: TransactionProducer
 ) -> bool:
-    """Whether the next batch of the producer would be the first of its transaction there."""
+    """Whether the producer's next batch would be the first of its transaction in the partition."""
     replica = broker.replica_manager.partitions.get(partition)
     entry = None if replica is None else replica.log.producers.get(producer.producer_id)
     return (
@@ -170,7 +170,7 @@ def opens_transaction(
 def _sequence_refusal(
     broker: BrokerContext, partition: TopicPartition, batch: RecordBatch
 ) -> Refusal | None:
-    """Why the batch cannot be the first of its transaction in the log: see ProducerEntry."""
+    """The reason why the batch cannot be the transaction's first in the log: see ProducerEntry."""
     replica = broker.replica_manager.partitions.get(partition)
     if replica is None:
         return None

@@ -14,13 +14,13 @@ from .transaction_membership import Refusals, Support, refusals
 def append_in_transaction(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
 ) -> asyncio.Future[list[AppendEntry]] | Coroutine[object, object, list[AppendEntry]] | None:
-    """Append the allowed entries and refuse the rest; the work to await for it, if any."""
+    """Append the allowed entries and refuse the rest; returns the work to await, if any."""
     answer = _refusals_of(broker, request, entries, support)
     if answer is None:
         return None
     if isinstance(answer, asyncio.Future):
         for entry in entries:
-            # The request's buffer is reused by then.
+            # The request's buffer is reused before the append.
             entry.records = memoryview(bytearray(entry.records))
         return _append_later(broker, request, entries, answer)
     outcome = _append(broker, request, entries, answer)
@@ -30,10 +30,11 @@ def append_in_transaction(
 async def join_at_once(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
 ) -> None:
-    """Add all partitions of a request to its transaction, with one write, and refuse what may not
-    be appended: before it is appended in parts.
+    """Add all partitions of a request to its transaction with one write, and refuse the entries
+    that may not be appended, before the request is appended in parts.
 
-    Each part asks again, since the transaction may end between two, and finds its partitions there.
+    Each part checks again, because the transaction may end between two parts; usually its
+    partitions have been added.
     """
     answer = _refusals_of(broker, request, entries, support)
     if answer is not None:
@@ -44,7 +45,7 @@ async def join_at_once(
 def _refusals_of(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
 ) -> Refusals | asyncio.Future[Refusals] | None:
-    """The partitions that must not be appended to. None: every entry is refused."""
+    """The partitions that must not be appended to; None if every entry was refused."""
     transactional_id = request.transactional_id
     assert transactional_id is not None, "The request is transactional."
     transactional = [each for each in entries if RecordBatch(each.records).is_transactional]

@@ -1,8 +1,8 @@
 """The transaction coordinator, made when the first transactional producer needs it.
 
-A broker that serves no transaction need not load what they take. When `__transaction_state` is
-there from a previous run, its transactions are loaded at the start: those prepared are completed
-and those that time out are aborted. Else the first request makes the coordinator.
+A broker that serves no transactions need not load their code. If `__transaction_state` exists from
+a previous run, its transactions are loaded at startup: prepared ones are completed, and those that
+time out are aborted. Else the first request makes the coordinator.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Transactions:
-    """Holds the coordinator and the door for markers, or what they are made of."""
+    """Holds the coordinator and the marker writer, or what is needed to make them."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Transactions:
 
     @property
     def markers(self) -> "LocalMarkers":
-        """What writes markers to the partitions that this broker leads."""
+        """Writes transaction markers to the partitions that this broker leads."""
         if self._markers is None:
             from ..coordinator.transaction.transaction_markers import LocalMarkers
 
@@ -91,6 +91,6 @@ class Transactions:
         return coordinator
 
     def stop(self) -> None:
-        """Cancel the requests that wait."""
+        """Cancel the requests that wait in the coordinator."""
         if self._coordinator is not None:
             self._coordinator.stop()
