@@ -200,7 +200,7 @@ class Connection:
         self._budget = owner.receive_budget
         self._charged_bytes = 0
         self._admitted = 0
-        """The number of the request in pieces that has room in the budget; 0: none has."""
+        """The number of the partial request that the budget has admitted; 0 if none."""
         self._rest: memoryview | None = None
         """What was read behind the request in progress: a copy, not a view of the scratch."""
         self._is_hung_up = False
