@@ -1,4 +1,4 @@
-"""What an operator can set about transactions, with Kafka's names and defaults."""
+"""The configuration of transactions, with Kafka's names and defaults."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class TransactionConfig(NamedTuple):
 
 
 def transaction_config(config: BrokerConfig) -> TransactionConfig:
-    """What the broker's properties say about transactions."""
+    """The transaction configuration from the broker's properties."""
     integer = config.values.integer
     log = "transaction.state.log"
     cleanup = "transaction.cleanup.interval.ms"
@@ -46,7 +46,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
 
 
 def transaction_topic(config: TransactionConfig) -> CreatableTopic:
-    """How `__transaction_state` is to be created: whatever decides transactions is never lost."""
+    """How to create `__transaction_state`: no unclean election may lose a decision."""
     configs = {
         "unclean.leader.election.enable": "false",
         "compression.type": "uncompressed",

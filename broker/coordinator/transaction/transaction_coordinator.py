@@ -1,12 +1,12 @@
 """The transaction coordinator: transactional ids over `__transaction_state`.
 
-A thin shell. What happens is decided by the shards, one a partition of the topic
-(`transaction_shard.py`); here their decisions are carried out: states go to the log, markers
-through `TransactionMarkers`, and two sweeps look for transactions that have been open for too long
-and for unused ids. Every answer that promises something waits for its append.
+A thin shell that carries out the decisions of the shards, one per partition of the topic
+(`transaction_shard.py`): it appends states to the log, sends markers through `TransactionMarkers`,
+and runs two sweeps, for timed-out transactions and for unused ids. An answer that depends on a
+write waits for its append.
 
-Markers are sent until every partition has one: what fails for the moment is tried again after a
-while, for as long as this broker coordinates the id. A partition that is gone needs none.
+Markers are retried until every partition has one, for as long as this broker coordinates the id. A
+deleted partition needs none.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ _FINAL = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COOR
 
 
 class ProducerIdentity(NamedTuple):
-    """Who a producer is from now on, or why not."""
+    """The producer id and epoch to use from now on, or an error."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -88,7 +88,7 @@ class TransactionCoordinator:
     # Life.
 
     def start(self) -> None:
-        """Begin to look for what has timed out or expired. Call it inside the running loop."""
+        """Start the timeout and expiry sweeps. Call it inside the running loop."""
         self._sweep("abort", self.config.abort_interval_ms, self._abort_timed_out)
         self._sweep("expire", self.config.expiration_interval_ms, self._delete_expired)
 
@@ -101,28 +101,28 @@ class TransactionCoordinator:
         self._sweeps[name] = loop.call_later(interval_ms / 1000, run)
 
     def stop(self) -> None:
-        """Cancel every timer; what is decided is in the log, and goes on with the next start."""
+        """Cancel every timer; decided transactions are in the log and resume on the next start."""
         for handle in (*self._sweeps.values(), *self._retries):
             handle.cancel()
         self._retries.clear()
         self._shards.close()
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """A listener of the controller: how many partitions there are, and which protocol."""
+        """Update the partition count and `transaction.version` from the cluster image."""
         self.transaction_version = image.features.get(FEATURE, 0)
         for shard in self._shards.all():
             shard.transaction_version = self.transaction_version
         topic = image.topics_by_name.get(TRANSACTION_STATE_TOPIC)
         if topic is not None:
-            # It may have been created with another number than is configured now.
+            # The topic may have been created with a different partition count than configured now.
             self.partition_count = len(topic.partitions)
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition now: read its log, then go on with its transactions."""
+        """Load a partition that this broker now leads, then resume its transactions."""
         self._shards.on_elected(partition, leader_epoch)
 
     def on_resigned(self, partition: int) -> None:
-        """Another broker leads the partition now, or none."""
+        """Drop a partition that this broker no longer leads."""
         self._shards.on_resigned(partition)
 
     def _new_shard(self, partition: int, leader_epoch: int) -> TransactionShard:
@@ -131,21 +131,21 @@ class TransactionCoordinator:
         return shard
 
     def _go_on(self, shard: TransactionShard) -> None:
-        """The log has been read: what was decided is carried out."""
+        """Send the markers of decided transactions, once the log has been read."""
         loop = asyncio.get_running_loop()
         for send in shard.resume(self._now_ms()):
-            # The other partitions may not be led yet in the moment in which this one is.
+            # This broker may not have become leader of the other partitions yet.
             loop.call_soon(self._send_markers, shard, send.transaction)
 
-    # Requests. Each is refused with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS where this
-    # broker does not coordinate the id, or not yet, and with INVALID_REQUEST for an empty id.
+    # Requests. Each fails with NOT_COORDINATOR if this broker does not coordinate the id, with
+    # COORDINATOR_LOAD_IN_PROGRESS while it is loading, and with INVALID_REQUEST for an empty id.
 
     def initialize(
         self, request: Initialization, take: TakeProducerId
     ) -> Answer[ProducerIdentity] | None:
-        """The next epoch of a transactional id. None: a producer id is needed first."""
+        """Give the producer its next epoch. None: a producer id is needed first."""
         if not 0 < request.timeout_ms <= self.config.transaction_max_timeout_ms:
-            # Kafka looks at this before it asks who coordinates the id, and after the empty id.
+            # As in Kafka, checked after the empty id and before the coordinator lookup.
             wrong = ErrorCode.INVALID_TRANSACTION_TIMEOUT
             empty = ErrorCode.INVALID_REQUEST
             return ProducerIdentity(wrong if request.transactional_id else empty)
@@ -158,7 +158,7 @@ class TransactionCoordinator:
         return self._carry_out(shard, transition, _identity)
 
     def add_partitions(self, request: Addition) -> Answer[ErrorCode]:
-        """NONE when the log has it: the partitions may be written to."""
+        """Add partitions. NONE once in the log: the producer may then write to them."""
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return shard
@@ -173,7 +173,7 @@ class TransactionCoordinator:
         return shard.verify_partitions(request)
 
     def end(self, request: Ending, take: TakeProducerId) -> Answer[ProducerIdentity] | None:
-        """NONE when the decision is in the log; markers follow. None: see `initialize`."""
+        """Commit or abort. NONE once that is in the log; markers follow. None: see `initialize`."""
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return ProducerIdentity(shard)
@@ -184,7 +184,7 @@ class TransactionCoordinator:
         return self._carry_out(shard, transition, partial(_after_end, current))
 
     def describe(self, transactional_id: str) -> Transaction | ErrorCode:
-        """The id as the log has it; TRANSACTIONAL_ID_NOT_FOUND."""
+        """The state of the id in the log, or TRANSACTIONAL_ID_NOT_FOUND."""
         shard = self._shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
             return shard
@@ -192,7 +192,7 @@ class TransactionCoordinator:
         return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transaction is None else transaction
 
     def transactions(self) -> list[Transaction] | ErrorCode:
-        """Every id that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS if not all yet."""
+        """Every id this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
         if any(shard.state is ShardState.LOADING for shard in self._shards.all()):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return [each for shard in self._shards.all() for each in shard.transactions]
@@ -209,7 +209,7 @@ class TransactionCoordinator:
         transition: Transition,
         answer: Callable[[ErrorCode, Transaction | None], T],
     ) -> Answer[T]:
-        """Write the target, if there is one, and answer when the log has it."""
+        """Write the target, if there is one, and answer once it is in the log."""
         target = transition.target
         if target is None:
             return answer(transition.error, None)
@@ -232,7 +232,7 @@ class TransactionCoordinator:
             sends: Sequence[SendMarkers] = ()
             if self._shards.is_led(shard):
                 sends = shard.written(target, error, self._now_ms())
-            # The answer leaves as soon as the decision counts; the markers take their time.
+            # Answer once the decision is in the log, without waiting for the markers.
             if then is not None:
                 then(error)
             for send in sends:
@@ -252,7 +252,7 @@ class TransactionCoordinator:
         self._writer.append(shard, records, self._now_ms(), appended)
 
     def _send_markers(self, shard: TransactionShard, decided: Transaction) -> None:
-        """To every partition that has none yet."""
+        """Send markers to every partition that has none yet."""
         if not self._shards.is_led(shard):
             return
         marker = Marker(
@@ -360,7 +360,7 @@ def _identity(error: ErrorCode, target: Transaction | None) -> ProducerIdentity:
 def _after_end(
     current: Transaction | None, error: ErrorCode, target: Transaction | None
 ) -> ProducerIdentity:
-    """Who the producer is in its next transaction."""
+    """The producer id and epoch of the next transaction."""
     if error:
         return ProducerIdentity(error)
     following = current if target is None else target.completed(target.last_update_ms)
@@ -369,7 +369,7 @@ def _after_end(
 
 
 def _is_settled(partition: TopicPartition, error: ErrorCode) -> bool:
-    """Whether a partition needs no marker any more."""
+    """Whether a partition no longer needs a marker."""
     if error in _FINAL:
         _log.warning("The marker for %s was refused: %s.", partition, error.name)
     return not error or error is _GONE or error in _FINAL

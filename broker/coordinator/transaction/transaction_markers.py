@@ -1,8 +1,8 @@
-"""The one door through which markers reach the partitions that a transaction wrote to.
+"""Writing of transaction markers to the partitions of a transaction.
 
 A marker is a control batch with the producer's id and epoch; it ends the producer's transaction in
-that log. The coordinator does not care who leads: `TransactionMarkers` says what it needs. Here the
-markers of partitions that this broker leads are appended, with acks=all.
+that log. The coordinator uses `TransactionMarkers`, which hides who leads a partition.
+`LocalMarkers` appends to the partitions that this broker leads, with acks=all.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from .transaction_metadata import EPOCH_BUMP_VERSION
 
 T = TypeVar("T")
 Answer: TypeAlias = T | asyncio.Future[T]
-"""Known now, or later."""
+"""A result, or a future of it."""
 
 MarkerErrors: TypeAlias = dict[TopicPartition, ErrorCode]
-"""What became of a marker in each partition."""
+"""The outcome of a marker write, by partition."""
 
 
 class Marker(NamedTuple):
-    """How one producer's transaction ends. From `version` 2 on its epoch is the next one's."""
+    """A transaction marker. From `version` 2 on, the epoch is that of the next transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -38,22 +38,22 @@ class Marker(NamedTuple):
 
 
 class TransactionMarkers(Protocol):
-    """Writes markers to partitions, whoever leads them."""
+    """Writes markers to partitions, led by any broker."""
 
     def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[MarkerErrors]:
-        """One outcome a partition, when the in-sync replicas have the marker. Never raises."""
+        """One outcome per partition, once the in-sync replicas have the marker. Never raises."""
         ...
 
 
 class OffsetMarkers(Protocol):
-    """The coordinator of the groups whose offsets a transaction commits."""
+    """The group coordinator, as far as a transaction commits offsets."""
 
     def marker_error(self, partition: int) -> ErrorCode:
         """Why no marker may be written to this partition of `__consumer_offsets` now."""
         ...
 
     def transaction_ended(self, partition: int, producer_id: int, is_commit: bool) -> None:
-        """The marker is in the log: the offsets of the transaction count, or are forgotten."""
+        """Apply or drop the transaction's pending offsets once the marker is in the log."""
         ...
 
 
@@ -107,7 +107,7 @@ class LocalMarkers:
         return errors
 
     def _objection(self, marker: Marker, partition: TopicPartition) -> ErrorCode:
-        """Why the marker may not be appended, as far as the log cannot know it."""
+        """Why the marker may not be appended, by checks that the log does not do itself."""
         try:
             log = self._replicas.partition(partition).leader_log()
         except KafkaError as error:
@@ -123,7 +123,7 @@ class LocalMarkers:
             and producer.producer_epoch == marker.producer_epoch
             and producer.current_txn_first_offset is not None
         ):
-            # A marker of the transaction before, come late (KIP-1228).
+            # A late marker of the previous transaction (KIP-1228).
             return ErrorCode.INVALID_PRODUCER_EPOCH
         return ErrorCode.NONE
 

@@ -1,13 +1,13 @@
-"""What is known of one transactional id, and what each transition makes of it.
+"""The metadata of one transactional id, and its transitions.
 
-A value: a transition gives another value, which is written to `__transaction_state` and counts when
-the log has it. The arithmetic of producer ids and epochs is all here (Kafka's TransactionMetadata):
+Immutable: a transition returns a new value, which takes effect once it is in `__transaction_state`.
+All arithmetic of producer ids and epochs is here (Kafka's TransactionMetadata):
 
-- a producer that comes for its id gets the next epoch, which fences whoever had the one before;
-- with KIP-890 the decision of a transaction takes the next epoch as well, so that nothing that was
-  sent in it can count for the next one; the epoch before last is never the last a producer had;
-- 32766 is the last epoch that a producer is given, so that there is always one left to fence it
-  with. After that comes another producer id with epoch 0.
+- a producer that initializes its id gets the next epoch, which fences the previous producer;
+- with KIP-890 the decision of a transaction also bumps the epoch, so that nothing sent in it can
+  count for the next one; the epoch before last is never the last a producer had;
+- 32766 is the last epoch that a producer is given, so that one is always left to fence it with.
+  After that it gets a new producer id with epoch 0.
 """
 
 from collections.abc import Iterable
@@ -21,11 +21,11 @@ NO_PRODUCER_EPOCH = -1
 EPOCH_MAX = 32_767
 LAST_EPOCH_OF_A_PRODUCER = EPOCH_MAX - 1
 EPOCH_BUMP_VERSION = 2
-"""From this transaction.version on, every transaction has an epoch of its own."""
+"""From this `transaction.version` on, every transaction has its own epoch."""
 
 
 class Transaction(NamedTuple):
-    """A transactional id as one record says it is. Times in milliseconds since the epoch."""
+    """The state of a transactional id in one record. Times in milliseconds since the epoch."""
 
     transactional_id: str
     producer_id: int
@@ -34,18 +34,18 @@ class Transaction(NamedTuple):
     state: TransactionState
     partitions: frozenset[TopicPartition]
     last_update_ms: int
-    # When the first partition was added; -1 outside of transactions.
+    # When the first partition was added; -1 outside a transaction.
     start_ms: int = -1
     previous_producer_id: int = NO_PRODUCER_ID
-    # The producer id for the next transaction, when its epochs are used up.
+    # The producer id for the next transaction, when the current one's epochs are used up.
     next_producer_id: int = NO_PRODUCER_ID
-    # Not in the log: a producer that repeats its request for an id is known by it.
+    # Not in the log; identifies a retried InitProducerId.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     client_version: int = 0
 
     @property
     def bumps_epoch(self) -> bool:
-        """Whether this transaction's end takes an epoch."""
+        """Whether ending this transaction bumps the epoch."""
         return self.client_version >= EPOCH_BUMP_VERSION
 
     @property
@@ -53,14 +53,14 @@ class Transaction(NamedTuple):
         return self.producer_epoch >= LAST_EPOCH_OF_A_PRODUCER
 
     def apply(self, state: TransactionState, now_ms: int) -> "Transaction":
-        """In another state, now; anything that the table does not name is our own mistake."""
+        """Change the state; a transition missing from `NEXT_STATES` is a programming error."""
         assert state in NEXT_STATES[self.state], f"{self.state} -> {state}"
         return self._replace(
             state=state, last_update_ms=now_ms, previous_producer_id=self.producer_id
         )
 
     def initialized(self, timeout_ms: int, now_ms: int) -> "Transaction":
-        """For a producer that has come, under the epoch it has now."""
+        """Empty, for a producer that initializes the id; the caller sets the epoch."""
         return self.apply(TransactionState.EMPTY, now_ms)._replace(
             timeout_ms=timeout_ms, partitions=frozenset(), start_ms=-1
         )
@@ -68,7 +68,7 @@ class Transaction(NamedTuple):
     def with_partitions(
         self, partitions: Iterable[TopicPartition], client_version: int, now_ms: int
     ) -> "Transaction":
-        """With more partitions; the first ones begin the transaction."""
+        """Add partitions; the first ones begin the transaction."""
         is_first = self.state is not TransactionState.ONGOING
         return self.apply(TransactionState.ONGOING, now_ms)._replace(
             partitions=self.partitions.union(partitions),
@@ -79,7 +79,7 @@ class Transaction(NamedTuple):
     def prepared(
         self, state: TransactionState, client_version: int, next_producer_id: int, now_ms: int
     ) -> "Transaction":
-        """Decided. What was sent in this epoch counts for this transaction and no other."""
+        """Decide the transaction. Writes of its epoch belong to this transaction only."""
         is_empty = self.state is not TransactionState.ONGOING
         decided = self.apply(state, now_ms)._replace(
             next_producer_id=next_producer_id,
@@ -94,7 +94,7 @@ class Transaction(NamedTuple):
         )
 
     def completed(self, now_ms: int) -> "Transaction":
-        """Every partition has its marker."""
+        """Complete the transaction: every partition has its marker."""
         state = (
             TransactionState.COMPLETE_COMMIT
             if self.state is TransactionState.PREPARE_COMMIT

@@ -1,9 +1,9 @@
 """The records of `__transaction_state`, in Kafka's format byte for byte.
 
-A key is its version (0) and the transactional id; a value is its version, 0 or 1, and the state as
-`TransactionLogValue.json` says. Version 1 is written from transaction.version 1 on; it alone knows
-the producer ids before and after and the version of the client's protocol (KIP-890). A null value
-is a tombstone. Keys of a version that is not known come from a newer Kafka and are skipped.
+A key is its version (0) and the transactional id; a value is its version, 0 or 1, and the fields of
+`TransactionLogValue.json`. Version 1 is written from transaction.version 1 on; only it has the
+previous and next producer ids and the client's transaction version (KIP-890). A null value is a
+tombstone. Keys of an unknown version come from a newer Kafka and are skipped.
 """
 
 import struct
@@ -21,7 +21,7 @@ _KEY_VERSION = 0
 _NEWEST_VALUE_VERSION = 1
 _PREFIX = struct.Struct(">h")
 
-# Their numbers in the log. Dead (6) is never written: nobody would get such an id back.
+# The index is the state's number in the log. Dead (6) is never written: a tombstone is.
 _STATES = tuple(each for each in TransactionState if each is not TransactionState.DEAD)
 
 
@@ -49,21 +49,21 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
 
 
 class TransactionRecord(NamedTuple):
-    """One record, as it is appended."""
+    """One record to append."""
 
     key: bytes
     value: bytes | None
 
 
 class TransactionEntry(NamedTuple):
-    """A record read back: a transactional id, or none where it was deleted."""
+    """A record read back; `transaction` is None for a tombstone."""
 
     transactional_id: str
     transaction: Transaction | None
 
 
 def transaction_record(transaction: Transaction, transaction_version: int) -> TransactionRecord:
-    """The record of a transactional id, as `transaction.version` demands it."""
+    """The record of a transactional id, in the value version for `transaction_version`."""
     version = 1 if transaction_version >= 1 else 0
     is_empty = transaction.state is TransactionState.EMPTY
     value = TransactionLogValue(
@@ -90,9 +90,9 @@ def transaction_tombstone(transactional_id: str) -> TransactionRecord:
 
 
 def read_transaction(key: bytes, value: bytes | None) -> TransactionEntry | None:
-    """What a record says, or None for a key of a newer Kafka.
+    """Decode a record; None for a key of a newer Kafka.
 
-    Raises KafkaError(CORRUPT_MESSAGE) where it does not follow its schema.
+    Raises KafkaError(CORRUPT_MESSAGE) if it does not follow its schema.
     """
     transactional_id = read_transactional_id(key)
     if transactional_id is None:
@@ -103,7 +103,7 @@ def read_transaction(key: bytes, value: bytes | None) -> TransactionEntry | None
 
 
 def read_transactional_id(key: bytes) -> str | None:
-    """Whose record it is, or None for a key of a newer Kafka. Raises KafkaError."""
+    """The transactional id of a key, or None for a key of a newer Kafka. Raises KafkaError."""
     if _version(key) != _KEY_VERSION:
         return None
     parsed, _ = decode(TransactionLogKey, _KEY_VERSION, memoryview(key), _PREFIX.size)

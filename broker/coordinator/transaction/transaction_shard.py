@@ -1,14 +1,14 @@
 """The transactional ids of one partition of `__transaction_state`.
 
-Sans-IO: requests in; out comes what to answer and what must be written first. One transition of an
-id is under way at a time; other requests meanwhile get CONCURRENT_TRANSACTIONS. A transition counts
-when the log has it (`written`), and a decision that counts is followed by markers until every
-partition has one, whoever leads and however often the broker restarts: `resume` goes on from what
-the log says. Property: whatever is interleaved, all partitions of a transaction get the same
-marker, and no epoch ever comes back.
+Sans-IO: a request returns its answer and the state to write before answering. An id has one
+transition in progress at a time; other requests meanwhile get CONCURRENT_TRANSACTIONS. A transition
+takes effect once it is in the log (`written`). After a decision, markers are sent until every
+partition has one, across leader changes and broker restarts: `resume` continues from the log.
+Property: in every interleaving, all partitions of a transaction get the same marker, and no epoch
+is reused.
 
-The identity that a request claims is checked here, before the tables are asked what to do about it
-(Kafka's TransactionCoordinator, TransactionStateManager).
+The producer id and epoch of a request are checked here, before the reaction is looked up (Kafka's
+TransactionCoordinator, TransactionStateManager).
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ from .transaction_state import REACTIONS, TransactionEvent, TransactionReaction,
 class Initialization(NamedTuple):
     """An InitProducerId with a transactional id.
 
-    `identity` is the producer id and epoch that it claims, if any.
+    `identity` is the producer id and epoch in the request, if any.
     """
 
     transactional_id: str
@@ -43,7 +43,7 @@ class Initialization(NamedTuple):
 
 
 class Addition(NamedTuple):
-    """Partitions of one transaction, to be added or looked for."""
+    """Partitions of one transaction, to be added or verified."""
 
     transactional_id: str
     producer_id: int
@@ -53,7 +53,7 @@ class Addition(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """An EndTxn. From `client_version` 2 on its epoch says which transaction it ends."""
+    """An EndTxn. From `client_version` 2 on, its epoch identifies the transaction to end."""
 
     transactional_id: str
     producer_id: int
@@ -63,14 +63,14 @@ class Ending(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """What to answer, and the state that must be written before that, if any."""
+    """The error to answer with, and the state to write before answering, if any."""
 
     error: ErrorCode
     target: Transaction | None = None
 
 
 class SendMarkers(NamedTuple):
-    """A decided transaction, whose partitions get their markers."""
+    """Send markers to the partitions of a decided transaction."""
 
     transaction: Transaction
 
@@ -99,9 +99,9 @@ class _Entry:
 
     def __init__(self, current: Transaction) -> None:
         self.current = current
-        # The state that is being written, or waits for markers.
+        # The state that is being written or is waiting for markers.
         self.pending: TransactionState | None = None
-        # A fence whose write failed has taken its epoch: the next one need not take another.
+        # A fence whose write failed has already bumped the epoch: the next need not bump it again.
         self.has_failed_fence = False
 
     def move(self, target: Transaction, error: ErrorCode = ErrorCode.NONE) -> Transition:
@@ -119,7 +119,7 @@ class TransactionShard(CoordinatorShard):
     def __init__(self, partition: int, leader_epoch: int) -> None:
         super().__init__(partition, leader_epoch)
         self.transaction_version = EPOCH_BUMP_VERSION
-        """What the cluster has agreed on: the broker's own decisions are made by it."""
+        """The finalized `transaction.version`, used for the broker's own decisions."""
         self._entries: dict[str, _Entry] = {}
 
     @property
@@ -132,7 +132,7 @@ class TransactionShard(CoordinatorShard):
         )
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """The id as the log has it."""
+        """The state of the id in the log."""
         entry = self._entries.get(transactional_id)
         return None if entry is None else entry.current
 
@@ -141,7 +141,7 @@ class TransactionShard(CoordinatorShard):
     def initialize(
         self, request: Initialization, take: TakeProducerId, now_ms: int
     ) -> Transition | None:
-        """The target has the producer's id and epoch. None: a producer id is needed first."""
+        """Assign the producer id and epoch of the target. None: a producer id is needed first."""
         entry = self._entries.get(request.transactional_id)
         if entry is None:
             producer_id = take()
@@ -171,7 +171,7 @@ class TransactionShard(CoordinatorShard):
         target = current.initialized(request.timeout_ms, now_ms)
         is_retry = epoch == current.last_producer_epoch != NO_PRODUCER_EPOCH
         if epoch not in (None, current.producer_epoch) and current.producer_epoch >= 0:
-            # Its first answer was lost. Another producer would have made the last epoch unknown.
+            # A retry: its first answer was lost. Another producer would have reset the last epoch.
             return entry.move(target) if is_retry else _FENCED
         last = NO_PRODUCER_EPOCH if epoch is None else current.producer_epoch
         if not current.is_epoch_exhausted:
@@ -186,7 +186,7 @@ class TransactionShard(CoordinatorShard):
         )
 
     def add_partitions(self, request: Addition, now_ms: int) -> Transition:
-        """Open the transaction, or widen it."""
+        """Begin a transaction with the partitions, or add them to the one in progress."""
         entry = self._entries.get(request.transactional_id)
         if entry is None or entry.current.producer_id != request.producer_id:
             return _UNKNOWN
@@ -204,7 +204,7 @@ class TransactionShard(CoordinatorShard):
         return entry.move(target)
 
     def verify_partitions(self, request: Addition) -> dict[TopicPartition, ErrorCode]:
-        """Whether each partition is part of the transaction: if not, TRANSACTION_ABORTABLE."""
+        """Check each partition: TRANSACTION_ABORTABLE if it is not in the transaction."""
         entry = self._entries.get(request.transactional_id)
         error = ErrorCode.NONE
         if entry is None or entry.current.producer_id != request.producer_id:
@@ -221,7 +221,7 @@ class TransactionShard(CoordinatorShard):
         return {each: ErrorCode.NONE if each in added else absent for each in request.partitions}
 
     def end(self, request: Ending, take: TakeProducerId, now_ms: int) -> Transition | None:
-        """Decide. None: a producer id is needed first."""
+        """Commit or abort the transaction. None: a producer id is needed first."""
         entry = self._entries.get(request.transactional_id)
         if entry is None:
             return _UNKNOWN
@@ -251,11 +251,11 @@ class TransactionShard(CoordinatorShard):
     def _fence(
         self, entry: _Entry, answer: ErrorCode, take: TakeProducerId, now_ms: int
     ) -> Transition | None:
-        """Abort for a producer that is not asked: nothing it sends from now on counts."""
+        """Bump the epoch and abort: the producer's later requests are fenced."""
         current = entry.current
         state = TransactionState.PREPARE_ABORT
         if self.transaction_version >= EPOCH_BUMP_VERSION:
-            # The decision takes an epoch as it is.
+            # The decision itself bumps the epoch.
             next_id = take() if current.is_epoch_exhausted else NO_PRODUCER_ID
             if next_id is None:
                 return None
@@ -273,7 +273,7 @@ class TransactionShard(CoordinatorShard):
     # Time.
 
     def timed_out(self, now_ms: int) -> list[Transaction]:
-        """Transactions to be aborted since they have been open for too long."""
+        """Transactions to abort because they exceeded their timeout."""
         targets: list[Transaction] = []
         for entry in self._entries.values():
             current = entry.current
@@ -281,7 +281,7 @@ class TransactionShard(CoordinatorShard):
             reaction = entry.react(TransactionEvent.TIME_OUT)
             if entry.pending is not None or not is_late or reaction is TransactionReaction.IGNORE:
                 continue
-            # Without another producer id the last epoch of all is taken, which nobody else has.
+            # Without a new producer id the fence may take EPOCH_MAX, which no producer ever has.
             transition = self._fence(entry, ErrorCode.NONE, lambda: NO_PRODUCER_ID, now_ms)
             assert transition is not None, "It has an id."
             assert transition.target is not None, "A fence is written."
@@ -289,7 +289,7 @@ class TransactionShard(CoordinatorShard):
         return targets
 
     def expired(self, unused_ms: int, now_ms: int) -> list[str]:
-        """Ids unused for so long: their tombstones are to be written."""
+        """Ids unused for `unused_ms`, to be deleted with tombstones."""
         expired: list[str] = []
         for transactional_id, entry in self._entries.items():
             is_old = entry.current.last_update_ms <= now_ms - unused_ms
@@ -300,7 +300,7 @@ class TransactionShard(CoordinatorShard):
         return expired
 
     def forget(self, transactional_ids: Iterable[str], error: ErrorCode) -> None:
-        """The tombstones are in the log, or could not be written."""
+        """Delete the ids once their tombstones are in the log; keep them if the write failed."""
         for transactional_id in transactional_ids:
             if error:
                 self._entries[transactional_id].pending = None
@@ -310,7 +310,7 @@ class TransactionShard(CoordinatorShard):
     # The log, and the markers.
 
     def written(self, target: Transaction, error: ErrorCode, now_ms: int) -> list[SendMarkers]:
-        """A transition has been written, or not: a completion that was not is to be repeated."""
+        """Apply a written transition. The caller retries a completion that could not be written."""
         entry = self._entries[target.transactional_id]
         if error:
             if entry.current.state not in _DECIDED:
@@ -329,7 +329,7 @@ class TransactionShard(CoordinatorShard):
     def markers_written(
         self, transactional_id: str, partitions: Iterable[TopicPartition], now_ms: int
     ) -> Transaction | None:
-        """These have their markers. The target, once it is all of them."""
+        """Record that these partitions have their markers. Returns the target once all have."""
         entry = self._entries[transactional_id]
         entry.current = entry.current._replace(
             partitions=entry.current.partitions.difference(partitions)
@@ -343,13 +343,13 @@ class TransactionShard(CoordinatorShard):
         return entry.current.completed(now_ms)
 
     def replay_marker(self, batch: RecordBatch) -> None:
-        """Nothing is written to this log in a transaction."""
+        """Ignore the marker: nothing is written to this log in a transaction."""
 
     def replay_record(self, batch: RecordBatch, record: Record) -> None:
         """Fold one record of the log. Raises KafkaError(CORRUPT_MESSAGE).
 
-        Of an id whose record makes no sense nothing is known: to act on the one before could end
-        a transaction in two ways.
+        An invalid record also drops the id's earlier state: acting on that could both commit and
+        abort one transaction.
         """
         key = record.key or b""
         transactional_id = read_transactional_id(key)
@@ -361,9 +361,9 @@ class TransactionShard(CoordinatorShard):
             self._entries[transactional_id] = _Entry(entry.transaction)
 
     def resume(self, now_ms: int) -> list[SendMarkers]:
-        """The log has been read: what was decided is carried out.
+        """Send the markers of decided transactions, once the log has been read.
 
-        Times that have not come yet would keep a transaction open, and an id, for ever.
+        Timestamps in the future are set to now: they could keep a transaction or an id forever.
         """
         for entry in self._entries.values():
             current = entry.current
@@ -376,10 +376,10 @@ class TransactionShard(CoordinatorShard):
 
 
 def _may_go_on(current: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether the producer that has this id may get the next epoch; the epoch is looked at later.
+    """Whether the producer with this id may get the next epoch; the epoch is checked later.
 
-    The previous id will do where its epochs were used up: the answer that named the present one
-    may have been lost.
+    The previous id is accepted if its epochs were used up: the answer with the current id may have
+    been lost.
     """
     return (
         current.producer_epoch == NO_PRODUCER_EPOCH
@@ -389,7 +389,7 @@ def _may_go_on(current: Transaction, producer_id: int, epoch: int) -> bool:
 
 
 def _ends_again(current: Transaction, request: Ending) -> bool:
-    """Whether the request is about the transaction before, which has been decided."""
+    """Whether the request ends the previous transaction, which is already decided."""
     is_bumped = (
         current.producer_id == request.producer_id
         and current.producer_epoch == request.producer_epoch + 1

@@ -1,20 +1,19 @@
-"""The states of a transactional id, what may happen in each, and what is done about it.
+"""The states of a transactional id, its events, and the reaction to each event in each state.
 
-A transactional id is Empty when a producer has come for it and written nothing yet. The first
-partition opens a transaction (Ongoing). Its end is decided by one record, PrepareCommit or
-PrepareAbort: from then on there is no way back, and markers go to every partition; when all are
-written it is CompleteCommit or CompleteAbort, and the next transaction may begin. An id that
-nobody uses is deleted (Dead).
+A transactional id is Empty once a producer has initialized it and not yet written. The first
+partition opens a transaction (Ongoing). One record decides its end, PrepareCommit or PrepareAbort:
+the decision is final, and markers are sent to every partition. When all are written, the state is
+CompleteCommit or CompleteAbort, and the next transaction may begin. An unused id is deleted (Dead).
 
            ┌─> Ongoing ──commit──> PrepareCommit ──markers written──> CompleteCommit ─┐
     Empty ─┤      │                                                                   ├─> ...
            └──────┴─────abort────> PrepareAbort ───markers written──> CompleteAbort ──┘
 
-Two tables say it all, and nothing else decides by state: `REACTIONS` names the reaction to every
-event in every state, `NEXT_STATES` the moves that are legal. They are Kafka's TransactionState and
-TransactionCoordinator. With KIP-890 (EndTxn 5) the epoch of a request says which transaction it is
-about: the current one, or the one before, whose answer may have been lost. Older requests do not
-say; there a late request is taken for whatever is under way.
+All decisions by state are in two tables, after Kafka's TransactionState and TransactionCoordinator:
+`REACTIONS` has the reaction to every event in every state, `NEXT_STATES` the legal transitions.
+With KIP-890 (EndTxn 5) the epoch of a request identifies its transaction: the current one, or the
+previous one if its answer may have been lost. Older requests do not identify it, so a late request
+applies to the current transaction.
 """
 
 from enum import Enum
@@ -33,7 +32,7 @@ class TransactionState(Enum):
 
 
 class TransactionEvent(Enum):
-    """What may happen to a transactional id. Producer id and epoch have been checked before."""
+    """An event of a transactional id. The producer id and epoch have already been checked."""
 
     INITIALIZE = "a producer asks for its id and epoch"
     ADD_PARTITIONS = "partitions are added"
@@ -50,7 +49,7 @@ class TransactionEvent(Enum):
 
 
 class TransactionReaction(Enum):
-    """What is done about an event."""
+    """The reaction to an event."""
 
     NEXT_EPOCH = "give the producer the next epoch"
     FENCE_AND_ABORT = "bump the epoch, write PrepareAbort, answer CONCURRENT_TRANSACTIONS"
@@ -74,8 +73,8 @@ _E = TransactionEvent
 _R = TransactionReaction
 _S = TransactionState
 
-# One row an event: the reaction when Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit,
-# CompleteAbort. Dead is about to be deleted: the client is to retry.
+# One row per event: the reaction when Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit,
+# CompleteAbort. A Dead id is about to be deleted: the client must retry.
 _ROWS: dict[TransactionEvent, tuple[TransactionReaction, ...]] = {
     _E.INITIALIZE: (
         _R.NEXT_EPOCH,
@@ -117,7 +116,7 @@ _ROWS: dict[TransactionEvent, tuple[TransactionReaction, ...]] = {
         _R.REFUSE_STATE,
         _R.ANSWER_DONE,
     ),
-    # An epoch has one transaction, so one that is decided has no second end (KIP-890).
+    # An epoch has one transaction, so a decided one cannot be ended again (KIP-890).
     _E.COMMIT: (
         _R.REFUSE_STATE,
         _R.PREPARE_COMMIT,
@@ -126,7 +125,7 @@ _ROWS: dict[TransactionEvent, tuple[TransactionReaction, ...]] = {
         _R.REFUSE_STATE,
         _R.REFUSE_STATE,
     ),
-    # The client may not know that what it sent never arrived: aborting nothing is allowed.
+    # The client may not know that its requests never arrived: it may abort an empty transaction.
     _E.ABORT: (
         _R.ABORT_NOTHING,
         _R.PREPARE_ABORT,
@@ -184,8 +183,8 @@ REACTIONS: dict[tuple[TransactionState, TransactionEvent], TransactionReaction] 
     )
 }
 
-# Kafka's validPreviousStates, turned round. Its PrepareEpochFence is no state of its own here: the
-# bumped epoch and PrepareAbort are one record.
+# The inverse of Kafka's validPreviousStates. There is no PrepareEpochFence: the bumped epoch and
+# PrepareAbort are one record.
 NEXT_STATES: dict[TransactionState, frozenset[TransactionState]] = {
     _S.EMPTY: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT, _S.DEAD}),
     _S.ONGOING: frozenset({_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT}),
