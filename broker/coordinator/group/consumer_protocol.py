@@ -1,8 +1,8 @@
-"""The shell of the consumer protocol: where its groups meet the log, the timers and the metadata.
+"""The shell of the consumer protocol: connects its groups to the log, timers and cluster metadata.
 
-What a group decides is written and folded at once, then answered when all in-sync replicas have
-it; an answer that rests on nothing new waits for what was written before it. Patterns are looked
-up in between, a stretch of topics at a time, so that no request waits for them.
+A group's change is written and folded at once, and answered once all in-sync replicas have it; an
+answer without a change waits for earlier writes. Patterns are resolved in the background, a few
+topics at a time, so that no request waits for them.
 """
 
 import asyncio
@@ -49,14 +49,14 @@ from .group_shard import GroupShard
 if TYPE_CHECKING:
     from ..consumer.regex_lookup import RegexLookup
 
-# How soon a member is put out that could not be, as in Kafka's CoordinatorTimer.
+# Delay before a failed timer operation is retried, as in Kafka's CoordinatorTimer.
 _RETRY_BACKOFF_MS = 500
 
 _log = logging.getLogger(__name__)
 
 
 class CarryOut(Protocol):
-    """Does what a group decided: see `GroupCoordinator`."""
+    """Carries out a group's actions: see `GroupCoordinator`."""
 
     def __call__(self, shard: GroupShard, actions: Iterable[Action]) -> None: ...
 
@@ -78,7 +78,7 @@ class ConsumerProtocol:
         self._image = ClusterImage("", -1)
         self._new_topics_version = -1
         self._hashes = MetadataHashes()
-        # The lookups under way, by group.
+        # The pending pattern lookup of each group.
         self._lookups: dict[str, asyncio.Handle] = {}
 
     def close(self) -> None:
@@ -87,13 +87,13 @@ class ConsumerProtocol:
         self._lookups.clear()
 
     def use_defaults(self, defaults: ConsumerGroupConfig) -> None:
-        """What holds for groups that do not say otherwise has been changed."""
+        """Change the defaults for groups without their own configuration."""
         self._config = self._config._replace(consumer_defaults=defaults)
 
-    # The metadata.
+    # Cluster metadata.
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Topics have come, gone or changed: groups that subscribe to them shall look again."""
+        """Apply a new image: groups subscribed to changed topics refresh their metadata."""
         self._image = image
         if any(topic.was_created for topic in delta.changed_topics.values()):
             self._new_topics_version = image.offset
@@ -104,7 +104,7 @@ class ConsumerProtocol:
                 shard.consumer_groups.topics_changed(names)
 
     def settings(self, group_id: str) -> ConsumerGroupConfig:
-        """What holds for a group: the broker's configuration and the group's own."""
+        """A group's configuration: its own over the broker's."""
         resource = ConfigResource(ConfigResourceType.GROUP, group_id)
         return consumer_group_config(self._config, self._image.configs.get(resource, {}))
 
@@ -123,7 +123,7 @@ class ConsumerProtocol:
     def heartbeat(
         self, request: ConsumerHeartbeat, member_id_is_ours: bool
     ) -> HeartbeatAnswer | KafkaError | asyncio.Future[HeartbeatAnswer | KafkaError]:
-        """See `consumer_heartbeat`; what is wrong comes back as the error, now or later."""
+        """See `consumer_heartbeat`; errors are returned, not raised, now or in the future."""
         context = self._context(request.group_id)
         try:
             check_request(request, member_id_is_ours, context)
@@ -154,7 +154,7 @@ class ConsumerProtocol:
         return group is not None and bool(group.members)
 
     def join(self, shard: GroupShard, request: JoinRequest, waiter: Waiter) -> None:
-        """A JoinGroup; answered when what it changes is in the log."""
+        """A JoinGroup; answered once its change is in the log."""
         group = shard.consumer_groups.get(request.group_id)
         assert group is not None
         try:
@@ -171,9 +171,9 @@ class ConsumerProtocol:
         self.write(shard, request.group_id, change, written)
 
     def give_way(self, shard: GroupShard, request: JoinRequest) -> ErrorCode:
-        """A new classic member joins: an empty group of the consumer protocol is no more.
+        """Delete an empty group of the consumer protocol that a new classic member joins.
 
-        UNKNOWN_MEMBER_ID for who claims to be a member; what the log says if it refuses.
+        UNKNOWN_MEMBER_ID if the request has a member id; the append's error if that fails.
         """
         group = shard.consumer_groups.get(request.group_id)
         if group is None:
@@ -192,7 +192,7 @@ class ConsumerProtocol:
         return refusal if request.group_id in shard.consumer_groups else ErrorCode.NONE
 
     def sync(self, shard: GroupShard, request: SyncRequest, waiter: Waiter) -> None:
-        """A SyncGroup: what the member holds."""
+        """A SyncGroup: returns the member's current assignment."""
         group = shard.consumer_groups.get(request.group_id)
         assert group is not None
         try:
@@ -210,7 +210,7 @@ class ConsumerProtocol:
     def classic_heartbeat(
         self, shard: GroupShard, group_id: str, identity: MemberIdentity, generation: int
     ) -> ErrorCode:
-        """A Heartbeat: NONE, or REBALANCE_IN_PROGRESS to call the member to rejoin."""
+        """A Heartbeat: NONE, or REBALANCE_IN_PROGRESS to make the member rejoin."""
         group = shard.consumer_groups.get(group_id)
         assert group is not None
         try:
@@ -223,7 +223,7 @@ class ConsumerProtocol:
     def leave(
         self, shard: GroupShard, group_id: str, identities: Sequence[MemberIdentity]
     ) -> Left | asyncio.Future[Left]:
-        """A LeaveGroup: one error code a member, when the log has it."""
+        """A LeaveGroup: one error code per member, once it is in the log."""
         group = shard.consumer_groups.get(group_id)
         assert group is not None
         change, errors = classic_members.leave(group, identities, self._context(group_id))
@@ -239,7 +239,7 @@ class ConsumerProtocol:
     # Timers.
 
     def expired(self, shard: GroupShard, key: TimerKey) -> None:
-        """A timer of a member has run out; where that cannot be written now it is tried again."""
+        """Handle a member's expired timer; if the write fails, the timer is set again."""
         change = shard.consumer_groups.expired(key, self._context(key.group_id))
 
         def written(error: ErrorCode) -> None:
@@ -283,20 +283,20 @@ class ConsumerProtocol:
                 _log.warning(
                     "Group %s: a change could not be written: %s.", group_id, outcome.error.name
                 )
-                # Who was heard of is alive, even if what it wanted cannot be had now.
+                # A member that sent a request is alive, even if its change failed.
                 self._carry_out(shard, [each for each in change.timers if _is_session(each)])
             then(append_error_to_client(outcome.error))
 
         records = [entry_record(entry) for entry in change.entries]
         pending = self._partitions.writer.append(shard, records, self._now_ms(), written)
         if pending is not None:
-            # It is in our log: the next request sees the group as it is after the change.
+            # It is in the local log: the next request must see the changed group.
             fold()
 
     def _fold(self, shard: GroupShard, group_id: str, change: GroupChange) -> None:
         self._carry_out(shard, shard.converted(group_id, change, self._now_ms()))
         if change.unresolved and group_id not in self._lookups:
-            # Few groups use patterns, and compiling them is a module of its own.
+            # Imported on demand: few groups use patterns.
             from ..consumer.regex_lookup import RegexLookup
 
             lookup = RegexLookup(change.unresolved, self._image)
@@ -328,4 +328,4 @@ def _is_session(timer: SetTimer | CancelTimer) -> bool:
 
 
 def _unheard(_: ErrorCode) -> None:
-    """No request waits for this write; a failure has been logged."""
+    """Ignore the outcome: no request waits for this write, and a failure has been logged."""

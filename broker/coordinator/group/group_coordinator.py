@@ -1,11 +1,11 @@
 """The group coordinator: consumer groups and committed offsets over `__consumer_offsets`.
 
-A thin shell. What happens is decided by the shards, one a partition of the topic (`group_shard.py`)
-and by the groups in them; here their actions are carried out: parked requests are futures, timers
-are the loop's, records go to the log. Every answer that promises something waits for its append.
+A thin shell that carries out the actions decided by the shards, one per partition of the topic
+(`group_shard.py`), and by their groups: it keeps parked requests as futures, sets timers on the
+event loop and appends records to the log. An answer that depends on a write waits for its append.
 
-Requests are answered at once where that is possible (`Answer`): on a single broker nothing waits
-but the joins and syncs that wait for other members.
+Requests are answered at once where possible (`Answer`): on a single broker only joins and syncs
+that need other members wait.
 """
 
 import asyncio
@@ -63,11 +63,11 @@ from .prepared_commit import PreparedCommit, prepare_commit
 
 T = TypeVar("T")
 Answer: TypeAlias = T | asyncio.Future[T]
-"""Known now, or later."""
+"""A result, or a future of it."""
 
 _log = logging.getLogger(__name__)
 
-# Tombstones of one sweep are written in batches of this many, well below `max.message.bytes`.
+# Tombstones are written in batches of this many, well below `max.message.bytes`.
 _TOMBSTONES_PER_BATCH = 1_000
 _MEMBER_ID_PREFIX_MAX = 4_000
 _EXPIRY, _TIMERS = "offset expiry", "group timers"
@@ -92,23 +92,23 @@ class GroupCoordinator:
         self._joins: dict[Waiter, asyncio.Future[JoinResult]] = {}
         self._syncs: dict[Waiter, asyncio.Future[SyncResult]] = {}
         self._next_waiter: Waiter = 0
-        # The write of each group's offsets that is still under way and was begun last.
+        # The newest pending write of each group's offsets.
         self._last_commits: dict[str, asyncio.Future[Appended]] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     def use_defaults(self, defaults: ConsumerGroupConfig) -> None:
-        """What holds for consumer groups that do not say otherwise has been changed."""
+        """Change the defaults for consumer groups without their own configuration."""
         self._consumers.use_defaults(defaults)
 
-    # Life.
+    # Lifecycle.
 
     def start(self) -> None:
-        """Begin to forget what has expired. Call it inside the running loop."""
+        """Start the expiry sweep. Call it inside the running loop."""
         delay = self.config.offsets_retention_check_interval_ms / 1000
         self._sweep = asyncio.get_running_loop().call_later(delay, self._forget_expired)
 
     def stop(self) -> None:
-        """Answer everyone who waits and cancel every timer."""
+        """Answer every parked request and cancel every timer."""
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
@@ -117,10 +117,10 @@ class GroupCoordinator:
         self._timers.close()
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """A listener of the controller: offsets of topics that are gone are of no use to anyone."""
+        """Apply a new cluster image; delete the offsets of deleted topics."""
         topic = image.topics_by_name.get(OFFSETS_TOPIC)
         if topic is not None:
-            # It may have been created with another number than is configured now.
+            # The topic may have been created with a different partition count than configured.
             self._partitions.count = len(topic.partitions)
         self._consumers.publish(image, delta)
         deleted = [
@@ -132,11 +132,11 @@ class GroupCoordinator:
                     self._write_forgotten(shard, shard.offsets_of_topic(name))
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition now: read its log, then serve its groups."""
+        """Load a partition that this broker now leads, then serve its groups."""
         self._partitions.shards.on_elected(partition, leader_epoch)
 
     def on_resigned(self, partition: int) -> None:
-        """Another broker leads the partition now, or none."""
+        """Drop a partition that this broker no longer leads."""
         self._partitions.shards.on_resigned(partition)
 
     def _loaded(self, shard: GroupShard) -> None:
@@ -149,7 +149,7 @@ class GroupCoordinator:
     # Requests.
 
     def join_group(self, request: JoinRequest) -> Answer[JoinResult]:
-        """INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, or what the group says."""
+        """Join a group. INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, or the group's answer."""
         error = self._group_id_error(request.group_id)
         lowest = self.config.group_min_session_timeout_ms
         highest = self.config.group_max_session_timeout_ms
@@ -171,7 +171,7 @@ class GroupCoordinator:
         return future.result() if future.done() else future
 
     def sync_group(self, request: SyncRequest) -> Answer[SyncResult]:
-        """INVALID_GROUP_ID, or what the group says."""
+        """Sync with a group. INVALID_GROUP_ID, or the group's answer."""
         shard = self._partitions.shard_of(request.group_id)
         error = self._group_id_error(request.group_id) or shard_error(shard)
         if error or shard is None:
@@ -185,7 +185,7 @@ class GroupCoordinator:
         return future.result() if future.done() else future
 
     def heartbeat(self, group_id: str, identity: MemberIdentity, generation: int) -> ErrorCode:
-        """NONE while the group is being loaded: nothing is known against the member yet."""
+        """Heartbeat a member. NONE while the group is loading: the member cannot be checked yet."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -199,7 +199,7 @@ class GroupCoordinator:
         return error
 
     def leave_group(self, group_id: str, identities: Sequence[MemberIdentity]) -> Answer[Left]:
-        """An error for all of it, or one a member."""
+        """Remove members. Returns one error for the whole request, or one per member."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
         if error or shard is None:
@@ -213,15 +213,15 @@ class GroupCoordinator:
     def consumer_group_heartbeat(
         self, request: ConsumerHeartbeat, member_id_is_ours: bool
     ) -> Answer[HeartbeatAnswer | KafkaError]:
-        """A member of a group of the consumer protocol joins, lives or leaves (KIP-848)."""
+        """A member joins, stays in or leaves a group of the consumer protocol (KIP-848)."""
         return self._consumers.heartbeat(request, member_id_is_ours)
 
     def prepare_commit(self, request: CommitRequest) -> Generator[None, None, PreparedCommit]:
-        """Make what a commit would write, in steps."""
+        """Build the records of a commit, in steps."""
         return prepare_commit(request, self.config.offset_metadata_max_bytes, self._now_ms())
 
     def commit_offsets(self, prepared: PreparedCommit) -> Answer[list[ErrorCode]]:
-        """One error code an offset, in order, when the log has them."""
+        """Commit offsets. Returns one error code per offset, in order, once they are in the log."""
         request = prepared.request
         shard = self._partitions.shard_of(request.group_id)
         error = shard_error(shard)
@@ -244,12 +244,12 @@ class GroupCoordinator:
     ) -> Answer[Fetched]:
         """The committed offsets of some topics, or of all.
 
-        Who claims to be a member must be one at that epoch (UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH).
-        With `require_stable` (KIP-447) the answer waits for the commits that are under way, and is
-        UNSTABLE_OFFSET where a transaction has yet to decide.
+        A claimed member id and epoch must be current (UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH).
+        With `require_stable` (KIP-447) the answer waits for pending commits, and an offset is
+        UNSTABLE_OFFSET if it is part of an undecided transaction.
         """
         under_way = self._last_commits.get(group_id) if require_stable else None
-        # A write that is done and still here has not been applied yet: that is next in the loop.
+        # A finished write still in `_last_commits` is not applied yet: its callback runs next.
         if under_way is None:
             return self._fetched(group_id, topics, claim, require_stable)
         future: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
@@ -263,7 +263,7 @@ class GroupCoordinator:
     def list_groups(
         self, states: Sequence[str], types: Sequence[str]
     ) -> tuple[ErrorCode, list[GroupOverview]]:
-        """All groups that this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS if not all yet."""
+        """All groups this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
         for shard in self._partitions.shards.all():
             if shard.state is ShardState.LOADING:
                 return SHARD_ERRORS[shard.state], []
@@ -271,7 +271,7 @@ class GroupCoordinator:
         return ErrorCode.NONE, [each for shard in shards for each in listed(shard, states, types)]
 
     def describe_group(self, group_id: str) -> tuple[ErrorCode, GroupDescription]:
-        """A group as it is now; GROUP_ID_NOT_FOUND comes with what a dead group looks like."""
+        """Describe a group; GROUP_ID_NOT_FOUND comes with DEAD_GROUP."""
         shard = self._partitions.shard_of(group_id)
         error = shard_error(shard)
         if error or shard is None:
@@ -284,7 +284,7 @@ class GroupCoordinator:
     def describe_consumer_group(
         self, group_id: str
     ) -> tuple[ErrorCode, ConsumerGroupDescription | None]:
-        """A group of the consumer protocol as it is now; GROUP_ID_NOT_FOUND for any other."""
+        """Describe a group of the consumer protocol; GROUP_ID_NOT_FOUND for any other."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
         if error or shard is None:
@@ -295,7 +295,7 @@ class GroupCoordinator:
         return error, described_consumers(group, self.config)
 
     def delete_group(self, group_id: str) -> Answer[ErrorCode]:
-        """NONE when the log has it; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        """Delete a group. NONE once in the log; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
         shard = self._partitions.shard_of(group_id)
         error = shard_error(shard)
         if error or shard is None:
@@ -306,7 +306,7 @@ class GroupCoordinator:
     def delete_offsets(
         self, group_id: str, offsets: Sequence[tuple[str, int]]
     ) -> tuple[Answer[ErrorCode], frozenset[str]]:
-        """NONE when the log has it, and the topics that were left alone as they are in use."""
+        """Delete offsets. NONE once in the log, and the topics kept because they are in use."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
         if error or shard is None:
@@ -318,9 +318,9 @@ class GroupCoordinator:
         return self._deleted(shard, prepared.deletion), prepared.in_use
 
     def new_member_id(self, prefix: str) -> str:
-        """A member id: the client's or instance's name and a random UUID, as Kafka writes it."""
+        """A member id: the client id or instance id and a random UUID, in Kafka's format."""
         raw = self._environment.random_uuid().hex()
-        # A name may be as long as any string may be, and the id is a string, too.
+        # The name may already have the maximum length of a string, and the id is a string, too.
         prefix = prefix[:_MEMBER_ID_PREFIX_MAX]
         return f"{prefix}-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}"
 
@@ -332,7 +332,7 @@ class GroupCoordinator:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if shard_error(shard) else ErrorCode.NONE
 
     def transaction_ended(self, partition: int, producer_id: int, is_commit: bool) -> None:
-        """The marker is in the log: the transaction's offsets count, or are forgotten."""
+        """Apply or drop the transaction's pending offsets once the marker is in the log."""
         shard = self._partitions.shards.get(partition)
         if shard is not None:
             shard.end_transaction(producer_id, is_commit, self._now_ms())
@@ -384,7 +384,7 @@ class GroupCoordinator:
         self.start()
 
     def _deleted(self, shard: GroupShard, deletion: Forgotten) -> Answer[ErrorCode]:
-        """NONE when the log has the deletion."""
+        """NONE once the deletion is in the log."""
         if not deletion.records:
             return ErrorCode.NONE
         future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
@@ -397,7 +397,7 @@ class GroupCoordinator:
         forgotten: Forgotten,
         then: Callable[[ErrorCode], None] | None = None,
     ) -> None:
-        """In batches, the last of which settles it: offsets that are deleted twice do no harm."""
+        """Write tombstones in batches; the last outcome counts. Repeated deletes are harmless."""
 
         def written(is_last: bool, outcome: Appended) -> None:
             if is_last and not outcome.error:
@@ -474,7 +474,7 @@ class GroupCoordinator:
     # Lookups.
 
     def internal_topic(self, name: str) -> CreatableTopic:
-        """How an internal topic is to be created."""
+        """How to create an internal topic."""
         return creatable_internal_topic(name, self.config)
 
     def partition_of(self, group_id: str) -> int:

@@ -1,11 +1,11 @@
 """The groups and offsets of one partition of `__consumer_offsets`.
 
-Sans-IO, like the groups in it: requests in, answers and actions out, and the log's records folded
-back into state when the broker becomes the partition's leader. Property: whatever was answered as
-done is in the log, so folding the log anywhere else gives the same groups and offsets.
+Sans-IO, like its groups: requests return answers and actions, and the log is replayed into state
+when the broker becomes the partition's leader. Property: everything acknowledged is in the log, so
+another broker that replays the log gets the same groups and offsets.
 
-A group id is that of a classic group or of one of the consumer protocol, never of both: the record
-that founds the one ends the other.
+A group id belongs to a classic group or to a group of the consumer protocol, never to both: the
+record that creates one deletes the other.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ from .offset_expiry import consumer_expiry_rule, expiry_rule
 
 
 class Forgotten(NamedTuple):
-    """What is to be deleted: its tombstones, and what they say."""
+    """Offsets and groups to delete, and their tombstones."""
 
     records: list[GroupRecord]
     offsets: list[OffsetKey]
@@ -73,13 +73,13 @@ class GroupShard(CoordinatorShard):
         self.consumer_groups = ConsumerGroups()
         self.offsets = OffsetStore()
         self._config = config
-        # Offsets committed in transactions that the log has not ended yet.
+        # Offsets committed in transactions that have no marker in the log yet.
         self.pending = PendingOffsets()
 
     # Requests.
 
     def join(self, request: JoinRequest, waiter: Waiter, now_ms: int) -> list[Action]:
-        """A JoinGroup; whoever has no member id may found the group."""
+        """A JoinGroup; a member without a member id may create the group."""
         group = self.groups.get(request.group_id)
         if group is not None:
             return group.join(request, waiter, now_ms)
@@ -91,7 +91,7 @@ class GroupShard(CoordinatorShard):
         founding = group.snapshot({})
         actions = group.join(request, waiter, now_ms)
         if group.is_simple:
-            # It was refused; a refusal leaves no trace.
+            # The join was refused: the group is not kept.
             return actions
         self.groups[request.group_id] = group
         return [*actions, StoreGroup(founding, None)]
@@ -113,7 +113,7 @@ class GroupShard(CoordinatorShard):
     def leave(
         self, group_id: str, identities: Sequence[MemberIdentity], now_ms: int
     ) -> tuple[list[ErrorCode], list[Action]]:
-        """One error code a member; UNKNOWN_MEMBER_ID for all if there is no such group."""
+        """One error code per member; UNKNOWN_MEMBER_ID for all if the group does not exist."""
         group = self.groups.get(group_id)
         if group is None:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities), []
@@ -122,7 +122,7 @@ class GroupShard(CoordinatorShard):
     def consumer_heartbeat(
         self, request: ConsumerHeartbeat, context: GroupContext
     ) -> tuple[GroupChange, HeartbeatAnswer]:
-        """A ConsumerGroupHeartbeat; who joins a classic group changes it. Raises KafkaError."""
+        """A ConsumerGroupHeartbeat; a join upgrades a classic group. Raises KafkaError."""
         classic = self.groups.get(request.group_id)
         if classic is None:
             return self.consumer_groups.heartbeat(request, context)
@@ -137,7 +137,7 @@ class GroupShard(CoordinatorShard):
         return change._replace(entries=entries), answer
 
     def converted(self, group_id: str, change: GroupChange, now_ms: int) -> list[Action]:
-        """Fold a group's change; where its protocol has changed, what that takes besides."""
+        """Fold a group's change, including a conversion between protocols."""
         actions: list[Action] = []
         classic = self.groups.get(group_id)
         if classic is not None and GroupEntry(group_id, None) in change.entries:
@@ -153,7 +153,7 @@ class GroupShard(CoordinatorShard):
         return actions
 
     def check_commit(self, request: CommitRequest, now_ms: int) -> tuple[ErrorCode, list[Action]]:
-        """Whether a commit may be written; an error code where all of it is refused."""
+        """Whether a commit may be written; an error code if the whole commit is refused."""
         if request.producer is not None:
             return self._check_transactional(request, now_ms), []
         consumers = self.consumer_groups.get(request.group_id)
@@ -172,13 +172,13 @@ class GroupShard(CoordinatorShard):
                 missing = ErrorCode.GROUP_ID_NOT_FOUND
                 older = ErrorCode.ILLEGAL_GENERATION
                 return missing if request.knows_group_id_not_found else older, []
-            # An administrator or a consumer that assigns itself: a simple group is enough.
+            # An administrator or a consumer with manual assignment: create a simple group.
             group = ClassicGroup(request.group_id, self._config, now_ms)
             self.groups[request.group_id] = group
         return group.check_offset_commit(request.identity, request.generation, now_ms)
 
     def _check_transactional(self, request: CommitRequest, now_ms: int) -> ErrorCode:
-        """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
+        """NONE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION."""
         identity, generation = request.identity, request.generation
         consumers = self.consumer_groups.get(request.group_id)
         if consumers is not None:
@@ -196,10 +196,10 @@ class GroupShard(CoordinatorShard):
             self.groups[request.group_id] = group
         return group.check_transactional_commit(identity, generation)
 
-    # Forgetting.
+    # Expiry and deletion.
 
     def expired(self, now_ms: int) -> Forgotten:
-        """Offsets whose time is over, and empty groups that are left with none."""
+        """Expired offsets, and empty groups that would have no offsets left."""
         offsets: list[OffsetKey] = []
         group_ids: list[str] = []
         for group_id, group in self.groups.items():
@@ -234,15 +234,15 @@ class GroupShard(CoordinatorShard):
     def _expired(
         self, group_id: str, rule: Callable[[str, CommittedOffset], bool]
     ) -> list[OffsetKey]:
-        """What goes by the rule, but nothing for which a transaction has written another."""
+        """Offsets expired by the rule, except those with a pending transactional commit."""
         return [key for key in self.offsets.expired(group_id, rule) if not self.pending.has(key)]
 
     def offsets_of_topic(self, topic: str) -> Forgotten:
-        """What is to go because its topic is gone."""
+        """The offsets to delete for a deleted topic."""
         return with_tombstones(self.offsets.keys_of_topic(topic), [])
 
     def forget(self, forgotten: Forgotten, now_ms: int) -> None:
-        """The tombstones are in the log. A group with a new member stays."""
+        """Delete once the tombstones are in the log. A group with a new member stays."""
         for key in forgotten.offsets:
             self.offsets.apply(key, None)
         for group_id in forgotten.group_ids:
@@ -270,7 +270,7 @@ class GroupShard(CoordinatorShard):
         base_offset: int,
         producer: OffsetsProducer | None = None,
     ) -> None:
-        """Committed offsets are in the log, the first of them at `base_offset`."""
+        """Apply committed offsets that are in the log, the first at `base_offset`."""
         for position, (key, committed) in enumerate(entries):
             assert committed is not None
             committed = committed._replace(record_offset=base_offset + position)
@@ -297,21 +297,21 @@ class GroupShard(CoordinatorShard):
             self._replay_offset(entry, batch.max_timestamp)
 
     def fold(self, entry: ShardEntry, now_ms: int) -> None:
-        """Take over what a group's record says, read back or just appended."""
+        """Apply a group's record, read back or just appended."""
         if isinstance(entry, GroupEntry):
             self._replay_group(entry, now_ms)
         else:
             self.consumer_groups.fold(entry)
             if entry.group_id in self.consumer_groups:
-                # It may have been a simple group, which only had offsets.
+                # It may have been a simple group, which has only offsets.
                 self.groups.pop(entry.group_id, None)
 
     def resume(self, now_ms: int) -> list[Action]:
-        """The log has been read: the classic groups go on from where it says they are."""
+        """Resume the classic groups, once the log has been read."""
         return [action for group in self.groups.values() for action in group.resume(now_ms)]
 
     def unload(self, error: ErrorCode) -> list[Action]:
-        """The broker no longer leads the partition: answer every parked request with the error."""
+        """Answer every parked request with the error: the partition is no longer led."""
         actions = [action for group in self.groups.values() for action in group.unload(error)]
         return [*actions, *self.consumer_groups.unload()]
 
@@ -332,7 +332,7 @@ class GroupShard(CoordinatorShard):
             self.groups[key.group_id] = ClassicGroup(key.group_id, self._config, now_ms)
 
     def end_transaction(self, producer_id: int, is_commit: bool, now_ms: int) -> None:
-        """Pending offsets count once their transaction is committed, unless a later commit won."""
+        """Apply the pending offsets of a committed transaction, unless a later commit is newer."""
         for entry in self.pending.end(producer_id):
             assert entry.committed is not None
             committed = self.offsets.get(entry.key)
@@ -342,7 +342,7 @@ class GroupShard(CoordinatorShard):
 
 
 def with_tombstones(offsets: list[OffsetKey], group_ids: list[str]) -> Forgotten:
-    """What is to be deleted, and the tombstones that it takes."""
+    """These offsets and classic groups with their tombstones."""
     records = [offset_tombstone(key) for key in offsets]
     records.extend(group_tombstone(group_id) for group_id in group_ids)
     return Forgotten(records, offsets, group_ids)
