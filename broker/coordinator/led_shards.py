@@ -1,12 +1,12 @@
-"""The partitions of a coordinator's topic that this broker leads, and what their logs make of them.
+"""The partitions of a coordinator's topic that this broker leads, and the loading of their state.
 
-Groups live in `__consumer_offsets` and transactional ids in `__transaction_state`; how a partition
-comes and goes is the same for both. One that is led from now on is read from its log, a stretch at
-a time, before anyone in it is served; one that is no longer led is dropped (Kafka's
-`CoordinatorRuntime` and its loader).
+Groups are in `__consumer_offsets` and transactional ids in `__transaction_state`; both are loaded
+and dropped in the same way. When this broker becomes leader of a partition, its log is read in
+chunks before its groups or ids are served; when it resigns, the partition's state is dropped
+(Kafka's `CoordinatorRuntime` and its loader).
 
 A record that cannot be decoded is skipped and logged; the other groups or transactional ids of its
-partition are served all the same.
+partition are still served.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from .offsets_log import OffsetsLog
 _log = logging.getLogger(__name__)
 
 _RECORDS_PER_TURN = 4096
-"""So many records are folded before others run: one batch may hold a hundred times as many."""
+"""Records folded before other tasks run: one batch may hold a hundred times as many."""
 
 Skip = Callable[[int, Exception], None]
 """Called with the offset of a skipped record or batch, and the reason."""
 
 
 class ShardState(Enum):
-    """Whether a partition can be served. A partition that is not here is not led."""
+    """Whether a led partition can be served."""
 
     LOADING = "its log is being read"
     ACTIVE = "served"
@@ -41,13 +41,13 @@ class ShardState(Enum):
 
 
 class ShardEvent(Enum):
-    """What may happen to a partition while it is led."""
+    """An event of a led partition."""
 
     LOADED = "its log was read to the end"
     LOAD_FAILED = "its log could not be read on"
 
 
-# What cannot happen in a state is a mistake of ours.
+# Any other event in a state is a programming error.
 TRANSITIONS: dict[tuple[ShardState, ShardEvent], ShardState] = {
     (ShardState.LOADING, ShardEvent.LOADED): ShardState.ACTIVE,
     (ShardState.LOADING, ShardEvent.LOAD_FAILED): ShardState.FAILED,
@@ -61,7 +61,7 @@ SHARD_ERRORS: dict[ShardState, ErrorCode] = {
 
 
 class CoordinatorShard(ABC):
-    """One led partition: what its log says."""
+    """The state of one led partition, built from its log."""
 
     def __init__(self, partition: int, leader_epoch: int) -> None:
         self.partition = partition
@@ -73,7 +73,7 @@ class CoordinatorShard(ABC):
         self.state = TRANSITIONS[self.state, event]
 
     def replay(self, batch: RecordBatch) -> None:
-        """Fold one batch. Raises KafkaError where a record says nothing sensible."""
+        """Fold one batch. Raises KafkaError for an invalid record."""
         finished(self.replay_steps(batch, _raise))
 
     def replay_steps(self, batch: RecordBatch, skip: Skip) -> Generator[None]:
@@ -113,7 +113,7 @@ S = TypeVar("S", bound=CoordinatorShard)
 
 
 class ShardLog(NamedTuple):
-    """The topic that shards are read from; `content` names what it holds, for messages."""
+    """The topic that shards are loaded from; `content` names its content in messages."""
 
     log: OffsetsLog
     topic: str
@@ -145,7 +145,7 @@ class LedShards(Generic[S]):
         )
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition now: read its log, then serve it."""
+        """Load a partition that this broker now leads, then serve it."""
         previous = self._shards.get(partition)
         if previous is not None and previous.leader_epoch == leader_epoch:
             return
@@ -160,7 +160,7 @@ class LedShards(Generic[S]):
         self._load(shard, self._replay(shard, position, end))
 
     def on_resigned(self, partition: int) -> None:
-        """Another broker leads the partition now, or none."""
+        """Drop a partition that this broker no longer leads."""
         handle = self._loading.pop(partition, None)
         if handle is not None:
             handle.cancel()
@@ -174,7 +174,7 @@ class LedShards(Generic[S]):
             self.on_resigned(partition)
 
     def _load(self, shard: S, steps: Generator[None]) -> None:
-        """Read on to the next pause, then let others run."""
+        """Load up to the next pause, then let other tasks run."""
         self._loading.pop(shard.partition, None)
         try:
             next(steps)
@@ -188,19 +188,19 @@ class LedShards(Generic[S]):
             self._loading[shard.partition] = loop.call_soon(self._load, shard, steps)
 
     def _replay(self, shard: S, position: int, end: int) -> Generator[None]:
-        """Fold the log, a stretch at a time."""
+        """Fold the log, a chunk at a time."""
         skip = partial(self._skip, shard.partition)
         while position < end:
             size = self._source.load_buffer_size
             next_position = position
             for batch in batches(self._source.log.read(shard.partition, position, size)):
-                # A disk that damages one batch takes no other group or transaction along.
+                # A damaged batch must not affect other groups or transactional ids.
                 if batch.crc_is_valid():
                     yield from shard.replay_steps(batch, skip)
                 else:
                     self._report_damage(shard, batch)
                 next_position = batch.next_offset
-            # No whole batch: compaction has taken what was left.
+            # No whole batch was read: compaction has removed the rest.
             position = next_position if next_position > position else end
             if position < end:
                 yield
@@ -245,5 +245,5 @@ class LedShards(Generic[S]):
         return [shard for shard in self._shards.values() if shard.state is ShardState.ACTIVE]
 
     def is_led(self, shard: S) -> bool:
-        """Whether the shard is still this broker's, and not one that has been led since."""
+        """Whether the shard is still led, and not replaced since by a newer one."""
         return self._shards.get(shard.partition) is shard

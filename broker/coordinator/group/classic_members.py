@@ -1,10 +1,11 @@
 """Members that speak the classic protocol to a group of the consumer protocol (KIP-848).
 
-They are members like the others; only the words differ. JoinGroup says what a heartbeat would say,
-and is answered at once with the member's epoch as the generation; SyncGroup hands out what the
-member holds; Heartbeat calls it to rejoin when there is something to give up, or more to be had.
-Nobody leads: the group assigns. A member that is called has its rebalance timeout to rejoin, and
-once more to sync. After the classic half of GroupMetadataManager's ConsumerGroup methods.
+They differ from other members only in their requests. A JoinGroup acts like a
+ConsumerGroupHeartbeat and is answered at once, with the member epoch as the generation; SyncGroup
+returns the member's current assignment; Heartbeat makes it rejoin when it must revoke partitions or
+can get more. There is no leader: the group assigns. A member that must rejoin has its rebalance
+timeout to do so, and again to sync. After the classic half of GroupMetadataManager's ConsumerGroup
+methods.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ from ..group_actions import (
 
 
 class Joined(NamedTuple):
-    """What a JoinGroup changes, and its answer once that is written."""
+    """The change a JoinGroup makes, and its answer once that is written."""
 
     change: GroupChange
     result: JoinResult
@@ -152,13 +153,13 @@ def _result(member: ConsumerGroupMember, request: JoinRequest) -> JoinResult:
     )
 
 
-# Between one join and the next.
+# Syncing and heartbeats.
 
 
 def sync(
     group: ConsumerGroup, request: SyncRequest, context: GroupContext
 ) -> tuple[GroupChange, SyncResult]:
-    """A SyncGroup: what the member holds. Raises KafkaError."""
+    """A SyncGroup: returns the member's current assignment. Raises KafkaError."""
     identity = MemberIdentity(request.member_id, request.instance_id)
     member, classic = _checked_member(group, identity, request.generation)
     first = classic.protocols[0]
@@ -191,7 +192,7 @@ def sync(
 def heartbeat(
     group: ConsumerGroup, identity: MemberIdentity, generation: int
 ) -> tuple[ErrorCode, GroupChange]:
-    """NONE or REBALANCE_IN_PROGRESS, which calls the member to rejoin. Raises KafkaError."""
+    """A Heartbeat: NONE, or REBALANCE_IN_PROGRESS to make it rejoin. Raises KafkaError."""
     member, classic = _checked_member(group, identity, generation)
     timers = [_session(group, member, classic)]
     is_called = (
@@ -209,7 +210,7 @@ def _gives_up(member: ConsumerGroupMember) -> bool:
 
 
 def _may_have_more(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
-    """Whether it waits for partitions, and none of them is held by anybody any more."""
+    """Whether the member waits for partitions that no other member holds any more."""
     if member.held.state is not MemberState.UNRELEASED_PARTITIONS:
         return False
     target = group.target_of(member.member_id, None)
@@ -258,9 +259,9 @@ def _classic(member: ConsumerGroupMember) -> ClassicMemberValue:
 def leave(
     group: ConsumerGroup, identities: Sequence[MemberIdentity], context: GroupContext
 ) -> tuple[GroupChange, list[ErrorCode]]:
-    """A LeaveGroup: one error code a member, in the order given.
+    """A LeaveGroup: one error code per member, in the order given.
 
-    Members of either protocol can be named: it is also how an administrator removes them.
+    It accepts members of either protocol: administrators also remove members with it.
     """
     leaving: dict[str, ConsumerGroupMember] = {}
     errors: list[ErrorCode] = []
@@ -277,7 +278,7 @@ def leave(
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMember:
-    """Who is named; an administrator names a static member by its instance id alone."""
+    """The member to remove; an administrator names a static one by its instance id alone."""
     member_id, instance_id = identity
     if instance_id is None:
         return _member(group, member_id)

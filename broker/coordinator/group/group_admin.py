@@ -1,9 +1,9 @@
-"""What administrators ask of groups: which there are, who is in them, and to forget things.
+"""Administration of groups: list and describe them, delete them and their offsets.
 
-Questions to a shard that change nothing themselves: a deletion is decided here as the tombstones
-it takes, which the coordinator writes. A group is deleted only while it has no members; of a group
-with members, offsets can go for the topics that no member subscribes to, and only if the members
-speak the consumer protocol, for nobody knows what others subscribe to (KIP-496).
+These functions do not change the shard: a deletion is returned as tombstones, which the coordinator
+writes. A group is deleted only while it has no members. For a group with members, offsets can be
+deleted only for topics that no member subscribes to, and only if its protocol type is `consumer`:
+the subscriptions of other types are unknown (KIP-496).
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ CONSUMER_TYPE = "consumer"
 
 
 class GroupOverview(NamedTuple):
-    """A group in a list."""
+    """A group as ListGroups returns it."""
 
     group_id: str
     protocol_type: str
@@ -54,15 +54,15 @@ class GroupDescription(NamedTuple):
 
 
 DEAD_GROUP = GroupDescription(GroupState.DEAD.value, "", "", ())
-"""The answer about a missing group for versions that have no error code for it."""
+"""The description of a missing group, for versions without an error code for it."""
 
 
 def listed(
     shard: GroupShard, states: Iterable[str], types: Iterable[str]
 ) -> Iterable[GroupOverview]:
-    """The shard's groups in one of the states and of one of the types; an empty filter is none.
+    """The shard's groups with one of the states and types; an empty filter matches all.
 
-    Names in the filters count without regard to case.
+    The filters are case-insensitive.
     """
     wanted_states = {state.lower() for state in states}
     wanted_types = {each.lower() for each in types}
@@ -83,7 +83,7 @@ def _overviews(shard: GroupShard) -> Iterable[GroupOverview]:
 
 
 def described(group: ClassicGroup) -> GroupDescription:
-    """A group as it is now."""
+    """The description of a group."""
     stable = group.state is GroupState.STABLE
     name = group.protocol_name if stable else None
 
@@ -102,7 +102,7 @@ def described(group: ClassicGroup) -> GroupDescription:
 
 
 def group_deletion(shard: GroupShard, group_id: str) -> ErrorCode | Forgotten:
-    """What it takes to delete a group: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, or tombstones."""
+    """The tombstones that delete a group, or GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
     if group_id in shard.consumer_groups:
         ends = shard.consumer_groups.deletion(group_id)
         if isinstance(ends, ErrorCode):
@@ -120,9 +120,9 @@ def group_deletion(shard: GroupShard, group_id: str) -> ErrorCode | Forgotten:
 
 
 class OffsetsDeletion(NamedTuple):
-    """Which topics' offsets may not be deleted, and what it takes to delete those that are there.
+    """Topics whose offsets may not be deleted, and the deletion of the other offsets.
 
-    A topic that a member subscribes to is GROUP_SUBSCRIBED_TO_TOPIC.
+    A topic that a member subscribes to gets GROUP_SUBSCRIBED_TO_TOPIC.
     """
 
     in_use: frozenset[str]
@@ -132,7 +132,7 @@ class OffsetsDeletion(NamedTuple):
 def offsets_deletion(
     shard: GroupShard, group_id: str, offsets: Sequence[OffsetKey]
 ) -> ErrorCode | OffsetsDeletion:
-    """What it takes to delete offsets of a group: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, or this."""
+    """The deletion of a group's offsets, or GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
     consumers = shard.consumer_groups.get(group_id)
     if consumers is not None:
         topics = {key.topic for key in offsets}
@@ -147,7 +147,7 @@ def offsets_deletion(
         return ErrorCode.NON_EMPTY_GROUP
     in_use = subscribed_topics(group) if consumes else set[str]()
     if in_use is None:
-        # Members in a format of their own may be using any topic.
+        # Members with another subscription format may use any topic.
         in_use = {key.topic for key in offsets}
     return _offsets_deletion(shard, offsets, frozenset(in_use))
 

@@ -14,7 +14,7 @@ from .group_shard import GroupShard
 class GroupPartitions:
     """The shards of the led partitions, and the writer of their records.
 
-    `on_loaded` is called when a shard can be served, `on_lost` when it is led no longer.
+    `on_loaded` is called when a shard can be served, `on_lost` when it is no longer led.
     """
 
     def __init__(
@@ -42,5 +42,5 @@ class GroupPartitions:
 
 
 def shard_error(shard: GroupShard | None) -> ErrorCode:
-    """Why a group's shard cannot be used; NONE where it can."""
+    """Why a group's shard cannot be used; NONE if it can."""
     return ErrorCode.NOT_COORDINATOR if shard is None else SHARD_ERRORS[shard.state]

@@ -1,9 +1,8 @@
 """The timers of the groups, on the running event loop.
 
-Every heartbeat moves a session timer, so moving must be cheap: a timer that is moved to later only
-notes its new deadline, and the loop's own timer, when it fires early, is set again for the rest.
-There is at most one loop timer a key, and the groups bound the keys: four kinds a group, of which
-one a member.
+Every heartbeat extends a session timer, so that must be cheap: a later deadline is only recorded,
+and the event loop's timer, when it fires early, is set again for the rest. There is at most one
+loop timer per key, and the groups bound the keys: four kinds per group, one of them per member.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ class _Timer:
 
 
 class GroupTimers:
-    """Calls `on_expired(key)` once for every timer that was set and not cancelled or moved."""
+    """Calls `on_expired(key)` once for every timer that is not cancelled or moved."""
 
     def __init__(self, on_expired: Callable[[TimerKey], None]) -> None:
         self._on_expired = on_expired
@@ -34,7 +33,7 @@ class GroupTimers:
         return key in self._timers
 
     def set(self, key: TimerKey, delay_ms: int) -> None:
-        """Run out `delay_ms` from now, instead of when it was set to before."""
+        """Set a timer to expire `delay_ms` from now, replacing any earlier deadline."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + delay_ms / 1000
         timer = self._timers.get(key)

@@ -1,10 +1,10 @@
-"""When committed offsets may be forgotten (KIP-211; Kafka's OffsetExpirationCondition).
+"""Expiry of committed offsets (KIP-211; Kafka's OffsetExpirationCondition).
 
-An offset with a time of its own (OffsetCommit v2-v4) goes when that has come. For the others
-`offsets.retention.minutes` counts from when nobody needed the offset any more: for an empty group
-since it became empty, for a simple group since the commit, for a stable consumer group since the
-commit, but only of topics that it no longer subscribes to. While a group rebalances nothing goes.
-In a group of the consumer protocol it counts since the commit, for topics without a subscriber.
+An offset with its own expire timestamp (OffsetCommit v2-v4) expires then. For the others
+`offsets.retention.minutes` starts when the offset was last needed: when an empty group became
+empty, at the commit in a simple group, and at the commit in a stable consumer group, but only for
+topics that it no longer subscribes to. Nothing expires during a rebalance. In a group of the
+consumer protocol it starts at the commit, for topics without a subscriber.
 """
 
 import struct
@@ -20,7 +20,7 @@ from ..group_records import CommittedOffset
 def expiry_rule(
     group: ClassicGroup, retention_ms: int, now_ms: int
 ) -> Callable[[str, CommittedOffset], bool] | None:
-    """Whether an offset of a topic is to go; None where the group keeps everything for now."""
+    """The test for expired offsets of a group; None if it keeps all offsets for now."""
     since_empty = group.protocol_type is not None and group.state is GroupState.EMPTY
     subscribed: set[str] = set()
     if group.protocol_type is not None and not since_empty:
@@ -47,7 +47,7 @@ def expiry_rule(
 def consumer_expiry_rule(
     group: ConsumerGroup, retention_ms: int, now_ms: int
 ) -> Callable[[str, CommittedOffset], bool]:
-    """The same for a group of the consumer protocol, whose subscriptions are always known."""
+    """The same for a group of the consumer protocol, with subscriptions always known."""
 
     def is_expired(topic: str, committed: CommittedOffset) -> bool:
         if group.subscribes_to(topic):
@@ -60,7 +60,7 @@ def consumer_expiry_rule(
 
 
 def subscribed_topics(group: ClassicGroup) -> set[str] | None:
-    """The topics that the members of a consumer group subscribe to; None where one does not say.
+    """The topics that the members of a consumer group subscribe to; None if unknown.
 
     Reads the beginning of ConsumerProtocolSubscription, which is the same in all its versions.
     """
@@ -69,7 +69,7 @@ def subscribed_topics(group: ClassicGroup) -> set[str] | None:
         try:
             topics.update(_subscription_topics(member.metadata(group.protocol_name)))
         except (struct.error, UnicodeDecodeError, ValueError):
-            # A client's own format: nothing is known, so nothing may be forgotten.
+            # A custom format: the topics are unknown, so no offset may expire.
             return None
     return topics
 
@@ -77,7 +77,7 @@ def subscribed_topics(group: ClassicGroup) -> set[str] | None:
 def _subscription_topics(metadata: bytes) -> list[str]:
     _, count = struct.unpack_from(">hi", metadata)
     position = struct.calcsize(">hi")
-    # Each name takes two bytes at least, so an impossible count is found before it is believed.
+    # Each name takes at least two bytes: reject an impossible count before reading names.
     if not 0 <= count <= len(metadata) // 2:
         raise ValueError("the number of topics is impossible")
     topics: list[str] = []

@@ -1,7 +1,7 @@
-"""A commit of offsets before its group is asked: an error a partition, and the batch to write.
+"""A commit of offsets before its group checks it: errors per partition, and the batch to write.
 
-A request may name 20,000 partitions. What takes long about it needs nothing of the group, and is
-made in steps; then the group decides about all of it at once, and the batch is appended.
+A request may name 20,000 partitions. The slow part does not need the group and is done in steps;
+then the group checks the whole commit at once, and the batch is appended.
 """
 
 from collections.abc import Generator
@@ -14,21 +14,21 @@ from ..offsets import CommitRequest, OffsetsProducer, committed_offset, utf16_le
 
 
 class PreparedCommit(NamedTuple):
-    """A commit that its group has not been asked about."""
+    """A commit that its group has not checked yet."""
 
     request: CommitRequest
     errors: list[ErrorCode]
-    """One a partition, in order."""
+    """One per partition, in order."""
     entries: list[OffsetEntry]
-    """What is to be written for those without one."""
+    """The offsets to write, for the partitions without an error."""
     batch: bytearray
-    """Its records, a part of the producer's transaction where there is a producer."""
+    """Their records, part of the producer's transaction if there is a producer."""
 
 
 def prepare_commit(
     request: CommitRequest, metadata_max_bytes: int, now_ms: int
 ) -> Generator[None, None, PreparedCommit]:
-    """Make the records of a commit, with a pause after each."""
+    """Build the records of a commit, with a pause after each."""
     errors: list[ErrorCode] = []
     entries: list[OffsetEntry] = []
     builder = batch_builder(request.producer)
@@ -47,7 +47,7 @@ def prepare_commit(
 
 
 def batch_builder(producer: OffsetsProducer | None) -> RecordBatchBuilder:
-    """For a batch of `__consumer_offsets`; with a producer, of its transaction."""
+    """A builder for a `__consumer_offsets` batch, transactional if there is a producer."""
     if producer is None:
         return RecordBatchBuilder()
     return RecordBatchBuilder(
