@@ -1,4 +1,4 @@
-"""The committed offsets of a group, as an OffsetFetch is answered."""
+"""The committed offsets of a group, as OffsetFetch returns them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -11,7 +11,7 @@ from .pending_offsets import PendingOffsets
 
 
 class FetchedTopic(NamedTuple):
-    """The committed offsets of one topic, which has the id that was asked for, or none."""
+    """The committed offsets of one topic, with the topic id of the request, if any."""
 
     topic: str
     topic_id: Uuid
@@ -28,7 +28,7 @@ def fetched_offsets(
     group_id: str,
     topics: Sequence[FetchTopic] | None,
 ) -> list[FetchedTopic]:
-    """The offsets of some topics, or of all; UNSTABLE_OFFSET where one is `pending`."""
+    """The offsets of some topics, or of all; UNSTABLE_OFFSET for those in `pending`."""
     if topics is None:
         fetched = [
             FetchedTopic(topic, ZERO_UUID, list(by_partition.items()))

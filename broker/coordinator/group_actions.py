@@ -1,8 +1,8 @@
-"""What goes into a group and what comes out: plain values.
+"""The inputs and outputs of a group: requests, answers and actions, as plain values.
 
 The group decides and the coordinator acts. A request that must wait is parked as a *waiter*, a
-number that the coordinator can turn back into its future; an action that names the waiter answers
-it. A write to the log carries a *sequel*, which the coordinator hands back with the outcome.
+number that the coordinator maps to a future; an action with that waiter answers the request. A
+write to the log carries a *sequel*, which the coordinator passes back with the outcome.
 """
 
 from enum import Enum
@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from ...clients.errors import ErrorCode
 
-# Turned back into a future by the coordinator; the group never looks inside.
+# The coordinator maps it to a future; it is opaque to the group.
 Waiter = int
 
 NO_MEMBER_ID = ""
@@ -22,14 +22,14 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupProtocol(NamedTuple):
-    """One way of assigning that a member supports, with what it wants the leader to know."""
+    """An assignor that a member supports, with the member's metadata for the leader."""
 
     name: str
     metadata: bytes
 
 
 class JoinRequest(NamedTuple):
-    """A JoinGroup request, with what its version implies spelled out."""
+    """A JoinGroup request, with the implications of its version as fields."""
 
     group_id: str
     member_id: str
@@ -40,16 +40,16 @@ class JoinRequest(NamedTuple):
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: tuple[GroupProtocol, ...]
-    # The id to give to a member that has none: drawn outside, so that the group needs no chance.
+    # The id for a member that has none; passed in, so that the group needs no randomness.
     new_member_id: str
-    # KIP-394, v4: a member without an id is sent away with one before it is admitted.
+    # KIP-394, v4: a member without an id gets MEMBER_ID_REQUIRED and an id to rejoin with.
     requires_known_member_id: bool
-    # KIP-814, v9: a returning static leader is asked to skip the assignment.
+    # KIP-814, v9: a rejoining static leader can be made to skip the assignment.
     supports_skipping_assignment: bool
 
 
 class JoinedMember(NamedTuple):
-    """A member as a JoinGroup answer lists it to the leader."""
+    """A member in the JoinGroup answer to the leader."""
 
     member_id: str
     instance_id: str | None
@@ -91,18 +91,18 @@ class SyncResult(NamedTuple):
 
 
 class MemberIdentity(NamedTuple):
-    """How a request names a member: an id, an instance id, or both."""
+    """A member in a request: a member id, an instance id, or both."""
 
     member_id: str
     instance_id: str | None
 
 
 Left: TypeAlias = tuple[ErrorCode, list[ErrorCode]]
-"""The answer to a LeaveGroup: an error for all of it, or one a member."""
+"""The answer to a LeaveGroup: an error for the whole request, or one per member."""
 
 
 class TimerKind(Enum):
-    """What a group may be waiting for."""
+    """The kinds of timers of a group."""
 
     SESSION = "session"
     REBALANCE = "rebalance"
@@ -112,10 +112,10 @@ class TimerKind(Enum):
 
 
 class TimerKey(NamedTuple):
-    """A timer's name; setting it again moves it.
+    """The key of a timer; setting it again replaces the deadline.
 
-    In a classic group `member_id` is empty but for SESSION; in one of the consumer protocol every
-    timer is a member's.
+    In a classic group `member_id` is empty except for SESSION; in a group of the consumer protocol
+    every timer belongs to a member.
     """
 
     group_id: str
@@ -124,16 +124,16 @@ class TimerKey(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Let a timer run out `delay_ms` from now, instead of when it was set to before."""
+    """Set a timer to expire `delay_ms` from now, replacing any earlier deadline."""
 
     key: TimerKey
     delay_ms: int
-    # Whether it stays as it is if it was set before.
+    # Whether to keep a timer that is already set.
     unless_set: bool = False
 
 
 class CancelTimer(NamedTuple):
-    """Let a timer never run out."""
+    """Cancel a timer."""
 
     key: TimerKey
 
@@ -153,7 +153,7 @@ class CompleteSync(NamedTuple):
 
 
 class MemberSnapshot(NamedTuple):
-    """A member as it is written to the log."""
+    """A member as written to the log."""
 
     member_id: str
     instance_id: str | None
@@ -166,7 +166,7 @@ class MemberSnapshot(NamedTuple):
 
 
 class GroupSnapshot(NamedTuple):
-    """A group as it is written to the log."""
+    """A group as written to the log."""
 
     group_id: str
     protocol_type: str | None
@@ -178,14 +178,14 @@ class GroupSnapshot(NamedTuple):
 
 
 class AssignmentSequel(NamedTuple):
-    """After the leader's assignment was written: who gets what in this generation."""
+    """For the write of the leader's assignment: the generation's assignments by member id."""
 
     generation: int
     assignments: dict[str, bytes]
 
 
 class ReplacementSequel(NamedTuple):
-    """After a static member's new id was written: what to go back to if that failed."""
+    """For the write of a static member's new id: the state to restore if it fails."""
 
     instance_id: str
     old_member_id: str

@@ -1,4 +1,4 @@
-"""What an operator can set about groups and committed offsets, with Kafka's names and defaults."""
+"""The configuration of groups and committed offsets, with Kafka's names and defaults."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from ..config.config_values import ConfigValues
 
 
 class ConsumerGroupConfig(NamedTuple):
-    """What holds for one group of the consumer protocol."""
+    """The configuration of one group of the consumer protocol."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -16,7 +16,7 @@ class ConsumerGroupConfig(NamedTuple):
 
 
 class ConsumerGroupBounds(NamedTuple):
-    """The least and the most that a group's own configuration may say."""
+    """The minimum and maximum of each value in a group's own configuration."""
 
     session_timeout_ms: tuple[int, int] = (45_000, 60_000)
     heartbeat_interval_ms: tuple[int, int] = (5_000, 15_000)
@@ -24,13 +24,13 @@ class ConsumerGroupBounds(NamedTuple):
 
 
 class GroupCoordinatorConfig(NamedTuple):
-    """Each field is the broker property of the same words; see Kafka's GroupCoordinatorConfig."""
+    """Each field is the broker property of that name; see Kafka's GroupCoordinatorConfig."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2**31 - 1
     group_initial_rebalance_delay_ms: int = 3_000
-    # Not a property: how long a JoinGroup of a member that is new may stay parked.
+    # Not a property: how long the JoinGroup of a new member may stay parked.
     new_member_join_timeout_ms: int = 300_000
     consumer_defaults: ConsumerGroupConfig = ConsumerGroupConfig()
     consumer_bounds: ConsumerGroupBounds = ConsumerGroupBounds()
@@ -54,7 +54,7 @@ class GroupCoordinatorConfig(NamedTuple):
 
 
 def consumer_defaults(values: ConfigValues) -> ConsumerGroupConfig:
-    """What the broker's properties, which may change, say about groups that say nothing."""
+    """The defaults for groups, from the broker's properties, which may change."""
     return ConsumerGroupConfig(
         session_timeout_ms=values.integer("group.consumer.session.timeout.ms"),
         heartbeat_interval_ms=values.integer("group.consumer.heartbeat.interval.ms"),
@@ -63,7 +63,7 @@ def consumer_defaults(values: ConfigValues) -> ConsumerGroupConfig:
 
 
 def group_config(config: BrokerConfig) -> GroupCoordinatorConfig:
-    """What the broker's properties say about groups."""
+    """The group configuration from the broker's properties."""
     values = config.values
     integer = values.integer
 
@@ -101,10 +101,10 @@ def group_config(config: BrokerConfig) -> GroupCoordinatorConfig:
 def consumer_group_config(
     config: GroupCoordinatorConfig, overrides: Mapping[str, str]
 ) -> ConsumerGroupConfig:
-    """What holds for a group that has these overrides, the names without `group.`.
+    """The configuration of a group with these overrides, named without `group.`.
 
-    The bounds may have been moved since the overrides were checked: as in Kafka, what lies outside
-    counts as the nearest that is allowed.
+    The bounds may have changed since the overrides were checked: as in Kafka, a value outside them
+    is clamped.
     """
 
     def within(name: str, default: int, bounds: tuple[int, int]) -> int:

@@ -1,10 +1,10 @@
 """The records of `__consumer_offsets`, in Kafka's format byte for byte.
 
-A key begins with its type, a value with its version, both two bytes, then the fields as the
-schemas say (OffsetCommitKey.json and its kin). Which versions are written is what Apache Kafka
-4.3.1 writes: groups as version 3; offsets as version 4, which carries the topic id, or as version
-1 where the client named a retention time (OffsetCommit v2-v4). A null value is a tombstone. Older
-versions are read, and types 0 (offsets of before 0.9) as well.
+A key starts with its type and a value with its version, two bytes each, followed by the fields of
+the schema (OffsetCommitKey.json and so on). The versions written are those of Apache Kafka 4.3.1:
+groups as version 3; offsets as version 4, which has the topic id, or as version 1 if the client
+set a retention time (OffsetCommit v2-v4). A null value is a tombstone. Older versions can be read,
+and keys of type 0 (offsets from before 0.9) too.
 """
 
 import struct
@@ -26,7 +26,7 @@ _EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_VALUE_VERSION = 3
 _NEWEST_VALUE_VERSION = 4
 HIGHEST_EPOCH = 2**31 - 2**20
-"""Of a group that is read: it must be able to count on, and none has come as far by counting."""
+"""The highest generation or epoch accepted from a record; no group counts up this far."""
 
 _PREFIX = struct.Struct(">h")
 
@@ -71,7 +71,7 @@ class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
 
 
 class OffsetKey(NamedTuple):
-    """What an offset is committed for."""
+    """The group and partition of a committed offset."""
 
     group_id: str
     topic: str
@@ -79,34 +79,34 @@ class OffsetKey(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset. `record_offset` is where in `__consumer_offsets` it stands, or -1."""
+    """A committed offset. `record_offset` is its record's offset in `__consumer_offsets`, or -1."""
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
-    # When the client wanted it forgotten; None where the broker's retention decides.
+    # When it expires if the client set a retention time; None if the broker's applies.
     expire_timestamp_ms: int | None
     topic_id: Uuid
     record_offset: int = -1
 
 
 class GroupRecord(NamedTuple):
-    """One record, as it is appended."""
+    """One record to append."""
 
     key: bytes
     value: bytes | None
 
 
 class OffsetEntry(NamedTuple):
-    """A record read back: an offset, or none where it was deleted."""
+    """A record read back; `committed` is None for a tombstone."""
 
     key: OffsetKey
     committed: CommittedOffset | None
 
 
 class GroupEntry(NamedTuple):
-    """A record read back: a group, or none where it was deleted."""
+    """A record read back; `snapshot` is None for a tombstone."""
 
     group_id: str
     snapshot: GroupSnapshot | None
@@ -156,9 +156,9 @@ def group_tombstone(group_id: str) -> GroupRecord:
 def read_record(
     key: bytes, value: bytes | None, record_offset: int
 ) -> OffsetEntry | GroupEntry | None:
-    """What a record says, or None for a type that is not of these.
+    """Decode a record; None if its key has another type.
 
-    Raises KafkaError(CORRUPT_MESSAGE) where it does not follow its schema.
+    Raises KafkaError(CORRUPT_MESSAGE) if it does not follow its schema.
     """
     if len(key) < _PREFIX.size:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A group record's key has no type.")
@@ -237,7 +237,7 @@ def _snapshot(group_id: str, value: bytes) -> GroupSnapshot:
             )
     check_names(parsed.protocol_type, parsed.protocol, parsed.leader)
     for each in parsed.members:
-        # A conversion writes them into the records of the consumer protocol.
+        # A conversion writes these names into records of the consumer protocol.
         check_names(each.member_id, each.group_instance_id, each.client_id, each.client_host)
     members = tuple(
         MemberSnapshot(
@@ -245,7 +245,7 @@ def _snapshot(group_id: str, value: bytes) -> GroupSnapshot:
             member.group_instance_id,
             member.client_id,
             member.client_host,
-            # Version 0 knew one timeout for both.
+            # Version 0 has one timeout for both.
             member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout,
             member.session_timeout,
             bytes(member.subscription),

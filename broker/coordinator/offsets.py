@@ -1,8 +1,8 @@
 """The committed offsets of the groups of one `__consumer_offsets` partition.
 
-Pure state: what the log says, folded. A commit is decided here, written by the coordinator, and
-applied here when the log has it, so that a fetch never shows an offset that could still be lost.
-After Kafka's OffsetMetadataManager; expiry is KIP-211's.
+Pure state, folded from the log. A commit is prepared here, written by the coordinator, and applied
+here once it is in the log, so that a fetch never returns an offset that could still be lost. After
+Kafka's OffsetMetadataManager; expiry follows KIP-211.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ NO_LEADER_EPOCH = -1
 
 
 class OffsetToCommit(NamedTuple):
-    """One partition of an OffsetCommit. `error` is set where the broker refused it beforehand."""
+    """One partition of an OffsetCommit. `error` is set if the broker has already refused it."""
 
     topic: str
     topic_id: Uuid
@@ -30,24 +30,24 @@ class OffsetToCommit(NamedTuple):
 
 
 class OffsetsProducer(NamedTuple):
-    """The producer in whose transaction offsets are committed."""
+    """The producer of the transaction that commits offsets."""
 
     producer_id: int
     producer_epoch: int
 
 
 class CommitRequest(NamedTuple):
-    """An OffsetCommit or TxnOffsetCommit, with what its version implies spelled out."""
+    """An OffsetCommit or TxnOffsetCommit, with the implications of its version as fields."""
 
     group_id: str
     identity: MemberIdentity
     generation: int
-    # How long to keep the offsets (v2-v4); None where the broker's retention decides.
+    # How long to keep the offsets (v2-v4); None if the broker's retention applies.
     retention_ms: int | None
-    # From version 9 a missing group is GROUP_ID_NOT_FOUND, before that ILLEGAL_GENERATION.
+    # A missing group is GROUP_ID_NOT_FOUND from version 9 on, ILLEGAL_GENERATION before.
     knows_group_id_not_found: bool
     offsets: Sequence[OffsetToCommit]
-    # None where the offsets count at once.
+    # None outside a transaction: the offsets take effect at once.
     producer: OffsetsProducer | None = None
 
 
@@ -60,21 +60,21 @@ class FetchTopic(NamedTuple):
 
 
 class MemberClaim(NamedTuple):
-    """Who says that it asks as a member of a group of the consumer protocol, and its epoch."""
+    """The member id and epoch in an OffsetFetch by a member of the consumer protocol."""
 
     member_id: str | None = None
     member_epoch: int = -1
 
 
 NOBODY = MemberClaim()
-"""Who asks without saying so: an administrator, or a member of a classic group."""
+"""The claim of a request without a member: by an administrator or a classic member."""
 
 _LATEST_MS = (1 << 63) - 1
 NO_COMMITTED_OFFSET = CommittedOffset(NO_OFFSET, NO_LEADER_EPOCH, "", 0, None, ZERO_UUID)
-"""The answer for a partition for which nothing was committed; no error goes with it."""
+"""The answer for a partition without a committed offset; it is not an error."""
 
 UNSTABLE_OFFSET = NO_COMMITTED_OFFSET._replace(commit_timestamp_ms=-1)
-"""The answer for a partition whose offset a transaction has yet to decide (KIP-447)."""
+"""The answer for a partition with an offset in an undecided transaction (KIP-447)."""
 
 
 class OffsetStore:
@@ -87,7 +87,7 @@ class OffsetStore:
         return self._groups.get(key.group_id, {}).get(key.topic, {}).get(key.partition)
 
     def apply(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
-        """Take over what the log says; None deletes."""
+        """Apply a record of the log; None deletes the offset."""
         if committed is not None:
             topics = self._groups.setdefault(key.group_id, {})
             topics.setdefault(key.topic, {})[key.partition] = committed
@@ -104,7 +104,7 @@ class OffsetStore:
         return group_id in self._groups
 
     def fetch(self, group_id: str, topic: FetchTopic) -> list[CommittedOffset]:
-        """One answer a partition, in order."""
+        """One answer per partition, in order."""
         partitions = self._groups.get(group_id, {}).get(topic.topic, {})
         return [
             _of_this_topic(partitions.get(partition), topic.topic_id)
@@ -116,7 +116,7 @@ class OffsetStore:
         yield from self._groups.get(group_id, {}).items()
 
     def keys(self, group_id: str) -> list[OffsetKey]:
-        """Everything that is committed for a group."""
+        """The keys of all committed offsets of a group."""
         return [
             OffsetKey(group_id, topic, partition)
             for topic, partitions in self._groups.get(group_id, {}).items()
@@ -124,7 +124,7 @@ class OffsetStore:
         ]
 
     def keys_of_topic(self, topic: str) -> list[OffsetKey]:
-        """What any group has committed for a topic."""
+        """The keys of all committed offsets for a topic, in any group."""
         return [
             OffsetKey(group_id, topic, partition)
             for group_id, topics in self._groups.items()
@@ -144,7 +144,7 @@ class OffsetStore:
 
 
 def _of_this_topic(committed: CommittedOffset | None, topic_id: Uuid) -> CommittedOffset:
-    """An offset of a topic that was deleted and made again is no offset of this one."""
+    """The offset, unless it was committed for an earlier topic of the same name."""
     if committed is None:
         return NO_COMMITTED_OFFSET
     if ZERO_UUID not in {topic_id, committed.topic_id} and topic_id != committed.topic_id:
@@ -155,7 +155,7 @@ def _of_this_topic(committed: CommittedOffset | None, topic_id: Uuid) -> Committ
 def committed_offset(
     requested: OffsetToCommit, retention_ms: int | None, now_ms: int
 ) -> CommittedOffset:
-    """What is written for one partition of a commit."""
+    """The offset to write for one partition of a commit."""
     return CommittedOffset(
         requested.offset,
         requested.leader_epoch,
@@ -167,5 +167,5 @@ def committed_offset(
 
 
 def utf16_length(text: str) -> int:
-    """The length of a text as Java counts it, which is what `offset.metadata.max.bytes` limits."""
+    """The length in UTF-16 units, as in Java, which `offset.metadata.max.bytes` limits."""
     return len(text) + sum(character > "\uffff" for character in text)

@@ -1,4 +1,4 @@
-"""What the group coordinator needs of the log of `__consumer_offsets`."""
+"""The interface of a coordinator to the log of `__consumer_offsets`."""
 
 import asyncio
 from typing import NamedTuple, Protocol
@@ -17,7 +17,7 @@ class OffsetsLog(Protocol):
     """The partitions of `__consumer_offsets` that this broker leads."""
 
     def append(self, partition: int, batch: bytearray) -> Appended | asyncio.Future[Appended]:
-        """Append one batch; the outcome is known when all in-sync replicas have it.
+        """Append one batch; the outcome arrives once all in-sync replicas have it.
 
         Outcomes of a partition arrive in the order of the appends. Never raises.
         """
@@ -45,14 +45,14 @@ _OUR_MISTAKE = frozenset(
     {ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE}
 )
 
-# The record may be in the log all the same, and then counts when the log is read again.
+# The record may still be in the log, and is then applied when the log is next loaded.
 MAY_SURVIVE = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
 def append_error_to_client(error: ErrorCode) -> ErrorCode:
-    """The error code that makes a group's member react to a failed append as it should.
+    """The error code to send to the client for a failed append.
 
-    COORDINATOR_NOT_AVAILABLE: try again. NOT_COORDINATOR: look for the coordinator again.
+    COORDINATOR_NOT_AVAILABLE: retry. NOT_COORDINATOR: find the coordinator again.
     """
     if error in _NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

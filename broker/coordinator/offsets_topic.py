@@ -22,17 +22,17 @@ def java_string_hash(text: str) -> int:
 def partition_for(group_id: str, partition_count: int) -> int:
     """The partition whose leader coordinates a group (Utils.abs of the hash, modulo).
 
-    Kafka's abs clears nothing but the one value that has no positive twin, which becomes 0. Kept,
-    for each timer of a group asks, and the hash of a name of 32,767 characters takes 5 ms.
+    Kafka's abs turns the one value without a positive counterpart, -2^31, into 0. Cached, because
+    every timer of a group calls this and hashing a name of 32,767 characters takes 5 ms.
     """
     value = java_string_hash(group_id)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count
 
 
 def creatable_internal_topic(name: str, config: GroupCoordinatorConfig) -> CreatableTopic:
-    """How an internal topic is to be created (GroupCoordinatorService.groupMetadataTopicConfigs).
+    """How to create an internal topic (GroupCoordinatorService.groupMetadataTopicConfigs).
 
-    Those of others than `__consumer_offsets` are compacted like it, with the broker's defaults.
+    Topics other than `__consumer_offsets` are also compacted, with the broker's defaults.
     """
     topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
     configs = {"cleanup.policy": "compact", "compression.type": "producer"}

@@ -1,8 +1,8 @@
-"""Offsets that transactions have committed and that do not count yet (KIP-98, KIP-447).
+"""Offsets committed in transactions that are still undecided (KIP-98, KIP-447).
 
-They are kept by the producer that wrote them, since that is what its marker names, and counted by
-what they are for: whoever wants stable offsets must be told that some are undecided. A producer has
-one transaction at a time, so what it commits twice is the last it wrote.
+They are stored by producer id, which the marker carries, and counted by offset key and group, so
+that a fetch of stable offsets can see which are undecided. A producer has one transaction at a
+time, so its last commit for a key replaces the earlier ones.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ class PendingOffsets:
         self._groups: Counter[str] = Counter()
 
     def add(self, producer_id: int, entries: Iterable[OffsetEntry]) -> None:
-        """A transaction has written these; they are in the log."""
+        """Add offsets that a transaction has written to the log."""
         pending = self._by_producer.setdefault(producer_id, {})
         for entry in entries:
             if entry.key not in pending:
@@ -30,7 +30,7 @@ class PendingOffsets:
             pending[entry.key] = entry
 
     def end(self, producer_id: int) -> Sequence[OffsetEntry]:
-        """The producer's transaction is decided: what it wrote, which is undecided no longer."""
+        """Remove and return the offsets of a producer whose transaction is decided."""
         ended = self._by_producer.pop(producer_id, {})
         for key in ended:
             self._keys[key] -= 1
@@ -42,7 +42,7 @@ class PendingOffsets:
         return list(ended.values())
 
     def has(self, key: OffsetKey) -> bool:
-        """Whether an offset for this is undecided."""
+        """Whether an offset for this key is undecided."""
         return key in self._keys
 
     def has_group(self, group_id: str) -> bool:
@@ -50,5 +50,5 @@ class PendingOffsets:
         return group_id in self._groups
 
     def keys(self, group_id: str) -> list[OffsetKey]:
-        """What offsets of the group are undecided."""
+        """The keys of the group's undecided offsets."""
         return [key for key in self._keys if key.group_id == group_id]

@@ -1,7 +1,7 @@
-"""Names in the records of the coordinators, which must be able to write again what they have read.
+"""Checks of names in coordinator records: a name that was read must fit when written again.
 
-Bytes that are no text are read as replacement characters, as Java does it, each of which takes
-three bytes: a name may come out longer than Kafka's formats allow.
+Bytes that are not UTF-8 are decoded as replacement characters, as in Java, of three bytes each, so
+a decoded name may be longer than Kafka's formats allow.
 """
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -10,7 +10,7 @@ _BYTES_MAX = 2**15 - 1
 
 
 def check_names(*names: str | None) -> None:
-    """Raises KafkaError(CORRUPT_MESSAGE) where one of them cannot be written."""
+    """Check that names can be written. Raises KafkaError(CORRUPT_MESSAGE)."""
     for name in names:
         # No character takes more than four bytes.
         if name is not None and len(name) > _BYTES_MAX // 4 and len(name.encode()) > _BYTES_MAX:

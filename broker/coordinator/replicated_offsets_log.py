@@ -1,4 +1,4 @@
-"""`__consumer_offsets` and `__transaction_state` as the replica manager keeps them."""
+"""The logs of `__consumer_offsets` and `__transaction_state` in the replica manager."""
 
 import asyncio
 

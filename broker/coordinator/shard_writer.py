@@ -1,6 +1,6 @@
-"""Appends of a coordinator's shards to their topic, and the order of their outcomes.
+"""Appends of a coordinator's shards to their topic, with ordered outcomes.
 
-One batch a decision. Outcomes of a partition arrive in the order of its appends (Kafka's
+Each decision is one batch. A partition's outcomes arrive in the order of its appends (Kafka's
 `CoordinatorRuntime`, write operations).
 """
 
@@ -22,7 +22,7 @@ class ShardWriter(Generic[S]):
     def __init__(self, log: OffsetsLog, shards: LedShards[S]) -> None:
         self._log = log
         self._shards = shards
-        # The newest append of each partition that has no outcome yet.
+        # The newest append of each partition, while it has no outcome.
         self._last_writes: dict[int, asyncio.Future[Appended]] = {}
 
     def append(
@@ -43,8 +43,8 @@ class ShardWriter(Generic[S]):
     ) -> asyncio.Future[Appended] | None:
         """Append a batch and call `on_appended` with the outcome.
 
-        None: `on_appended` has been called. Otherwise it is called when the future is done. The
-        error is NOT_LEADER_OR_FOLLOWER where the broker has resigned meanwhile.
+        Returns None if `on_appended` has already been called, else a future that calls it when
+        done. The error is NOT_LEADER_OR_FOLLOWER if the broker has resigned meanwhile.
         """
         outcome = self._log.append(shard.partition, batch)
         if isinstance(outcome, Appended):
@@ -69,7 +69,7 @@ class ShardWriter(Generic[S]):
     def after_writes(self, shard: S, then: Callable[[ErrorCode], None]) -> None:
         """Call `then` once every append so far has an outcome: now, or later.
 
-        An answer that writes nothing may still rest on records that are not yet replicated.
+        An answer without a write may still depend on records that are not yet replicated.
         """
         last = self._last_writes.get(shard.partition)
         if last is None:

@@ -20,7 +20,7 @@ class _Timer:
 
 
 class GroupTimers:
-    """Calls `on_expired(key)` once for every timer that is not cancelled or moved."""
+    """Calls `on_expired(key)` once for each timer that expires before it is cancelled."""
 
     def __init__(self, on_expired: Callable[[TimerKey], None]) -> None:
         self._on_expired = on_expired
