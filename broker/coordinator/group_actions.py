@@ -44,7 +44,7 @@ class JoinRequest(NamedTuple):
     new_member_id: str
     # KIP-394, v4: a member without an id gets MEMBER_ID_REQUIRED and an id to rejoin with.
     requires_known_member_id: bool
-    # KIP-814, v9: a rejoining static leader can be made to skip the assignment.
+    # KIP-814, v9: a rejoining static leader gets `skip_assignment`.
     supports_skipping_assignment: bool
 
 

@@ -49,7 +49,7 @@ from .group_shard import GroupShard
 if TYPE_CHECKING:
     from ..consumer.regex_lookup import RegexLookup
 
-# Delay before a failed timer operation is retried, as in Kafka's CoordinatorTimer.
+# Delay before the removal of an expired member is retried, as in Kafka's CoordinatorTimer.
 _RETRY_BACKOFF_MS = 500
 
 _log = logging.getLogger(__name__)

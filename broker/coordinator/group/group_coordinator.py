@@ -412,7 +412,7 @@ class GroupCoordinator:
                 shard, records, self._now_ms(), partial(written, start >= last)
             )
 
-    # What the groups decided.
+    # Actions of the groups.
 
     def _carry_out(self, shard: GroupShard, actions: Iterable[Action]) -> None:
         queue = deque(actions)

@@ -85,7 +85,7 @@ class TransactionCoordinator:
         self._retries: set[asyncio.TimerHandle] = set()
         self._sweeps: dict[str, asyncio.TimerHandle] = {}
 
-    # Life.
+    # Lifecycle.
 
     def start(self) -> None:
         """Start the timeout and expiry sweeps. Call it inside the running loop."""
@@ -201,7 +201,7 @@ class TransactionCoordinator:
         """The partition of `__transaction_state` that an id belongs to."""
         return partition_for(transactional_id, self.partition_count)
 
-    # What the shards decided.
+    # Decisions of the shards.
 
     def _carry_out(
         self,
@@ -296,7 +296,7 @@ class TransactionCoordinator:
         handle = asyncio.get_running_loop().call_later(_MARKER_RETRY_S, run)
         self._retries.add(handle)
 
-    # Time.
+    # Timeouts and expiry.
 
     def _abort_timed_out(self) -> None:
         for shard in self._shards.active():

@@ -38,7 +38,7 @@ class Marker(NamedTuple):
 
 
 class TransactionMarkers(Protocol):
-    """Writes markers to partitions, led by any broker."""
+    """Writes markers to partitions, whichever broker leads them."""
 
     def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[MarkerErrors]:
         """One outcome per partition, once the in-sync replicas have the marker. Never raises."""
@@ -46,7 +46,7 @@ class TransactionMarkers(Protocol):
 
 
 class OffsetMarkers(Protocol):
-    """The group coordinator, as far as a transaction commits offsets."""
+    """The part of the group coordinator that transactions with offsets need."""
 
     def marker_error(self, partition: int) -> ErrorCode:
         """Why no marker may be written to this partition of `__consumer_offsets` now."""

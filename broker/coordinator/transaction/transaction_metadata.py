@@ -60,7 +60,7 @@ class Transaction(NamedTuple):
         )
 
     def initialized(self, timeout_ms: int, now_ms: int) -> "Transaction":
-        """Empty, for a producer that initializes the id; the caller sets the epoch."""
+        """Change to Empty for a producer that initializes the id; the caller sets the epoch."""
         return self.apply(TransactionState.EMPTY, now_ms)._replace(
             timeout_ms=timeout_ms, partitions=frozenset(), start_ms=-1
         )

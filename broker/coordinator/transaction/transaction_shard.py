@@ -270,7 +270,7 @@ class TransactionShard(CoordinatorShard):
         entry.has_failed_fence = True
         return entry.move(entry.current.prepared(state, 0, NO_PRODUCER_ID, now_ms), answer)
 
-    # Time.
+    # Timeouts and expiry.
 
     def timed_out(self, now_ms: int) -> list[Transaction]:
         """Transactions to abort because they exceeded their timeout."""
@@ -363,7 +363,7 @@ class TransactionShard(CoordinatorShard):
     def resume(self, now_ms: int) -> list[SendMarkers]:
         """Send the markers of decided transactions, once the log has been read.
 
-        Timestamps in the future are set to now: they could keep a transaction or an id forever.
+        Future timestamps are set to now, or a transaction or an id might never time out.
         """
         for entry in self._entries.values():
             current = entry.current
