@@ -26,7 +26,7 @@ _EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_VALUE_VERSION = 3
 _NEWEST_VALUE_VERSION = 4
 HIGHEST_EPOCH = 2**31 - 2**20
-"""The highest generation or epoch accepted from a record; no group counts up this far."""
+"""Limit of a generation or epoch that is read: leaves room to count up; no group reaches it."""
 
 _PREFIX = struct.Struct(">h")
 
