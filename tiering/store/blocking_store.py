@@ -1,12 +1,12 @@
-"""The tier on a synchronous file system of fsspec: `memory`, `webhdfs`, `sftp`, whatever else.
+"""The tier on a synchronous file system of fsspec: `memory`, `webhdfs`, `sftp` and others.
 
-Calls run in the bounded pool. A file system is used by one call at a time, because few of them are
-made for more (paramiko's SFTP client swallows the answers of another thread), and is kept for the
-next call when that went well. After a failure it is let go: the next call connects anew, to a
-server that was started again, with credentials that may have changed.
+Calls run in the bounded pool. Only one call at a time uses a file system, because few of them are
+thread-safe (paramiko's SFTP client swallows the answers of another thread). After a successful
+call the file system is kept for the next one; after a failure it is dropped and the next call
+reconnects, because the server may have restarted or the credentials may have changed.
 
-What has a rename is written under a temporary name first, so that an upload cut off is never taken
-for an object.
+Where the protocol has a rename, objects are written under a temporary name first, so that an
+interrupted upload is never taken for an object.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ class Stream(Protocol):
 
 
 class FileSystem(Protocol):
-    """The little that is asked of an fsspec file system."""
+    """The methods used of an fsspec file system."""
 
     def open(self, path: str, mode: str, block_size: int) -> Stream: ...
 
@@ -56,7 +56,7 @@ class FileSystem(Protocol):
 
 
 Opener = Callable[[], tuple[FileSystem, str]]
-"""Makes a file system, connected, and says where in it the tier's root is."""
+"""Connects a file system; returns it and the path of the tier's root in it."""
 
 
 class BlockingStore:
@@ -94,7 +94,7 @@ class BlockingStore:
         try:
             return self._use(kept, call)
         except Exception as error:
-            # A connection that lay idle may have ended long ago, and so have the others.
+            # An idle connection may have been closed long ago; so may the others.
             if isinstance(error, TimeoutError) or failure_of(error) is not Failure.UNREACHABLE:
                 raise
         self._disconnect_idle()
@@ -125,7 +125,7 @@ class BlockingStore:
             content = await source.whole()
             await self._with(lambda fs, root: self._put_whole(fs, f"{root}/{key}", content))
             return
-        # A connection of its own: what goes up for a while should not begin on an old one.
+        # A long upload gets a new connection: an idle one may be stale.
         file_system, root = await self._run(self._connected)
         path = f"{root}/{key}"
         target = path + TEMPORARY if self._renames else path
@@ -139,7 +139,7 @@ class BlockingStore:
                 raise
             await self._run(lambda: self._finish(file_system, stream, path))
         except TimeoutError:
-            # Nothing more is asked of a store that hangs: deletion of the failed copy comes later.
+            # Send no more requests to a store that hangs; the failed copy is deleted later.
             raise
         except BaseException:
             with suppress(Exception):
@@ -177,7 +177,7 @@ class BlockingStore:
 
     def _rename(self, file_system: FileSystem, path: str) -> None:
         if self._is_hdfs:
-            # HDFS renames onto nothing that exists, and says so in a way fsspec does not read.
+            # HDFS does not rename onto an existing file, and fsspec does not see that error.
             with suppress(FileNotFoundError):
                 file_system.rm_file(path)
         file_system.mv(path + TEMPORARY, path)
@@ -205,7 +205,7 @@ class BlockingStore:
         for key in keys:
             for name in (key, key + TEMPORARY) if self._renames else (key,):
                 with suppress(FileNotFoundError):
-                    # Gone already: deletion may be repeated.
+                    # Already deleted: deletion is idempotent.
                     file_system.rm_file(f"{root}/{name}")
 
     async def find(self, prefix: str) -> list[TierObject]:
@@ -230,7 +230,7 @@ class BlockingStore:
 def _open_for_writing(file_system: FileSystem, path: str) -> Stream:
     stream = _opened(file_system, path)
     if hasattr(stream, "set_pipelined"):
-        # paramiko's: else it waits for an answer after each 32 KiB.
+        # paramiko otherwise waits for an answer after each 32 KiB.
         stream.set_pipelined(True)
     return cast("Stream", stream)
 
@@ -240,14 +240,14 @@ def _opened(file_system: FileSystem, path: str) -> Any:  # noqa: ANN401  # each 
         return file_system.open(path, "wb", block_size=PIECE_BYTES)
     except FileNotFoundError:
         with suppress(OSError):
-            # Another thread may be making the same folder; the second try tells.
+            # Another thread may be creating the same folder; the second open decides.
             file_system.makedirs(path.rpartition("/")[0], exist_ok=True)
         return file_system.open(path, "wb", block_size=PIECE_BYTES)
 
 
 def _spoil(stream: Stream) -> None:
-    """Let a buffered stream that is given up write nothing more, not even when it is collected."""
-    for name in ("closed", "_closed"):  # fsspec's word and paramiko's
+    """Keep an abandoned buffered stream from writing more, even when it is garbage-collected."""
+    for name in ("closed", "_closed"):  # fsspec's name and paramiko's
         if hasattr(stream, name):
             with suppress(AttributeError):
                 setattr(stream, name, True)
@@ -260,7 +260,7 @@ def _walk(file_system: FileSystem, root: str, prefix: str) -> list[TierObject]:
     while folders:
         inside = folders.pop()
         try:
-            # Not `find` or `walk`: those take a server that is down for an empty folder.
+            # Not `find` or `walk`: they report an unreachable server as an empty folder.
             entries = file_system.ls(inside, detail=True)
         except FileNotFoundError:
             continue
@@ -277,13 +277,13 @@ def _walk(file_system: FileSystem, root: str, prefix: str) -> list[TierObject]:
 
 
 def modified_ms_of(entry: dict[str, object]) -> int | None:
-    """The time of change in an entry of a listing, however its file system calls it."""
+    """The modification time in a listing entry, under the name its file system uses."""
     for name in ("mtime", "modificationTime", "LastModified", "last_modified", "created"):
         value: Any = entry.get(name)
         if hasattr(value, "timestamp"):
             return int(value.timestamp() * 1000)
         if isinstance(value, int | float):
-            # Milliseconds or seconds: no tier is as old as 1973 in milliseconds.
+            # Large values are milliseconds, others seconds: no object dates from before 1973.
             return int(value if value > 100_000_000_000 else value * 1000)
     return None
 
@@ -296,11 +296,11 @@ def _remove_folder(file_system: FileSystem, protocol: str, path: str) -> None:
             file_system.rmdir(path)
 
 
-# What the file systems of fsspec have no common word for.
+# Operations that differ between the file systems of fsspec.
 
 
 def set_deadline(file_system: FileSystem, protocol: str, deadline_s: float) -> None:
-    """Let the library itself give up in time, so that a hanging server keeps no thread."""
+    """Set the library's own timeouts, so that a hanging server does not hold a thread."""
     inside = cast("Any", file_system)
     if protocol.lower() == "webhdfs":
         inside.session.request = partial(inside.session.request, timeout=deadline_s)
@@ -309,7 +309,7 @@ def set_deadline(file_system: FileSystem, protocol: str, deadline_s: float) -> N
 
 
 def disconnect(file_system: FileSystem) -> None:
-    """Close the connections of a file system that is not used any more."""
+    """Close the connections of a file system that is no longer used."""
     for name in ("client", "session"):
         holder = getattr(file_system, name, None)
         if hasattr(holder, "close"):
@@ -339,7 +339,7 @@ def _read_sftp(file_system: FileSystem, path: str, span: tuple[int | None, int |
 
 
 def _write_webhdfs(file_system: FileSystem, path: str, content: bytes) -> None:
-    # fsspec creates an empty file and appends to it, which takes a data node twice as long.
+    # fsspec creates an empty file and appends to it, which takes twice as long on a data node.
     inside = cast("Any", file_system)
     answer = inside._call("CREATE", "put", path, redirect=False, overwrite="true")
     inside.session.put(
@@ -350,7 +350,7 @@ def _write_webhdfs(file_system: FileSystem, path: str, content: bytes) -> None:
 
 
 def _read_webhdfs(file_system: FileSystem, path: str, span: tuple[int | None, int | None]) -> bytes:
-    # fsspec reads ahead, and takes a data node's error page for content.
+    # fsspec reads ahead, and returns a data node's error page as content.
     inside = cast("Any", file_system)
     start, end = span
     length = {} if end is None else {"length": end - (start or 0)}

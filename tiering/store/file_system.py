@@ -1,16 +1,16 @@
-"""The tier as a place for objects: any fsspec URL behind six calls and one kind of error.
+"""The tier as an object store: any fsspec URL behind a few calls and one error type.
 
     files = TierFileSystem(location, files, pool)
     await files.write_bytes("orders-0/a", b"...")
     await files.read("orders-0/a", 0, 2)
 
-Which store is behind it follows from the URL (`tier_store.py`). Whatever the libraries raise
-becomes a `RemoteStorageError` that says whether the object is missing, the store unreachable or
-throttling, or access denied (`remote_failures.py`). Access that is denied where it was granted
-before means that credentials were rotated: the store connects anew, once, and is asked again.
+The URL selects the store (`tier_store.py`). Every exception of a library becomes a
+`RemoteStorageError` that says whether the object is missing, the store unreachable or throttling,
+or access denied (`remote_failures.py`). If access is denied after it worked, the credentials may
+have been rotated: the store reconnects once and the call is retried.
 
-Nothing that is raised from here contains a credential, and what the libraries log is not passed on:
-they print headers and addresses, and everything worth knowing comes back as an error.
+No error raised here contains a credential. The libraries' log lines are silenced, because they
+contain headers and addresses; everything worth knowing comes back as an error.
 """
 
 import logging
@@ -41,15 +41,15 @@ from .tier_store import IsLeft, SliceAt, Source, TierObject as TierObject, TierS
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 30.0
-"""After so long a request counts as failed; an object is many requests."""
+"""The timeout of one request; a large object takes many requests."""
 
 _REASON_CHARACTERS = 400
-"""Of what a library says; some append the whole page that a server sent."""
+"""The longest library message shown; some append the whole page that a server sent."""
 
 _NO_NAMES = frozenset(("", ".", ".."))
-"""What no part of a key may be."""
+"""Not allowed as a part of a key."""
 _NOWHERE = ("\0", "\\", "://")
-"""What no key may hold: some stores would take it for a place elsewhere."""
+"""Not allowed in a key: some stores would resolve it to a place outside the tier."""
 _KEY_CHARACTERS = 100
 
 _CHATTY = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "paramiko", "s3fs")
@@ -58,7 +58,7 @@ _CHATTY = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "para
 class TierFileSystem:
     """The objects of a tier. Keys are relative to the root that the URL names.
 
-    Every call raises RemoteStorageError and nothing else, and may be made again.
+    Every call raises only RemoteStorageError, and may be repeated.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class TierFileSystem:
         return str(self._location)
 
     async def write(self, key: str, size: int, slice_at: SliceAt) -> Part:
-        """Write an object of `size` bytes, which `slice_at` gives piece by piece."""
+        """Write an object of `size` bytes, which `slice_at` returns piece by piece."""
         self._check(key)
         source = Source(size, slice_at, self._pool)
         await self._do(lambda: self._store.put(key, source))
@@ -88,7 +88,7 @@ class TierFileSystem:
         return await self.write(key, len(content), partial(_Slice, content))
 
     async def read(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
-        """An object, or its bytes from `start` up to but without `end`: exactly those, or an error.
+        """Read an object, or exactly its bytes from `start` (inclusive) to `end` (exclusive).
 
         RemoteResourceNotFound if there is no such object.
         """
@@ -106,14 +106,14 @@ class TierFileSystem:
         return content
 
     async def read_small(self, key: str, bytes_max: int) -> bytes:
-        """All of an object that nobody has made larger than this; OversizedObjectError if it is."""
+        """Read a whole object; OversizedObjectError if it has more than `bytes_max` bytes."""
         self._check(key)
         try:
             content = await self._do(lambda: self._store.get(key, 0, bytes_max + 1))
         except RemoteStorageError as error:
             if error.failure is not Failure.BROKEN:
                 raise
-            # Of an object without a single byte some stores have no range.
+            # Some stores reject a range of an empty object.
             content = await self.read(key)
         if len(content) > bytes_max:
             raise OversizedObjectError(
@@ -123,11 +123,11 @@ class TierFileSystem:
         return content
 
     async def remove(self, key: str) -> None:
-        """Remove an object. One that is not there counts as removed."""
+        """Remove an object. A missing object counts as removed."""
         await self.remove_all([key])
 
     async def remove_all(self, keys: Sequence[str]) -> None:
-        """Remove objects, with few requests where the store allows it; those missing are fine."""
+        """Remove objects, in few requests where the store allows it; ignore missing ones."""
         for key in keys:
             self._check(key)
         if keys:
@@ -140,22 +140,22 @@ class TierFileSystem:
         return sorted(await self._do(lambda: self._store.find(prefix)))
 
     async def remove_folder(self, folder: str) -> None:
-        """Remove every object in a folder, and the folder itself where a store has such a thing."""
+        """Remove every object in a folder, and the folder itself where the store has folders."""
         self._check(folder.rstrip("/"))
         prefix = folder.rstrip("/") + "/"
         await self.remove_all([each.key for each in await self.list(prefix)])
         await self._do(lambda: self._store.remove_folder(prefix))
 
     async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
-        """Abort uploads in parts that are left; see `TierStore`."""
+        """Abort abandoned multipart uploads; see `TierStore`."""
         return await self._do(lambda: self._store.abort_uploads(prefix, is_left))
 
     async def close(self) -> None:
-        """Let go of connections. The next call makes new ones."""
+        """Close the connections. The next call makes new ones."""
         await self._store.close()
 
     def _check(self, key: str) -> None:
-        """Refuse a key that may leave the tier's root, in whatever store."""
+        """Refuse a key that could lead out of the tier's root in any store."""
         names = key.split("/")
         if any(each in _NO_NAMES for each in names) or any(each in key for each in _NOWHERE):
             raise RemoteStorageError(
@@ -169,7 +169,7 @@ class TierFileSystem:
         except RemoteStorageError as error:
             if error.failure is not Failure.DENIED or not await self._store.renew():
                 raise
-        # It worked until now, so the credentials may be others than when we connected.
+        # It worked until now, so the credentials may have changed since we connected.
         try:
             return await self._once(call)
         except RemoteStorageError as error:
@@ -183,7 +183,7 @@ class TierFileSystem:
         except RemoteStorageError:
             raise
         except Exception as error:
-            # File systems raise whatever their libraries raise; told apart once, here.
+            # File systems raise whatever their libraries raise; this is where it is classified.
             raise self._translated(error) from None
 
     def _translated(self, error: Exception) -> RemoteStorageError:
@@ -228,7 +228,7 @@ def _store_for(
 
 
 def _local_path(url: str) -> str:
-    # As fsspec has it: what follows `file://` is a path and no host, and may begin with `~`.
+    # As in fsspec, a path and not a host follows `file://`; it may begin with `~`.
     return os.path.abspath(os.path.expanduser(url.partition("://")[2]))
 
 
@@ -252,7 +252,7 @@ class _UrlToFs(Protocol):
 
 
 def _open(location: RemoteUrl, deadline_s: float) -> tuple[FileSystem, str]:
-    """A synchronous file system of its own; `memory` alone is one for the whole process."""
+    """Open a new synchronous file system; only `memory` is shared by the whole process."""
     url_to_fs = cast("_UrlToFs", import_module("fsspec.core").url_to_fs)
     _silence()
     options: dict[str, object] = {
@@ -272,7 +272,7 @@ def _open(location: RemoteUrl, deadline_s: float) -> tuple[FileSystem, str]:
             f"Known protocols are those of the installed fsspec and its companion packages"
         ) from None
     if type(file_system).__module__.partition(".")[0] == "sshfs":
-        # It takes over ssh:// where it is installed.
+        # Where it is installed, it takes over ssh://.
         raise RemoteStorageError(
             f"The remote tier {location} cannot be used: the package sshfs ignores byte ranges; "
             "use sftp:// with paramiko"
@@ -282,8 +282,8 @@ def _open(location: RemoteUrl, deadline_s: float) -> tuple[FileSystem, str]:
 
 def _defaults(protocol: str, deadline_s: float) -> dict[str, object]:
     if protocol in ("sftp", "ssh"):
-        # paramiko has a time-out for each step, and else waits for ever.
+        # Without a timeout for each step, paramiko waits forever.
         steps = ("timeout", "banner_timeout", "auth_timeout", "channel_timeout")
         return dict.fromkeys(steps, deadline_s)
-    # A listing that is kept would show a store as it once was.
+    # A cached listing would be stale.
     return {"use_listings_cache": False}

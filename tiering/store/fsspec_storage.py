@@ -1,14 +1,14 @@
-"""The remote tier on any fsspec file system: `file`, `memory`, `s3`, whatever else is installed.
+"""The remote tier on any installed fsspec file system: `file`, `memory`, `s3` and others.
 
-A segment is a few objects under keys that no other attempt shares (`object_keys.py`). The parts are
-written first and a manifest last: object stores have no atomic rename, so the manifest is the sign
-that the rest is whole, and the metadata topic decides whether the segment counts at all. It goes
-first when a segment is deleted: one that is half removed must not look whole.
+A segment is a few objects under keys that each copy attempt has to itself (`object_keys.py`). The
+parts are written first and a manifest last: object stores have no atomic rename, so the manifest
+shows that the parts are complete; the metadata topic decides whether the segment counts at all.
+A deletion removes the manifest first, so that a half-deleted segment does not look complete.
 
-Before the first copy the store is probed (`tier_probe.py`), so that the operator hears of one that
-cannot be a tier, and not a consumer. How objects are written and read is `file_system.py`'s, for
-every kind of store. Byte ranges are asked for exactly, because closing a stream early costs object
-stores a connection.
+The store is probed before the first copy (`tier_probe.py`), so that the operator, not a consumer,
+finds out that it cannot serve as a tier. `file_system.py` writes and reads the objects of every
+kind of store. Requests name exact byte ranges, because closing a stream early costs a connection
+to an object store.
 """
 
 import asyncio
@@ -53,21 +53,21 @@ from .tier_store import PIECE_BYTES
 _log = logging.getLogger(__name__)
 
 CHUNK_BYTES = PIECE_BYTES
-"""How much of a segment is in memory at once while it is copied."""
+"""How many bytes of a segment are in memory at once while it is copied."""
 
 _ENTRY_BYTES = {IndexType.OFFSET: 8, IndexType.TIMESTAMP: 12}
 _SPARE_ENTRIES = 64
 
 _PROBE_SUFFIX = "probe.tmp"
 _SUFFIXES = (LOG_SUFFIX, *(index.value for index in IndexType), _PROBE_SUFFIX)
-"""Of all that may be there of a segment besides its manifest: a probe may have been cut short."""
+"""Suffixes of a segment's other objects; an interrupted probe may have left its own."""
 
 Describe = Callable[[TopicIdPartition], TopicDescription | None]
-"""What a partition's topic is configured to be, for its manifests; None if that is not known."""
+"""Returns a topic's description for the manifests of a partition; None if it is unknown."""
 
 
 def _bytes_max(metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> int:
-    """What an index can have at most: of the log's own, an entry for each batch, and some more."""
+    """The largest possible index: offset and time index have an entry per batch, plus spare."""
     entry = _ENTRY_BYTES.get(index_type)
     if entry is None:
         return PART_BYTES_MAX
@@ -75,7 +75,7 @@ def _bytes_max(metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> int
 
 
 def _unknown(_: TopicIdPartition) -> None:
-    """Nobody knows."""
+    """No description is known."""
 
 
 class FsspecStorage:
@@ -90,11 +90,11 @@ class FsspecStorage:
         describe: Describe = _unknown,
         owner: OwnerTools | None = None,
     ) -> None:
-        """`owner`: how it is known whose the tier is; None where nobody else can reach it."""
+        """`owner` checks who owns the tier; None where no other broker can reach it."""
         self._location = location
         self._pool = pool
         self._probing = asyncio.Lock()
-        # Our own memory needs no proof.
+        # Our own memory needs no probe.
         self._is_probed = location.protocol == "memory"
         self._objects = TierFileSystem(location, files, pool, deadline_s)
         self._describe = describe
@@ -131,8 +131,8 @@ class FsspecStorage:
     async def _probe_once(self, metadata: RemoteLogSegmentMetadata) -> None:
         async with self._probing:
             if not self._is_probed:
-                # The segment's id is new, so the key is nobody else's. Should this broker be killed
-                # in between, the object goes with the segment, whose copy was not finished.
+                # The segment's id is new, so no one else uses the key. If this broker is killed
+                # here, the object is deleted with the segment, whose copy did not finish.
                 await probe(self._objects, object_key(metadata, _PROBE_SUFFIX))
                 self._is_probed = True
 
@@ -151,8 +151,8 @@ class FsspecStorage:
         return await self._objects.read_small(key, _bytes_max(metadata, index_type))
 
     async def _transaction_index(self, metadata: RemoteLogSegmentMetadata) -> bytes:
-        """Compared with the manifest: nothing in it says that it was cut at the end of an entry,
-        and without an entry a reader would take aborted records for committed ones.
+        """The transaction index, checked against the manifest: truncation at an entry's end shows
+        nowhere else, and without an entry readers would take aborted records for committed ones.
         """
         content: bytes | None
         try:
@@ -178,7 +178,7 @@ class FsspecStorage:
         return content
 
     async def _parts(self, metadata: RemoteLogSegmentMetadata) -> Mapping[str, Part] | None:
-        """What a segment's manifest says of its objects; None if it is gone or says nothing."""
+        """The parts named in a segment's manifest; None if it is missing, damaged or another's."""
         try:
             key = object_key(metadata, MANIFEST_SUFFIX)
             content = await self._objects.read_small(key, MANIFEST_BYTES_MAX)
@@ -200,7 +200,7 @@ class FsspecStorage:
         await self._objects.remove_all([object_key(metadata, suffix) for suffix in _SUFFIXES])
 
     async def delete_partition(self, partition: TopicIdPartition) -> None:
-        """Remove whatever is left of a partition, and its folder. Idempotent."""
+        """Remove everything left of a partition, and its folder. Idempotent."""
         folder = partition_prefix(partition)
         if self._ownership is not None:
             await self._ownership.check()
@@ -208,9 +208,9 @@ class FsspecStorage:
         await self._objects.remove_folder(folder)
 
     async def abort_uploads(self, metadata: RemoteLogSegmentMetadata) -> None:
-        """Abort uploads in parts of a segment, whoever began them. Idempotent.
+        """Abort the multipart uploads of a segment, no matter who began them. Idempotent.
 
-        Its key has an id that one copy has alone, so no other segment's upload is touched.
+        The id in its keys is unique to one copy, so no other segment's upload is aborted.
         """
         await self._check_owner(metadata)
         await self._abort_uploads(object_key(metadata, ""))
@@ -221,11 +221,11 @@ class FsspecStorage:
         except RemoteStorageError as error:
             if error.is_retriable:
                 raise
-            # Not everybody who may write may list them; they cost money and nothing else.
+            # Write access need not include listing uploads; leaving them only costs money.
             _log.warning("Unfinished uploads of %s stay in the remote tier: %s", prefix, error)
 
     async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
-        """The segments whose manifest is there, and each object with the size that it says."""
+        """The segments with a manifest and with every object of the size that it states."""
         sizes = {
             each.key: each.size for each in await self._objects.list(partition_prefix(partition))
         }
@@ -240,7 +240,7 @@ class FsspecStorage:
                 manifest = decode_manifest(await self._objects.read_small(key, MANIFEST_BYTES_MAX))
             except RemoteStorageError as error:
                 if error.failure in (Failure.BROKEN, Failure.NOT_FOUND):
-                    # Damaged, or removed since: of no whole segment, and no reason to give up.
+                    # Damaged or removed since: this segment is not complete; check the others.
                     continue
                 raise
             metadata = manifest.metadata

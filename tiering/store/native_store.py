@@ -1,12 +1,12 @@
 """The tier on an asynchronous file system of fsspec, in our own loop: s3, gs, abfs.
 
-fsspec gives the configuration, the credentials and the connections. The requests are made here,
-because they must be small: a file system's own upload of 64 MiB keeps the loop busy for a sixth of
-a second and doubles the memory. An object of more than one piece goes up in parts of 8 MiB, at most
-two at a time, and is put together at the end; an upload that fails is aborted.
+fsspec provides the configuration, the credentials and the connections. The requests are made here,
+because they must be small: a file system's own upload of 64 MiB blocks the loop for a sixth of a
+second and doubles the memory. An object of more than one piece is uploaded in parts of 8 MiB, at
+most two at a time, and completed at the end; an upload that fails is aborted.
 
-A client belongs to the loop it was made in. It is made at the first use, and anew when credentials
-were refused, so that those that were rotated are taken up.
+A client belongs to the loop it was made in. It is made at the first use, and made again when the
+credentials were refused, to pick up rotated ones.
 """
 
 import asyncio
@@ -29,21 +29,21 @@ _ABORT_SECONDS = 5.0
 
 
 class Upload(Protocol):
-    """An object that goes up in parts."""
+    """An object that is uploaded in parts."""
 
     async def part(self, number: int, content: bytes) -> None:
-        """Send part `number`, the first being 0."""
+        """Send part `number`; the first is 0."""
         ...
 
     async def finish(self) -> None: ...
 
     async def abort(self) -> None:
-        """Let the store forget the parts that it has."""
+        """Make the store discard the parts that it has."""
         ...
 
 
 class UnfinishedUpload(NamedTuple):
-    """An upload in parts that was begun, by whomever."""
+    """A multipart upload that was begun by any client."""
 
     path: str
     began_ms: int
@@ -51,11 +51,11 @@ class UnfinishedUpload(NamedTuple):
 
 
 class Client(Protocol):
-    """The requests of one kind of store. Paths are as fsspec has them, the bucket first."""
+    """The requests of one kind of store. Paths begin with the bucket, as in fsspec."""
 
     parts_at_once: int
     whole_bytes_max: int
-    """A larger object goes up in parts, be it one."""
+    """A larger object is uploaded in parts, even if in only one."""
 
     async def put(self, path: str, content: bytes) -> None: ...
 
@@ -64,26 +64,26 @@ class Client(Protocol):
     async def get(self, path: str, start: int | None, end: int | None) -> bytes: ...
 
     async def remove(self, paths: Sequence[str]) -> list[Callable[[], Awaitable[object]]]:
-        """The requests that remove these; what is not there counts as removed."""
+        """The requests that remove these paths; a missing object counts as removed."""
         ...
 
     async def page(self, prefix: str, after: str | None) -> tuple[list[TierObject], str | None]:
-        """A page of the listing, its keys whole paths, and where the next one begins."""
+        """A page of the listing, with whole paths as keys, and the token of the next page."""
         ...
 
     async def uploads(self, prefix: str) -> list["UnfinishedUpload"]:
-        """Uploads in parts under a prefix that are not finished, and would stay for ever."""
+        """Unfinished multipart uploads under a prefix that the store would keep forever."""
         ...
 
     async def close(self) -> None: ...
 
 
 Connector = Callable[[BlockingPool, float], Awaitable[tuple[Client, str]]]
-"""Makes a client with requests that give up after so many seconds, and says the tier's root."""
+"""Makes a client with a request timeout in seconds; returns it and the tier's root."""
 
 
 class _Connection:
-    """A client, and how many calls use it now."""
+    """A client, and the number of calls that are using it."""
 
     def __init__(self, client: Client, root: str) -> None:
         self.client = client
@@ -112,19 +112,19 @@ class NativeStore:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # aiohttp cancels the waiter of a connection that breaks while a request is begun on
-            # it. Nobody asked us to stop: to the caller it must be a failure like others.
+            # When a connection breaks while a request is being sent, aiohttp cancels the waiter.
+            # Nobody cancelled this task, so the caller must see an ordinary failure.
             raise ConnectionError("the connection broke while it was written to") from None
 
     async def _connected(self) -> _Connection:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            # A client of a loop that has ended cannot be closed any more.
+            # A client of a loop that has ended can no longer be closed.
             self._loop, self._lock, self._connection = loop, asyncio.Lock(), None
         async with self._lock:
             if self._connection is None:
                 made = await self._within(
-                    # Nothing is asked of the store to make a client.
+                    # Making a client sends no request to the store.
                     self._connector(self._pool, self._deadline.seconds),
                     is_answered=False,
                 )
@@ -145,7 +145,7 @@ class NativeStore:
 
     async def _close(self, connection: _Connection) -> None:
         with suppress(Exception):
-            # Nothing is lost with a connection that does not close properly.
+            # A connection that does not close properly loses nothing.
             await self._within(connection.client.close())
 
     async def put(self, key: str, source: Source) -> None:
@@ -221,7 +221,7 @@ class NativeStore:
                     return objects
 
     async def remove_folder(self, prefix: str) -> None:
-        """Object stores have no folders."""
+        """Do nothing: object stores have no folders."""
 
     async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
         async with self._client() as (client, root):
@@ -238,7 +238,7 @@ class NativeStore:
         try:
             await self._within(upload.abort())
         except Exception as error:
-            # Finished or aborted since it was listed.
+            # It was finished or aborted after the listing.
             if failure_of(error) is not Failure.NOT_FOUND:
                 raise
 
@@ -256,7 +256,7 @@ class NativeStore:
 
 
 def options_of(defaults: dict[str, Any], stated: dict[str, Any]) -> dict[str, Any]:
-    """Options of a file system: what the operator stated goes before ours, in nested ones too."""
+    """Options of a file system: the operator's override our defaults, in nested ones too."""
     merged = dict(defaults)
     for name, value in stated.items():
         inner = merged.get(name)
