@@ -2,27 +2,26 @@
 
     publish(event) -> produced to the partition that the user partition's topic id chooses
                                      |
-        every broker consumes -> puts its own replica on the disk
+        every broker consumes -> flushes its own replica to disk
                                      |
-                                     -> folds them into one RemoteLog per user partition
+                                     -> applies the events to one RemoteLog per user partition
                                      |
-    publish returns when this broker's own consumer has come past the event
+    publish returns when this broker's own consumer has read past the event
 
-So what a broker decides next, it decides on a state that includes its own last step, and that a
-loss of power cannot take back: local segments and objects are deleted on the strength of it. An
-event may be told twice, or come from a leader that has been deposed: the state machine in
-`RemoteLog` drops what does not fit.
+So each decision of a broker is based on a state that includes its own last step and survives a
+power failure: local segments and remote objects are deleted because of it. An event may arrive
+twice, or come from a former leader: the state machine in `RemoteLog` drops what does not fit.
 
 One consumer reads every metadata partition that any of this broker's user partitions needs, from
-its beginning, and keeps what it learns of all user partitions in it, wanted or not. A user
-partition assigned later therefore finds its past already there (KAFKA-16105). A user partition is
-ready once the consumer has reached the end that its metadata partition had when its term of
-leadership began; before that nothing may be copied, expired or read on the strength of it.
+its beginning, and keeps the state of all user partitions in it, assigned or not. The history of a
+user partition assigned later is therefore already there (KAFKA-16105). A user partition is ready
+once the consumer has reached the end offset that its metadata partition had when the leadership
+term began; before that, nothing may be copied, expired or read on the basis of the metadata.
 
-What was read is kept on disk (`metadata_snapshot.py`), and a start goes on from there.
+Snapshots of this state are kept on disk (`metadata_snapshot.py`); a start resumes from them.
 
-The topic is made when it is first needed, by whichever broker comes first. Whatever goes wrong is
-tried again for ever, with back-off, in the background; a broker serves its local data meanwhile.
+The first broker that needs the topic creates it. Every failure is retried forever, with backoff,
+in the background; meanwhile the broker serves its local data.
 """
 
 import asyncio
@@ -66,37 +65,37 @@ _RETRY_MAX_MS = 10_000
 
 
 class RemoteLogMetadataManager(Protocol):
-    """What the rest of tiering asks of the metadata."""
+    """What the rest of tiering needs of the remote log metadata."""
 
     def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """These user partitions come to be led or followed here: learn their metadata.
+        """Read the metadata of user partitions that this broker now leads or follows.
 
-        Each is ready again when all is known that was published before this.
+        Each becomes ready once every event published before this call has been applied.
         """
         ...
 
     def is_ready(self, partition: TopicIdPartition) -> bool:
-        """Whether all that was published of a user partition before it was assigned is known."""
+        """Whether all events published for a user partition before its assignment are applied."""
         ...
 
     def remote_log(self, partition: TopicIdPartition) -> RemoteLog:
-        """What is known of a user partition; it goes on changing as events arrive."""
+        """The state of a user partition; it keeps changing as events arrive."""
         ...
 
     def remote_logs(self) -> Iterable[RemoteLog]:
-        """Every user partition that events have told of so far, assigned or not."""
+        """The state of every user partition that has had an event, assigned or not."""
         ...
 
     def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """These need not be known any more: they left, or are not tiered here any longer."""
+        """Drop user partitions that left this broker or are no longer tiered here."""
         ...
 
     def watch_all(self) -> None:
-        """Learn the metadata of every user partition, whoever leads it."""
+        """Read the metadata of every user partition, no matter which broker leads it."""
         ...
 
     async def publish(self, event: RemoteLogMetadata) -> None:
-        """Write an event, and wait until it has come back and is durable. Raises KafkaError.
+        """Write an event; return once it is durable and read back. Raises KafkaError.
 
         After an error the event may or may not have been written, now or later.
         """
@@ -108,10 +107,10 @@ class RemoteLogMetadataManager(Protocol):
 
 
 class MetadataTopic(Protocol):
-    """The metadata topic of a cluster, seen through a client (`metadata_topic.py`)."""
+    """The metadata topic of a cluster, accessed through clients (`metadata_topic.py`)."""
 
     async def open(self) -> int:
-        """Connect, make the topic if it is missing; the number of its partitions.
+        """Connect, create the topic if it is missing, and return its number of partitions.
 
         Raises KafkaError.
         """
@@ -119,38 +118,38 @@ class MetadataTopic(Protocol):
 
     @property
     def identity(self) -> TopicIdentity:
-        """Which topic it is, once it is open."""
+        """The cluster id and topic id; available once the topic is open."""
         ...
 
     async def append(self, partition: int, value: bytes) -> int:
-        """Write a record; its offset. Raises KafkaError."""
+        """Write a record and return its offset. Raises KafkaError."""
         ...
 
     def assign(self, partitions: Collection[int]) -> None:
-        """Read these partitions, those that are new from their beginning."""
+        """Consume exactly these partitions; new ones from their beginning."""
         ...
 
     def seek(self, partition: int, offset: int | None) -> None:
-        """Read an assigned partition from an offset on; None: from its beginning."""
+        """Move an assigned partition to an offset; None means its beginning."""
         ...
 
     async def poll(self, timeout_ms: int) -> "list[ConsumerRecord]":
-        """What has come since. Raises KafkaError."""
+        """The records that follow those of the last poll. Raises KafkaError."""
         ...
 
     async def make_durable(self, ends: Mapping[int, int]) -> None:
-        """Return once what this broker has of each partition below its end is on the disk.
+        """Return once this broker's replica of each partition is on disk up to its end offset.
 
-        Raises KafkaError: then nothing may follow from those records.
+        Raises KafkaError: then nothing may be decided from those records.
         """
         ...
 
     async def positions(self, partitions: Collection[int]) -> Mapping[int, int]:
-        """The offset that will be read next, of each. Raises KafkaError."""
+        """The next offset to read, per partition. Raises KafkaError."""
         ...
 
     async def end_offsets(self, partitions: Collection[int]) -> Mapping[int, int]:
-        """One past the last record, of each. Raises KafkaError."""
+        """The log end offset of each partition. Raises KafkaError."""
         ...
 
     async def close(self) -> None:
@@ -181,26 +180,26 @@ class TopicBasedRemoteLogMetadataManager:
         self._wants_all = False
         self._remote_logs: dict[TopicIdPartition, RemoteLog] = {}
         self._partitions = 0
-        """How many metadata partitions there are; 0 until the topic is open."""
+        """The number of metadata partitions; 0 until the topic is open."""
         self._opened = asyncio.Event()
         self._assigned: set[int] = set()
         self._positions: dict[int, int] = {}
-        """By metadata partition, one past the last event that was applied."""
+        """By metadata partition, the offset after the last applied event."""
         self._ready_at: dict[int, int] = {}
-        """By metadata partition, the end that had to be reached when it was assigned."""
+        """By metadata partition, its end offset when it was assigned."""
         self._ends: dict[int, int] = {}
-        """By metadata partition, the newest end that anybody waits for."""
+        """By metadata partition, the highest end offset that must be reached."""
         self._renewed: set[TopicIdPartition] = set()
-        """User partitions of which a new term has begun since the ends were last asked for."""
+        """User partitions with a term that began after the last query for end offsets."""
         self._ready_offsets: dict[TopicIdPartition, int] = {}
-        """By user partition, the end that its metadata partition had after its term began."""
+        """By user partition, the end offset of its metadata partition after its term began."""
         self._moved = asyncio.Event()
-        """Set, and replaced, whenever positions move."""
+        """Set and replaced whenever a position advances."""
         self._fetched: list[ConsumerRecord] = []
-        """Records that are read and not applied: they may not be durable yet."""
+        """Records that were read and not yet applied: they may not be durable yet."""
         self._status = ""
         self.skipped = SkippedEvents()
-        """Records that nobody can make sense of."""
+        """Records that could not be decoded or applied."""
 
     @property
     def status(self) -> str:
@@ -208,12 +207,12 @@ class TopicBasedRemoteLogMetadataManager:
         return self._status
 
     async def start(self) -> None:
-        """Allow work in the background; it begins when a user partition is assigned."""
+        """Allow background work; it begins when a user partition is assigned."""
         self._is_started = True
         self._begin()
 
     async def stop(self) -> None:
-        """Stop reading; publications under way fail. Idempotent."""
+        """Stop reading; pending publications fail. Idempotent."""
         self._is_started = False
         await self._tasks.stop()
         await self._save(all_changed=True)
@@ -248,9 +247,9 @@ class TopicBasedRemoteLogMetadataManager:
     def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
         """Stop waiting for these at the next start.
 
-        What is known of them stays, and stays current, for as long as their metadata partition is
-        read: a partition that comes back must find its past (KAFKA-16105), and whoever removes a
-        deleted one its segments.
+        Their state is kept up to date for as long as their metadata partition is read: a
+        partition that comes back needs its history (KAFKA-16105), and the removal of a deleted
+        one needs its segments.
         """
         for partition in partitions:
             self._user_partitions.discard(partition)
@@ -326,7 +325,7 @@ class TopicBasedRemoteLogMetadataManager:
             needed = set(range(self._partitions))
         else:
             needed = {metadata_partition(each, self._partitions) for each in self._user_partitions}
-        # Nothing is ever given up: what was learnt of a partition must stay current.
+        # A partition is never unassigned: its state must stay current.
         self._assigned |= needed
 
     async def _read(self) -> None:
@@ -340,7 +339,7 @@ class TopicBasedRemoteLogMetadataManager:
                     await self._take(record, rewound)
                 done += 1
         finally:
-            # After a failure that nobody expected the others are not lost.
+            # An unexpected failure does not lose the remaining records.
             self._fetched = [each for each in self._fetched[done:] if each.partition not in rewound]
         await self._look_behind()
         self._moved.set()
@@ -348,7 +347,7 @@ class TopicBasedRemoteLogMetadataManager:
         await self._save(all_changed=False)
 
     async def _take(self, record: "ConsumerRecord", rewound: set[int]) -> None:
-        """Learn what a record tells; whose metadata partition is read anew joins `rewound`."""
+        """Apply a record; add its metadata partition to `rewound` if that is read again."""
         number = record.partition
         if self._snapshots is None or number not in self._snapshots.unverified:
             self._apply(record)
@@ -364,7 +363,7 @@ class TopicBasedRemoteLogMetadataManager:
                 self._topic.seek(number, None)
 
     async def _fetch(self) -> None:
-        """What has come since. A restart alone must not make an event count that power can lose."""
+        """Poll and make durable: an event must not count while a power failure could lose it."""
         if not self._fetched:
             try:
                 self._fetched = await self._topic.poll(_POLL_MS)
@@ -383,7 +382,7 @@ class TopicBasedRemoteLogMetadataManager:
             self._positions[number] = error.next_offset
 
     async def _begin_partitions(self) -> None:
-        """Read those that have come to be needed: from their snapshot on, or from the beginning."""
+        """Start reading newly needed partitions, from their snapshot or from the beginning."""
         new = sorted(self._assigned - self._ready_at.keys())
         if not new:
             await self._renew()
@@ -401,7 +400,7 @@ class TopicBasedRemoteLogMetadataManager:
         await self._renew()
 
     async def _renew(self) -> None:
-        """Ask for the ends that must be reached before the terms that have begun may act.
+        """Fetch the end offsets that must be reached before new terms may act.
 
         An earlier leader may have published until a moment ago.
         """
@@ -418,15 +417,15 @@ class TopicBasedRemoteLogMetadataManager:
             remote = self.remote_log(partition)
             if remote.is_unheard_of:
                 remote.restore(image)
-            # Others have their turn between two logs: there may be many.
+            # Yield to other tasks between two logs: there may be many.
             await asyncio.sleep(0)
         self._positions[snapshot.partition] = snapshot.next_offset
 
     async def _look_behind(self) -> None:
-        """Positions without a record to show them.
+        """Advance positions that no record can advance.
 
-        The log start may lie above the last event, and what ends the log may be no record: a
-        marker of a transaction that somebody else wrote.
+        The log start may be above the last event, and the log may end with something that the
+        consumer does not return: a transaction marker of another writer.
         """
         behind = [each for each, end in self._ends.items() if self._positions.get(each, 0) < end]
         if not behind:
@@ -455,7 +454,7 @@ class TopicBasedRemoteLogMetadataManager:
             if applied is not Applied.YES:
                 _log.info("%s: %s", applied.value, event_summary(event))
         except KafkaError as error:
-            # Somebody else wrote it. Stopping here would stop tiering for ever.
+            # Another client wrote it. Stopping here would stop tiering forever.
             self.skipped.skip(record.partition, record.offset, f"{error}.")
         except Exception as error:
             reason = "applying it failed with an internal error."

@@ -1,19 +1,19 @@
-"""What was read of the metadata topic, kept on disk so that a start need not read years of it.
+"""Snapshots of the metadata topic on disk, so that a start need not read years of it.
 
     <log dir>/remote-log-metadata-<metadata partition>.snapshot
 
-KIP-405 has such a file; Kafka took its own out again unfinished, and it lay in the directories of
-partitions, where logs are loaded from (KAFKA-16161). Ours lie beside the checkpoints, where a Kafka
-that takes over the directory expects files of all kinds: one for each metadata partition, replaced
-whole, written when a broker stops and every so many events.
+KIP-405 has such a file; Kafka removed its own unfinished, and it was in the partition directories,
+from which logs are loaded (KAFKA-16161). Ours are beside the checkpoints, where a Kafka broker that
+takes over the directory expects files of all kinds: one for each metadata partition, replaced as a
+whole, written when a broker stops and after every so many events.
 
-A snapshot is a cache and never a truth. It holds the offset behind the last event that it knows
-of, and that event's checksum: reading goes on with that very event. If the topic has another one
-there, or none (it was truncated, made again, or cut off at its start), the snapshot is dropped and
-the topic is read from its beginning. The same goes for a file that is damaged, of a later version,
-or of another cluster or topic.
+A snapshot is only a cache. It holds the offset after its last event, and that event's checksum:
+reading resumes at that event. If the topic has another event there, or none (it was truncated,
+recreated, or its log start has moved past it), the snapshot is dropped and the topic is read from
+its beginning. The same happens to a file that is damaged, of a later version, or of another cluster
+or topic.
 
-The content is msgpack behind eight bytes: a magic, a version and a CRC32C of all that follows.
+The content is msgpack after eight bytes: a magic, a version and a CRC32C of everything after them.
 """
 
 from importlib import import_module
@@ -45,19 +45,19 @@ class BadSnapshotError(Exception):
 
 
 class TopicIdentity(NamedTuple):
-    """Which metadata topic it is."""
+    """Identifies a metadata topic."""
 
     cluster_id: str
     topic_id: Uuid
 
 
 class Snapshot(NamedTuple):
-    """All that the events of one metadata partition told, up to an offset."""
+    """The state after all events of one metadata partition up to an offset."""
 
     identity: TopicIdentity
     partition: int
     next_offset: int
-    """One past the last event."""
+    """The offset after the last event."""
     last_event_crc: int
     """CRC32C of the last event's value."""
     logs: tuple[tuple[TopicIdPartition, RemoteLogImage], ...]
@@ -70,7 +70,7 @@ class _Msgpack(Protocol):
 
 
 def _msgpack() -> _Msgpack:
-    """Imported where there is a snapshot: a broker without a tier does not pay for it."""
+    """msgpack, imported on first use: a broker without a tier does not pay for it."""
     return cast("_Msgpack", import_module("msgpack"))
 
 
@@ -90,7 +90,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(content: bytes) -> Snapshot:
-    """Raises BadSnapshotError for anything that `encode_snapshot` did not write."""
+    """Decode a file. Raises BadSnapshotError for anything that `encode_snapshot` did not write."""
     if content[:3] != _MAGIC or len(content) < _HEADER_BYTES:
         raise BadSnapshotError("it is no snapshot")
     if content[3] != VERSION:
@@ -111,12 +111,12 @@ def decode_snapshot(content: bytes) -> Snapshot:
             tuple(map(_log, cast("tuple[_LogFields, ...]", logs))),
         )
     except Exception as error:
-        # The checksum holds, so this is what another program of ours wrote.
+        # The checksum matches, so another version of tierlog wrote this.
         raise BadSnapshotError(f"it cannot be understood ({error})") from error
 
 
 def _check(kind: type, *values: object) -> None:
-    """Raise ValueError unless all are of this very kind, and numbers fit 64 bits."""
+    """Raise ValueError unless all are of exactly this type and numbers fit 64 bits."""
     for each in values:
         if type(each) is not kind or (type(each) is int and each.bit_length() > _NUMBER_BITS):
             raise ValueError(f"{str(each)[:_SHOWN]!a} stands where a {kind.__name__} should")
@@ -221,7 +221,7 @@ def _segment(partition: TopicIdPartition, fields: _SegmentFields) -> RemoteLogSe
 
 
 class SnapshotFiles:
-    """The snapshots of one broker. Everything here may block: it is called in a pool's thread."""
+    """The snapshot files of one broker. All methods may block; call them in a pool thread."""
 
     def __init__(self, files: Files, log_directory: str) -> None:
         self._files = files
@@ -232,7 +232,7 @@ class SnapshotFiles:
         self._files.atomic_replace(self._path(snapshot.partition), encode_snapshot(snapshot))
 
     def load(self, identity: TopicIdentity, partition: int) -> Snapshot | None:
-        """What was saved of a metadata partition of this topic; None if nothing was.
+        """The saved snapshot of a metadata partition of this topic; None if there is none.
 
         Raises BadSnapshotError, OSError.
         """
@@ -245,7 +245,7 @@ class SnapshotFiles:
         return snapshot
 
     def remove(self, partition: int) -> None:
-        """Forget what was saved of a metadata partition. Raises OSError."""
+        """Remove the snapshot file of a metadata partition. Raises OSError."""
         self._files.remove(self._path(partition))
 
     def _path(self, partition: int) -> str:

@@ -1,10 +1,10 @@
-"""Loads, verifies and saves the snapshots of the metadata, one for each metadata partition.
+"""Loads, verifies and saves the metadata snapshots, one for each metadata partition.
 
-    new partition --> load --> verify by the next record that is read --> go on from there
-                        \\--> nothing, or of no use: read from the beginning
+    new partition --> load --> verify against the first record read --> continue from there
+                        \\--> missing or unusable: read from the beginning
 
-What a snapshot tells counts only once the topic has shown the very event that it ends with. Nothing
-here fails: whatever is wrong with a snapshot costs a line in the log and the reading of the topic.
+A snapshot is used only after the event that it ends with has been read from the topic. Nothing
+here fails: a bad snapshot only costs a log line and reading the topic from its beginning.
 """
 
 import logging
@@ -33,15 +33,15 @@ class SnapshotKeeper:
         self._unsaved: Counter[int] = Counter()
         self._last_crcs: dict[int, int] = {}
         self._members: dict[int, set[TopicIdPartition]] = {}
-        """By metadata partition, the user partitions that its events told of."""
+        """By metadata partition, the user partitions that have events in it."""
 
     @property
     def unverified(self) -> Iterable[int]:
-        """Metadata partitions that are to be read from the last event of their snapshot."""
+        """Metadata partitions to be read from the last event of their snapshot."""
         return self._unverified.keys()
 
     async def load(self, identity: TopicIdentity, number: int, end_offset: int) -> int | None:
-        """The offset that is to be read first, for `verified`; None for the beginning."""
+        """The first offset to read, for `verified` to check; None for the beginning."""
         try:
             snapshot = await self._pool.run(partial(self._files.load, identity, number))
         except (BadSnapshotError, OSError) as error:
@@ -56,7 +56,7 @@ class SnapshotKeeper:
         return snapshot.next_offset - 1
 
     async def verified(self, number: int, offset: int, value: bytes) -> Snapshot | None:
-        """The snapshot, now that the first record is read; None if it does not belong to it."""
+        """The snapshot, if the first record read matches its last event; else None."""
         snapshot = self._unverified.pop(number)
         if offset == snapshot.next_offset - 1 and crc32c(value) == snapshot.last_event_crc:
             self._last_crcs[number] = snapshot.last_event_crc
@@ -66,12 +66,12 @@ class SnapshotKeeper:
         return None
 
     async def give_up(self, number: int) -> None:
-        """The record that would verify it is not there any more."""
+        """Drop a snapshot: the record that would verify it is no longer in the topic."""
         del self._unverified[number]
         await self._drop(number, "the topic begins after the event that it ends with")
 
     def applied(self, number: int, value: bytes, partition: TopicIdPartition | None) -> None:
-        """A record was read; it told of `partition`, if of any."""
+        """Count a record that was read; `partition` is None for one that was skipped."""
         self._unsaved[number] += 1
         self._last_crcs[number] = crc32c(value)
         if partition is not None:
@@ -85,7 +85,7 @@ class SnapshotKeeper:
         *,
         all_changed: bool,
     ) -> None:
-        """Save those with many events that are not saved yet, or `all_changed`."""
+        """Save snapshots with many unsaved events; with `all_changed`, all with any."""
         least = 1 if all_changed else self._events_each
         for number in [each for each, events in self._unsaved.items() if events >= least]:
             members = self._members.get(number, ())
@@ -117,5 +117,5 @@ class SnapshotKeeper:
         try:
             await self._pool.run(partial(self._files.remove, number))
         except OSError as error:
-            # It will be replaced, or dropped again.
+            # It will be replaced or dropped again.
             _log.debug("The dropped snapshot cannot be removed: %s", error)
