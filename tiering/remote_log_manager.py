@@ -1,20 +1,20 @@
-"""Everything that tiering does in a broker, behind one door (KIP-405's `RemoteLogManager`).
+"""The entry point to everything that tiering does in a broker (KIP-405's `RemoteLogManager`).
 
     leadership changes --> copying of each partition that is led here      (copy_task.py)
                       |--> retention of both its tiers                     (expiration_task.py)
-                      |--> of partitions that are followed: what is in the tier decides what they
-                      |    may delete locally
-                      \\-> of partitions that are tiered no more: removal   (disabled_partition.py)
+                      |--> following: what is in the tier decides what followers may
+                      |    delete locally
+                      \\-> removal, for partitions no longer tiered         (disabled_partition.py)
     deleted topics      --> removal of their partitions                    (partition_remover.py)
     remote reads, by offset and by time                                    (remote_reads.py)
 
-Copying, expiration and following have pools of their own, so that none waits for another's slow
-work (partition_loop.py).
+Copying, expiration and following have separate pools, so that none waits for another's slow work
+(partition_loop.py).
 
-Nothing here fails because the tier is unreachable. It is said once, in plain words; copying and
-expiration back off and go on; local data is served; a read of remote data is a retriable error of
-its partition. Each partition's work is independent of the others': how much is done at once is
-bounded, who may try is not.
+Nothing here fails because the tier is unreachable. The outage is logged once; copying and
+expiration back off and retry; local data is served; a read of remote data fails with a retriable
+error for its partition. Partitions are independent of each other: the number of concurrent tasks
+is bounded, the number of partitions is not.
 """
 
 import asyncio
@@ -61,14 +61,14 @@ _QUOTA_STEP_SECONDS = 1.0
 
 
 class LeaderPartition(NamedTuple):
-    """A tiered partition that this broker has come to lead."""
+    """A tiered partition that this broker now leads."""
 
     topic_id_partition: TopicIdPartition
     leader_epoch: int
 
 
 class _WaitingQuota:
-    """The copy quota of the broker; waits in short steps, so that a new limit is soon felt."""
+    """The copy quota of the broker; waits in short steps, so that a new limit soon applies."""
 
     def __init__(self, quota: ByteRateQuota, statistics: TierStatistics) -> None:
         self.quota = quota
@@ -153,7 +153,7 @@ class RemoteLogManager:
         self._tasks = TaskOwner(_TASKS_MAX, self._task_failed)
         self._terms: dict[TopicIdPartition, LeaderTerm] = {}
         self._disabled: dict[TopicIdPartition, LeaderTerm] = {}
-        """Partitions that are led here and whose remote data is being removed."""
+        """Partitions led here whose remote data is being removed."""
         self._followed: dict[TopicIdPartition, asyncio.Task[None] | None] = {}
         self._is_started = False
 
@@ -164,7 +164,7 @@ class RemoteLogManager:
 
     @property
     def metadata_records_skipped(self) -> int:
-        """Records of the metadata topic that nobody could make sense of; a plugin tells of none."""
+        """Metadata topic records that could not be understood; 0 with a plugin, which counts none."""
         metadata = self._access.metadata
         if isinstance(metadata, TopicBasedRemoteLogMetadataManager):
             return metadata.skipped.count
@@ -172,13 +172,13 @@ class RemoteLogManager:
 
     @property
     def idle_share(self) -> float:
-        """How many of the copiers have nothing to copy, from 0 to 1."""
+        """The share of copiers that have nothing to copy, from 0 to 1."""
         return self._copiers.idle_share
 
     def limit(self, limits: RemoteLogManagerConfig) -> None:
-        """Let the rates, the numbers of threads and the size of the index cache hold from now on.
+        """Apply new rates, thread counts and index cache size from now on.
 
-        Whatever else these settings say takes a restart, as in Kafka.
+        All other settings need a restart, as in Kafka.
         """
         self.copy_quota.bytes_per_second = limits.copy_max_bytes_per_second
         if limits.threads != self._copiers.limit + self._expirers.limit + self.reads.threads:
@@ -191,10 +191,10 @@ class RemoteLogManager:
         self._tasks.start(resized, "index cache size")
 
     async def start(self) -> None:
-        """Begin to work. Never fails, and never waits for the tier."""
+        """Start working. Never fails, and never waits for the tier."""
         await self._access.metadata.start()
         await self.reads.start()
-        # Not before: what comes to be led in the meantime would be begun here a second time.
+        # Not before: a partition led in the meantime would be started a second time here.
         self._is_started = True
         self._remover.start()
         for term in self._terms.values():
@@ -205,7 +205,7 @@ class RemoteLogManager:
             self._begin_following(partition)
 
     async def stop(self) -> None:
-        """Stop. What is half copied is cleaned up after the next start. Idempotent."""
+        """Stop. Unfinished copies are cleaned up after the next start. Idempotent."""
         self._is_started = self._is_watching = False
         for term in (*self._terms.values(), *self._disabled.values()):
             term.end()
@@ -226,7 +226,7 @@ class RemoteLogManager:
     ) -> None:
         """Lead or follow these tiered partitions from now on.
 
-        One that is led already in this epoch has been configured anew: its work is looked at again.
+        A partition already led in this epoch has a new configuration: its loops are woken.
         """
         begun = [leader for leader in leaders if not self._is_at_work(leader)]
         self._access.metadata.assign([*(leader.topic_id_partition for leader in begun), *followers])
@@ -247,7 +247,7 @@ class RemoteLogManager:
                 self._begin(term)
 
     def _is_at_work(self, leader: LeaderPartition) -> bool:
-        """Whether the partition is led in this very epoch already."""
+        """Whether the partition is already led in this epoch."""
         term = self._terms.get(leader.topic_id_partition)
         is_same = term is not None and term.leader_epoch == leader.leader_epoch
         return term is not None and is_same and term.is_at_work
@@ -255,10 +255,10 @@ class RemoteLogManager:
     def on_tiering_disabled(
         self, leaders: Sequence[LeaderPartition], followers: Sequence[TopicIdPartition]
     ) -> None:
-        """These are not tiered any more, and their remote data is to be deleted (KIP-950).
+        """Stop tiering these partitions and delete their remote data (KIP-950).
 
-        Each log begins where its local part begins, before anything is deleted; what is in the
-        tier is removed by the leader. Doing it again takes up what an earlier leader left.
+        Before anything is deleted, the log start of each moves to its local log start; the leader
+        removes the remote data. A repeated call continues the work of an earlier leader.
         """
         for partition in (*followers, *(leader.topic_id_partition for leader in leaders)):
             self._leave(partition)
@@ -272,10 +272,10 @@ class RemoteLogManager:
                 self._begin_removal(term)
 
     def stop_partitions(self, partitions: Sequence[TopicIdPartition], delete: bool) -> None:
-        """These are no longer here. With `delete` their topic is gone, and so shall its data be.
+        """Drop partitions that left this broker; with `delete`, also their topic's remote data.
 
-        The leader marks the partition in the metadata topic: the removal of the objects can then
-        be taken up by any broker at any time.
+        The leader marks the partition in the metadata topic; after that any broker can remove the
+        objects at any time.
         """
         for partition in partitions:
             led = partition in self._terms or partition in self._disabled
@@ -287,7 +287,7 @@ class RemoteLogManager:
                 log.remote = None
             self._forget_reads(partition)
             if delete and led and self._is_started:
-                # A leader that goes down between here and the event leaves the objects to others.
+                # If the leader goes down before the event is written, others find the objects.
                 self._tasks.start(self._mark_deleted(partition), f"delete {partition}")
             else:
                 self._access.metadata.forget([partition])
@@ -300,8 +300,8 @@ class RemoteLogManager:
         log = self._log(partition)
         if log is not None:
             log.remote = self._access.metadata.remote_log(partition)
-            # What was copied in an earlier term may since have been truncated away and written
-            # anew: nothing local may go on the strength of it (KAFKA-20732).
+            # Offsets copied in an earlier term may since have been truncated and rewritten:
+            # nothing local may be deleted because of them (KAFKA-20732).
             log.forget_highest_remote_offset()
 
     def _begin_at_local_start(self, partition: TopicIdPartition) -> None:
@@ -320,7 +320,7 @@ class RemoteLogManager:
         self.reads.forget(partition, [segment.id for segment in segments])
 
     def _leave(self, partition: TopicIdPartition) -> None:
-        """End whatever is done for the partition."""
+        """End all work for the partition."""
         for terms in (self._terms, self._disabled):
             term = terms.pop(partition, None)
             if term is not None:
@@ -387,7 +387,7 @@ class RemoteLogManager:
         term.tasks.append(self._tasks.start(loop.run(), loop.name))
 
     def _begin_following(self, partition: TopicIdPartition) -> None:
-        """Followers learn from the metadata what is in the tier, and so what they may delete."""
+        """Learn from the metadata what is in the tier, and so what a follower may delete."""
 
         copied = CopiedOffset(self._access.metadata.remote_log(partition))
 
@@ -413,7 +413,7 @@ class RemoteLogManager:
 
     @property
     def is_fetch_throttled(self) -> bool:
-        """Whether remote fetches have exceeded their quota at the moment (KIP-956)."""
+        """Whether remote fetches currently exceed their quota (KIP-956)."""
         return self.reads.is_throttled
 
     async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
@@ -423,5 +423,5 @@ class RemoteLogManager:
     async def offset_for_timestamp(
         self, lookup: RemoteTimestampLookup
     ) -> TimestampAndOffset | None:
-        """The first record of a log that is as young, tier first. Raises KafkaError."""
+        """The first record at or after a timestamp, tier first. Raises KafkaError."""
         return await self.reads.offset_for_timestamp(lookup)

@@ -1,20 +1,20 @@
-"""Whose a tier is: one small object at its root, looked at before anything is copied or removed.
+"""The owner of a tier: one small object at its root, checked before each copy or removal.
 
     tierlog-owner.json    cluster_id, node_id, token, since_ms
 
-Two writers under one prefix destroy each other's data: what one has copied is an orphan to the
-other's scrub, and past its limits to the other's retention. A cluster id alone does not tell a
-broker from a copy of its data directory, so each process that comes to write draws a token anew,
-which is kept beside its data as well (`OwnerFile`). Whoever finds another token in the tier is not
-its owner any more, or never was: it goes on serving and reading, and neither copies nor removes.
+Two writers under one prefix destroy each other's data: the scrub of one treats the other's copies
+as orphans, and its retention as expired. A cluster id alone does not distinguish a broker from a
+copy of its data directory, so each process that wants to write generates a new token, which it
+also keeps beside its data (`OwnerFile`). A broker that finds another token in the tier is not its
+owner: it keeps serving and reading, but neither copies nor removes.
 
-A tier without an owner is empty, or older than this object: whoever writes first adopts it. A tier
-changes hands only by `tierlog tier owner --take-over` (decision 015).
+A tier without an owner is empty, or older than this object: the first writer adopts it. Only
+`tierlog tier owner --take-over` changes the owner of a tier (decision 015).
 
-Object stores have no lock that all of them know. So whoever writes its token waits a moment and
-looks again; of two that write at once the later stays, and the other finds that out before it does
-anything, or at its next look, after `TRUST_SECONDS` at the latest. Who writes nothing looks now
-and then all the same (`owner_watch.py`).
+Object stores have no lock in common. So a broker that writes its token waits a moment and reads it
+again. Of two that write at once, the later one wins; the other finds out before it does anything,
+or at its next check, at most `TRUST_SECONDS` later. A broker with nothing to write also checks
+from time to time (`owner_watch.py`).
 """
 
 import asyncio
@@ -37,9 +37,9 @@ OWNER_KEY = "tierlog-owner.json"
 OWNER_FILE = "tier-owner.json"
 
 TRUST_SECONDS = 5.0
-"""For so long it is believed that the owner is who it was."""
+"""How long the result of a check is trusted."""
 SETTLE_SECONDS = 0.5
-"""After so long another who took the tier at the same moment has written, too."""
+"""After this wait, a broker that claimed the tier at the same moment has written too."""
 
 _PENDING_MAX = 30
 _VERSION = 1
@@ -48,7 +48,7 @@ _NODE_ID_MAX = 2**31 - 1
 
 
 class OwnedTier(Protocol):
-    """What is needed of `TierFileSystem`."""
+    """The methods that are needed of `TierFileSystem`."""
 
     async def read_small(self, key: str, bytes_max: int) -> bytes: ...
 
@@ -56,7 +56,7 @@ class OwnedTier(Protocol):
 
 
 class Owner(NamedTuple):
-    """What the object says."""
+    """The content of the owner object."""
 
     cluster_id: str
     node_id: int
@@ -79,12 +79,12 @@ class NotTheOwnerError(RemoteStorageError):
 
 
 def encode_owner(owner: Owner) -> bytes:
-    """The content of the object."""
+    """Encode the owner object."""
     return json.dumps({"version": _VERSION, **owner._asdict()}, indent=1).encode()
 
 
 def decode_owner(content: bytes) -> Owner:
-    """Raises RemoteStorageError for what `encode_owner` did not write."""
+    """Decode the owner object. Raises RemoteStorageError if `encode_owner` did not write it."""
     try:
         fields = cast("dict[str, object]", json.loads(content))
         cluster_id, token = fields["cluster_id"], fields["token"]
@@ -115,10 +115,10 @@ async def read_owner(tier: OwnedTier) -> Owner | None:
 
 
 class OwnerFile:
-    """The tokens by which a data directory is known to the tiers that it owns. Blocks on the disk.
+    """The tokens that a data directory has written to the tiers that it owns. Blocks on the disk.
 
-    The first is the one that was seen in the tier last, empty before that; the others were written
-    without an answer, after a crash or while the store was away, and may turn up there yet.
+    The first is the one last seen in the tier, or empty if none was; the others were written
+    without an answer, after a crash or while the store was unreachable, and may still appear there.
     """
 
     def __init__(self, files: Files, directory: str, tier: str) -> None:
@@ -127,19 +127,19 @@ class OwnerFile:
         self._tier = tier
 
     def tokens(self) -> list[str]:
-        """Those that may stand in the tier if it is ours."""
+        """The tokens that the tier may hold if it is ours."""
         tokens = self._all().get(self._tier, [])
         if not isinstance(tokens, list):
             return []
         return [str(each) for each in cast("list[object]", tokens)]
 
     def add(self, token: str) -> None:
-        """Know the tier by this token as well, durably: it is about to be written."""
+        """Durably add a token that is about to be written to the tier."""
         seen, *others = self.tokens() or [""]
         self._replace([seen, *others[-_PENDING_MAX:], token])
 
     def confirm(self, token: str, instead_of: str) -> None:
-        """This token was seen in the tier, where `instead_of` was seen before; durably."""
+        """Durably record that this token was seen in the tier and replaced `instead_of`."""
         gone = ("", token, instead_of)
         self._replace([token, *(each for each in self.tokens() if each not in gone)])
 
@@ -148,7 +148,7 @@ class OwnerFile:
         self._files.atomic_replace(self._path, json.dumps(content, indent=1).encode())
 
     def _all(self) -> dict[str, object]:
-        # A damaged file knows no token: then the tier is another's until somebody says otherwise.
+        # A damaged file has no token: the tier counts as another's until an operator takes it over.
         with suppress(FileNotFoundError, ValueError, RecursionError):
             content: object = json.loads(self._files.read(self._path))
             if isinstance(content, dict):
@@ -158,7 +158,7 @@ class OwnerFile:
 
 @dataclass(frozen=True, slots=True)
 class OwnerTools:
-    """What ownership is kept with."""
+    """What `TierOwnership` works with."""
 
     writer: Callable[[], Writer]
     file: OwnerFile
@@ -167,7 +167,7 @@ class OwnerTools:
 
 
 class TierOwnership:
-    """Whether this broker owns a tier. Ask `check` before each thing that changes it."""
+    """Whether this broker owns a tier. Call `check` before every change to the tier."""
 
     def __init__(self, tier: OwnedTier, tools: OwnerTools, *, draws_anew: bool = True) -> None:
         self._tier = tier
@@ -177,9 +177,10 @@ class TierOwnership:
         self._asking = asyncio.Lock()
 
     async def check(self, before_claim: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Raises NotTheOwnerError, or RemoteStorageError where the store does not answer.
+        """Check that this broker owns the tier; claim a tier without an owner.
 
-        `before_claim` may raise as well: then nothing is written to a tier without an owner.
+        Raises NotTheOwnerError, or RemoteStorageError if the store does not answer. If
+        `before_claim` raises, the tier is not claimed.
         """
         loop = asyncio.get_running_loop()
         if loop.time() < self._trusted_until:
@@ -190,7 +191,7 @@ class TierOwnership:
                 self._trusted_until = loop.time() + TRUST_SECONDS
 
     async def look(self) -> None:
-        """Raises NotTheOwnerError if it is another's, else as `check`. Writes nothing."""
+        """Check the owner without writing. Raises NotTheOwnerError if it is another's."""
         async with self._asking:
             owner = await read_owner(self._tier)
             if owner is not None and not await self._knows(owner):
@@ -201,7 +202,7 @@ class TierOwnership:
         return owner.token in await self._tools.pool.run(self._tools.file.tokens)
 
     async def take_over(self) -> Owner | None:
-        """Own it from now on, whoever did; who that was. Raises RemoteStorageError."""
+        """Take the tier over and return its previous owner. Raises RemoteStorageError."""
         try:
             before = await read_owner(self._tier)
         except RemoteStorageError as error:
@@ -229,8 +230,8 @@ class TierOwnership:
         environment, (cluster_id, node_id) = tools.environment, tools.writer()
         token = uuid_to_string(environment.random_uuid())
         seen = (await tools.pool.run(tools.file.tokens) or [""])[0]
-        # Here and not in the pool, now and below: one broker has several that claim, and none may
-        # change the file between another's look at it and its change. A start does it twice.
+        # In the loop and not in the pool, here and below: several tasks of one broker claim, and
+        # none may change the file while another reads and changes it. A start does this twice.
         tools.file.add(token)
         owner = Owner(cluster_id, node_id, token, environment.wall_clock_ms())
         await self._tier.write_bytes(OWNER_KEY, encode_owner(owner))
@@ -239,7 +240,7 @@ class TierOwnership:
         if now is None or now.token not in await tools.pool.run(tools.file.tokens):
             raise self._refusal(now or owner)
         if now.token != token:
-            # The scrub and the copying of one broker claim a new tier at once: it is theirs.
+            # The scrub and a copy of one broker claimed a new tier at once: it is still ours.
             return
         tools.file.confirm(token, seen)
         self._is_settled = True

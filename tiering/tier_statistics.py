@@ -1,9 +1,9 @@
-"""Counts of what goes to and comes from the tier, and what has yet to go or to be deleted.
+"""Counters of traffic to and from the tier, and gauges of what is yet to be copied or deleted.
 
 These are the figures behind the metrics of KIP-405, 956, 963 and 1018. Counters only grow, one
-number a topic. Gauges are told by whoever leads a partition and are kept per partition: a topic's
-gauge is the sum over the partitions that this broker leads, and a partition that it leads no more
-counts no more, so that no partition's lag is reported by two brokers. The sum over topics is
+number per topic. Gauges are set by the leader of a partition and kept per partition: a topic's
+gauge is the sum over the partitions that this broker leads, and a partition that it no longer
+leads is not counted, so that no partition's lag is reported by two brokers. The sum over topics is
 Kafka's metric of the same name without a topic.
 """
 
@@ -23,7 +23,7 @@ def _elapsed_seconds() -> float:
 
 
 class PartitionGauge:
-    """One number a partition, told anew from time to time."""
+    """One number per partition, set again from time to time."""
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, float]] = {}
@@ -32,14 +32,14 @@ class PartitionGauge:
         self._topics.setdefault(partition.topic, {})[partition.partition] = value
 
     def forget(self, partition: TopicPartition) -> None:
-        """Its number counts no more; its topic's gauge stays, with what is left."""
+        """Remove its number; its topic's gauge stays, with the remaining partitions."""
         self._topics.get(partition.topic, {}).pop(partition.partition, None)
 
     def forget_topic(self, topic: str) -> None:
         self._topics.pop(topic, None)
 
     def by_partition(self) -> dict[TopicPartition, float]:
-        """The numbers as they were told."""
+        """The numbers as they were set."""
         return {
             TopicPartition(topic, partition): value
             for topic, values in self._topics.items()
@@ -52,7 +52,7 @@ class PartitionGauge:
 
 
 class _Window(NamedTuple):
-    """Times of one half minute: how many, their sum, the longest."""
+    """The times of one half minute: their number, sum and maximum."""
 
     times: int = 0
     total: float = 0.0
@@ -60,10 +60,10 @@ class _Window(NamedTuple):
 
 
 class RecentTimes:
-    """How many times were measured and their sum, ever; average and maximum, of late.
+    """The total number and sum of measured times; average and maximum of recent ones.
 
-    Of late is, as with Kafka's sensors, this half minute and the one before. When neither has a
-    time, average and maximum are NaN, which is Kafka's word for it. All times in milliseconds.
+    As in Kafka's sensors, recent is this half minute and the one before. When neither has a
+    time, average and maximum are NaN, as in Kafka. All times are in milliseconds.
     """
 
     def __init__(self, clock: Callable[[], float] = _elapsed_seconds) -> None:
@@ -94,7 +94,7 @@ class RecentTimes:
         return max(self._current.longest, self._previous.longest)
 
     def _turn(self) -> None:
-        """Begin a new window if it is time."""
+        """Start a new window if the current one has ended."""
         number = int(self._clock() / _WINDOW_SECONDS)
         if number != self._number:
             self._previous = self._current if number == self._number + 1 else _Window()
@@ -157,86 +157,86 @@ class TierStatistics:
         }
 
     def copy_began(self, topic: str) -> None:
-        """A segment is about to be copied."""
+        """Count a segment that is about to be copied."""
         self.remote_copy_requests[topic] += 1
 
     def copied(self, topic: str, nbytes: int) -> None:
-        """A segment is in the tier."""
+        """Count the bytes of a segment that was copied."""
         self.remote_copy_bytes[topic] += nbytes
 
     def copy_failed(self, topic: str) -> None:
-        """A step of a copy has failed."""
+        """Count a failed step of a copy."""
         self.remote_copy_errors[topic] += 1
 
     def copy_throttled(self, seconds: float) -> None:
-        """A copy waited so long for the quota of the broker."""
+        """Record how long a copy waited for the broker's copy quota."""
         self.copy_throttle_times.record(seconds * 1000)
 
     def fetch_began(self, topic: str) -> None:
-        """A reader wants remote data."""
+        """Count a reader's request for remote data."""
         self.remote_fetch_requests[topic] += 1
 
     def fetched(self, topic: str, nbytes: int) -> None:
-        """A reader got remote data."""
+        """Count the bytes of remote data that a reader got."""
         self.remote_fetch_bytes[topic] += nbytes
 
     def fetch_failed(self, topic: str) -> None:
-        """A reader got an error."""
+        """Count a reader's request that failed."""
         self.remote_fetch_errors[topic] += 1
 
     def fetch_took(self, seconds: float) -> None:
-        """A reader had its answer, or its error, after so long."""
+        """Record how long a reader waited for its answer or error."""
         self.fetch_times.record(seconds * 1000)
 
     def fetch_throttled(self, seconds: float) -> None:
-        """A remote fetch was put off because the quota is used up, for so long."""
+        """Record how long a remote fetch was delayed because the quota is exhausted."""
         self.fetch_throttle_times.record(seconds * 1000)
 
     def delete_began(self, topic: str) -> None:
-        """A segment is about to be deleted from the tier."""
+        """Count a segment that is about to be deleted from the tier."""
         self.remote_delete_requests[topic] += 1
 
     def deleted(self, topic: str) -> None:
-        """A segment is gone from the tier. Kafka has no metric of it: requests less errors."""
+        """Do nothing: Kafka has no metric of deleted segments; it is requests minus errors."""
 
     def delete_failed(self, topic: str) -> None:
-        """The deletion of a segment has failed, and will be tried again."""
+        """Count a failed deletion of a segment; it will be retried."""
         self.remote_delete_errors[topic] += 1
 
     def build_aux_began(self, topic: str) -> None:
-        """A follower is about to build its state from the tier, to start from there."""
+        """Count a follower that is about to build its aux state from the tier."""
         self.build_aux_requests[topic] += 1
 
     def build_aux_failed(self, topic: str) -> None:
-        """A follower could not build its state from the tier."""
+        """Count a follower that could not build its aux state from the tier."""
         self.build_aux_errors[topic] += 1
 
     def set_copy_lag(self, partition: TopicPartition, nbytes: int, segments: int) -> None:
-        """So much of what may be copied is not in the tier yet; the active segment is not lag."""
+        """Set how much may be copied and is not yet; the active segment is not lag."""
         self.remote_copy_lag_bytes.set(partition, nbytes)
         self.remote_copy_lag_segments.set(partition, segments)
 
     def set_delete_lag(self, partition: TopicPartition, nbytes: int, segments: int) -> None:
-        """So much in the tier is past retention and not deleted yet."""
+        """Set how much in the tier is past retention and not yet deleted."""
         self.remote_delete_lag_bytes.set(partition, nbytes)
         self.remote_delete_lag_segments.set(partition, segments)
 
     def set_log_size(self, partition: TopicPartition, nbytes: int, computation_ms: float) -> None:
-        """The partition takes so much of the tier; to find that out took so long."""
+        """Set a partition's size in the tier and how long its computation took."""
         self.remote_log_size_bytes.set(partition, nbytes)
         self.remote_log_size_computation_ms.set(partition, computation_ms)
 
     def set_metadata_count(self, partition: TopicPartition, count: int) -> None:
-        """So many segments of the partition are known to the metadata."""
+        """Set how many segments of the partition the metadata has."""
         self.remote_log_metadata_count.set(partition, count)
 
     def forget(self, partition: TopicPartition) -> None:
-        """The partition is not led here any more: its gauges are the new leader's to tell."""
+        """Drop a partition's gauges: another broker leads it and reports them."""
         for gauge in self.gauges.values():
             gauge.forget(partition)
 
     def forget_topic(self, topic: str) -> None:
-        """The topic is gone, and so are its metrics."""
+        """Drop the metrics of a deleted topic."""
         for counter in self.counters.values():
             counter.pop(topic, None)
         for gauge in self.gauges.values():

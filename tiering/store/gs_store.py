@@ -1,7 +1,7 @@
 """Google Cloud Storage, through gcsfs.
 
-Of gcsfs its plain file system is taken, not the one for zonal buckets and hierarchical namespaces
-that it offers first: a tier needs neither, and that one asks the service which kind a bucket is.
+We use the plain file system of gcsfs, not its default one for zonal buckets and hierarchical
+namespaces: a tier needs neither, and the default one asks the service for the kind of the bucket.
 """
 
 import errno
@@ -24,7 +24,7 @@ _OCTETS = "application/octet-stream"
 class GsClient:
     """The requests, on a `GCSFileSystem` of the running loop."""
 
-    parts_at_once = 1  # a resumable upload goes up in order
+    parts_at_once = 1  # a resumable upload is sent in order
     whole_bytes_max = 512 * 1024
 
     def __init__(self, gcsfs: Any, file_system: Any, pool: BlockingPool) -> None:  # noqa: ANN401  # gcsfs publishes no types
@@ -33,7 +33,7 @@ class GsClient:
         self._pool = pool
 
     async def _authorized(self) -> None:
-        # Fetching a token blocks. It lasts for an hour, and is fetched only when it is due.
+        # Fetching a token blocks. It is valid for an hour and only fetched when due.
         await self._pool.run(self._gs.credentials.maybe_refresh)
 
     async def put(self, path: str, content: bytes) -> None:
@@ -75,7 +75,7 @@ class GsClient:
         return objects, answer.get("nextPageToken")
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
-        # The service forgets them after a week.
+        # The service drops them after a week.
         return []
 
     async def close(self) -> None:
@@ -106,7 +106,7 @@ class _GsUpload:
                     "Content-Type": _OCTETS,
                     "Content-Length": str(len(rest)),
                 },
-                # A stream goes out in small writes, where bytes would hold up the loop.
+                # A stream is sent in small writes; bytes would block the loop.
                 data=self._gcsfs.UnclosableBytesIO(rest),
             )
             persisted = _persisted(headers.get("Range"), answer, self._size)
@@ -120,7 +120,7 @@ class _GsUpload:
             self._sent = persisted
 
     async def finish(self) -> None:
-        """The store puts it together when it has the last byte."""
+        """Do nothing: the store completes the object when it has the last byte."""
         assert self._sent == self._size, "Every part was sent"
 
     async def abort(self) -> None:
@@ -128,10 +128,10 @@ class _GsUpload:
 
 
 def _persisted(range_header: str | None, answer: bytes, size: int) -> int:
-    """How many bytes of an upload the store has.
+    """The number of bytes of an upload that the store has.
 
-    The last part is answered with the object, every other (308) with the range that was persisted.
-    A 308 without a range says that nothing was.
+    The answer to the last part is the object, to any other part a 308 with the persisted range.
+    A 308 without a range means that nothing was persisted.
     """
     if range_header is not None:
         return int(range_header.rpartition("-")[2]) + 1
@@ -165,7 +165,7 @@ async def connect(
 
 
 def _try_once(file_system: Any) -> None:  # noqa: ANN401  # gcsfs publishes no types
-    """Take gcsfs's six tries off, which keep a failure from whoever has a use for it."""
+    """Turn off the six tries of gcsfs, which would delay a failure that our callers handle."""
     kind = cast("Any", type(file_system))
     plain = getattr(kind._request, "__wrapped__", None)
     if plain is not None:

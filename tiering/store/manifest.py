@@ -1,11 +1,11 @@
 """The manifest beside each segment in the tier: its metadata, and the size and CRC of each part.
 
-It is written last, so a segment with a manifest is whole, and one without is an attempt that failed
-or is still going on. The metadata topic stays the truth about which segments count; the manifests
-are what is left to rebuild it from when the topic is lost, and what a scrub compares objects with.
+It is written last, so a segment with a manifest is complete, and one without is an attempt that
+failed or is still running. The metadata topic decides which segments count; the manifests serve to
+rebuild that topic if it is lost, and a scrub compares the objects with them.
 
-It also tells what its topic was configured to be when it was copied. Nobody reads that but
-`tierlog tier rebuild`, which has nothing else to learn it from.
+It also holds the topic's configuration at the time of the copy. Only `tierlog tier rebuild`, which
+has no other source for it, reads that.
 
 The format is msgpack, a map with short text keys and a version, because Kafka has no format for it.
 """
@@ -29,13 +29,13 @@ from .object_keys import is_partition_name
 VERSION = 1
 
 MANIFEST_BYTES_MAX = 4 << 20
-"""A larger object is none. One is some hundred bytes, and a few for each leader epoch."""
+"""A larger object is no manifest: one has some hundred bytes, and a few per leader epoch."""
 
 PART_BYTES_MAX = 128 << 20
-"""What lies beside a log, whole in memory when it is read, is never larger."""
+"""The largest part other than the log; such a part is read into memory as a whole."""
 
 PARTITIONS_MAX = 100_000
-"""Of one topic. Whoever believes in more would make their logs, or answer with all of them."""
+"""The most partitions of one topic: a broker would create or return as many as it reads."""
 
 _ID_BYTES = 16
 _INT32_MAX = 2**31 - 1
@@ -58,16 +58,16 @@ class TopicDescription(NamedTuple):
 
     partitions: int
     config: Mapping[str, str]
-    """Its own settings, by Kafka's names."""
+    """The topic's own settings, under Kafka's names."""
 
 
 class Manifest(NamedTuple):
-    """A segment's metadata as of COPY_SEGMENT_STARTED, and its parts by the suffix of their key."""
+    """A segment's metadata as of COPY_SEGMENT_STARTED, and its parts by key suffix."""
 
     metadata: RemoteLogSegmentMetadata
     parts: dict[str, Part]
     topic: TopicDescription | None = None
-    """None where the copier did not know."""
+    """None if the copier did not know it."""
 
 
 class _Msgpack(Protocol):
@@ -77,7 +77,7 @@ class _Msgpack(Protocol):
 
 
 def _msgpack() -> _Msgpack:
-    """Imported at the first copy: a broker that never copies should not pay for it at start."""
+    """msgpack, imported at the first copy so that no start pays for it."""
     return cast("_Msgpack", import_module("msgpack"))
 
 
@@ -107,7 +107,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(content: bytes) -> Manifest:
-    """Raises RemoteStorageError for anything that `encode_manifest` did not write."""
+    """Decode a manifest. Raises RemoteStorageError if `encode_manifest` did not write it."""
     try:
         fields = _map(_msgpack().unpackb(content))
         version = fields["version"]
@@ -116,13 +116,13 @@ def decode_manifest(content: bytes) -> Manifest:
         parts = {_suffix(each): _part(part) for each, part in _map(fields["parts"]).items()}
         return Manifest(_metadata(fields, parts["log"].size), parts, _topic(fields))
     except Exception as error:
-        # Bytes from a store: whatever is wrong with them is one and the same thing to the caller.
+        # The bytes come from a store: the caller treats every defect of them alike.
         reason = f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS]
         text = f"A manifest in the tier cannot be read: {reason.encode('unicode_escape').decode()}"
         raise RemoteStorageError(text) from error
 
 
-# Each takes what msgpack made of the bytes, and raises ValueError where it is of another kind.
+# Each takes a value that msgpack decoded, and raises ValueError if it has the wrong type.
 
 
 def _map(value: object) -> dict[str, object]:
@@ -132,7 +132,7 @@ def _map(value: object) -> dict[str, object]:
 
 
 def _integer(value: object, least: int, most: int) -> int:
-    # A bool and a float would compare like the number that they are not.
+    # A bool or a float would pass the comparison alone.
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"{str(value)[:_SHOWN]!a} is no number from {least} to {most}")
     return value
@@ -188,7 +188,7 @@ def _metadata(fields: dict[str, object], size: int) -> RemoteLogSegmentMetadata:
     return RemoteLogSegmentMetadata(
         segment_id=RemoteLogSegmentId(partition, _id(fields["segment_id"])),
         start_offset=integer("start_offset", 0),
-        # One more is still a number of 64 bits: where the log goes on.
+        # end_offset + 1, where the log continues, must fit 64 bits too.
         end_offset=integer("end_offset", 0, _INT64_MAX - 1),
         max_timestamp_ms=integer("max_timestamp_ms", -1),
         broker_id=integer("broker_id", -1, _INT32_MAX),

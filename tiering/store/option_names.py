@@ -1,9 +1,9 @@
-"""Which options of a tier's file system nobody will ever look at: a misspelt name, in most cases.
+"""Finds options of a tier's file system that have no effect, usually misspelt ones.
 
-fsspec's file systems take any keyword and keep silent about those that they do not know. What they
-do know stands here, so that a start imports no library for it; only for a name that does not stand
-here is the installed library asked, which may be newer. Where a library hands its keywords on to
-others (`is_open`), only a name close to a known one is reported: nothing valid is called wrong.
+fsspec's file systems accept any keyword and silently ignore unknown ones. The known names are
+listed here, so that a start imports no library for them; only for a name that is not listed is the
+installed library inspected, because it may be newer. Where a library passes its keywords on
+(`is_open`), only a name close to a known one is reported, so that no valid name is rejected.
 """
 
 import inspect
@@ -20,11 +20,11 @@ _NEAR = 0.6
 
 
 class _Names(NamedTuple):
-    """The names of the options at one place."""
+    """The option names at one level of nesting."""
 
     options: frozenset[str]
     library: tuple[str, str] | None = None
-    """The module and the function whose keywords they are."""
+    """The module and the function that takes them as keywords."""
     is_open: bool = False
 
 
@@ -112,9 +112,9 @@ _NESTED = {
 
 
 def unknown_options(location: RemoteUrl, prefix: str) -> str | None:
-    """One sentence about the options that have no effect, if there are any.
+    """A sentence about the options that have no effect; None if there are none.
 
-    `prefix` is what stands before `option.` where they are stated.
+    `prefix` is the part of the property names before `option.`.
     """
     kind = NATIVE_MODULES.get(location.protocol, location.protocol)
     names = _PROTOCOLS.get(kind)
@@ -136,13 +136,13 @@ def unknown_options(location: RemoteUrl, prefix: str) -> str | None:
 def _unknown(
     options: Mapping[str, OptionValue], names: _Names, path: str
 ) -> Iterator[tuple[str, str]]:
-    """The names that are not known, and the nearest one that is."""
+    """The unknown names, each with the nearest known one."""
     doubtful = [each for each in options if each not in names.options]
     valid = names.options
     if doubtful:
         keywords, is_closed = _keywords(names.library)
         if not is_closed and names.library is not None:
-            # It is not installed, or of a kind that cannot be asked.
+            # The library is not installed or cannot be inspected.
             names = names._replace(is_open=True)
         valid |= keywords
     for each in doubtful:
@@ -170,7 +170,7 @@ def _class_of(protocol: str) -> tuple[str, str] | None:
 
 
 def _keywords(library: tuple[str, str] | None) -> tuple[frozenset[str], bool]:
-    """What a function of a library takes by name, and whether it could be asked."""
+    """The keyword names of a library function, and whether it could be inspected."""
     if library is None:
         return frozenset(), False
     module, path = library

@@ -1,7 +1,7 @@
-"""S3 and what speaks its protocol, through s3fs.
+"""S3 and compatible stores, through s3fs.
 
-s3fs and the forty megabytes that come with it are imported in the pool at the first use. Its
-description of the service is read there too: parsing it takes longer than a loop may stand still.
+s3fs and its forty megabytes of dependencies are imported in the pool at the first use. Its service
+description is read there too: parsing it takes longer than the loop may be blocked.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,12 +20,12 @@ _DEFAULTS: dict[str, Any] = {
     "config_kwargs": {
         "connect_timeout": 5,
         "max_pool_connections": 50,
-        # Whoever copies or reads tries again, later and with more patience.
+        # Our copies and reads retry too, later and with longer back-off.
         "retries": {"mode": "standard", "max_attempts": 2},
     },
 }
 _TRIES = 2
-"""Of s3fs, around those: it alone reads an answer again that broke off."""
+"""The retries of s3fs, around those: only s3fs retries after a truncated answer."""
 
 
 class S3Client:
@@ -74,7 +74,7 @@ class S3Client:
         )
         errors = _entries(answer, "Errors")
         if errors:
-            # The answer is 200 whatever became of the keys.
+            # The status is 200 even if keys could not be removed.
             first = errors[0]
             raise ServiceError(str(first.get("Code")), str(first.get("Message")))
 
@@ -90,7 +90,7 @@ class S3Client:
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         bucket, _, key = prefix.partition("/")
-        # A thousand at most: there are a few, or there is time on another day.
+        # At most a thousand; usually there are few, and the rest can wait for the next probe.
         answer = await self._call("list_multipart_uploads", Bucket=bucket, Prefix=key)
         return [
             UnfinishedUpload(
@@ -173,14 +173,14 @@ async def connect(
 
 
 def _session(options: dict[str, Any]) -> object:
-    """A session that has read its data files, which the first client would do in the loop."""
+    """A session with its data files already read; the first client would read them in the loop."""
     stated = options.pop("session", None)
     if stated is not None:
         return stated
     profile = options.pop("profile", None)
     session = import_module("aiobotocore.session").AioSession(profile=profile)
-    # `Expect: 100-continue` costs each upload a turn, and one that is answered before it was told
-    # to continue waits for ever in aiohttp. What is sent here is small enough to be sent at once.
+    # `Expect: 100-continue` costs each upload a round trip, and aiohttp waits forever if the answer
+    # comes before the `100 Continue`. Our requests are small enough to be sent at once.
     expect = import_module("botocore.handlers").add_expect_header
     session.unregister("before-call.s3", expect)
     loader = session.get_component("data_loader")

@@ -1,12 +1,12 @@
-"""Does the store behind the tier's URL do what a tier stands on? Asked once, before the first copy.
+"""Checks once, before the first copy, that the store does what a tier relies on.
 
-Stores that call themselves compatible are found to ignore byte ranges, to leave objects out of a
-listing, or to show what was there before. Any of these would be found by a consumer, long after the
-local copy is gone; here it is found by the operator, in one sentence, with nothing lost.
+Some stores that claim to be compatible ignore byte ranges, omit objects from a listing, or return
+old content. Without a probe a consumer would find out, long after the local copy is gone; with it
+the operator finds out, from one sentence, and nothing is lost.
 
-Uploads in parts of segments that nobody finished for a day, which S3 keeps, and bills, for ever,
-are aborted on the way, whoever began them. Those of other things in the bucket are none of ours.
-What is younger goes with the segment that it belongs to, when its copy is given up.
+The probe also aborts multipart uploads of segments that are unfinished after a day, no matter who
+began them, because S3 keeps and bills them forever. It leaves other uploads in the bucket alone.
+Younger uploads are aborted with their segment, when its copy is given up.
 """
 
 from contextlib import suppress
@@ -23,12 +23,12 @@ _SECOND = b"written over" * 7
 
 
 async def probe(objects: TierFileSystem, key: str) -> None:
-    """Write, read, overwrite, list and remove an object under `key`, which nobody else uses.
+    """Write, read, overwrite, list and remove an object under `key`, which no one else uses.
 
-    Raises RemoteStorageError: as it came where the store cannot be reached or used at all, and with
-    a sentence on what the store does wrong where it answers.
+    Raises RemoteStorageError: unchanged if the store cannot be reached or used at all, and with a
+    sentence on what the store does wrong if it answers.
     """
-    # File systems that only read, or cannot remove, say so here.
+    # A file system that is read-only or cannot remove raises here.
     await objects.remove(key)
     try:
         await _reads_what_was_written(objects, key)
@@ -46,7 +46,7 @@ def _wrong(objects: TierFileSystem, what: str) -> RemoteStorageError:
 
 
 def abandoned_before(time_ms: int) -> IsLeft:
-    """Uploads of our own keys that began before then."""
+    """Selects uploads of our own keys that began before `time_ms`."""
 
     def is_abandoned(key: str, began_ms: int) -> bool:
         is_ours = key.count("/") == 1 and parse_object_key(key) is not None
@@ -86,10 +86,10 @@ async def _lists_and_removes(objects: TierFileSystem, key: str) -> None:
     now_ms = by_key[key].modified_ms
     if now_ms is not None:
         with suppress(RemoteStorageError):
-            # Not everybody who may write may see these; they cost money and nothing else.
+            # Write access need not include listing uploads; leaving them only costs money.
             await objects.abort_uploads("", abandoned_before(now_ms - ABANDONED_AFTER_MS))
     for _ in range(2):
-        # Twice: what is not there counts as removed.
+        # Twice: a missing object counts as removed.
         await objects.remove(key)
     if any(each.key == key for each in await objects.list(key)):
         raise _wrong(objects, "still lists an object that was removed")
