@@ -1,7 +1,7 @@
-"""Where tiering runs what blocks: synchronous file systems, and files that must be synced.
+"""Runs the blocking calls of tiering: synchronous file systems, and files that must be synced.
 
-The pool is bounded and its threads are named: this is the one door to threads in tiering. In a
-simulation the loop's own executor runs the same calls in line.
+The pool is bounded and its threads are named; tiering starts no other threads. In a simulation the
+loop's own executor runs the same calls inline.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ class BlockingPool(Protocol):
     async def run(self, call: Callable[[], T]) -> T: ...
 
     def resize(self, threads: int) -> None:
-        """Let this many run at once from now on; what is running is not disturbed."""
+        """Change the number of threads; running calls are not affected."""
         ...
 
     def stop(self) -> None:
-        """Start nothing more. What is running is left to end by itself. Idempotent."""
+        """Start no more calls; running ones end by themselves. Idempotent."""
         ...
 
 
@@ -36,7 +36,7 @@ class ThreadedPool:
     def resize(self, threads: int) -> None:
         before = self._executor
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=self._name)
-        # What was handed in is still done there; its threads end when it is.
+        # The old executor still runs the calls submitted to it; then its threads end.
         before.shutdown(wait=False)
 
     async def run(self, call: Callable[[], T]) -> T:

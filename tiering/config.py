@@ -1,7 +1,8 @@
 """The settings of tiering, under Kafka's names and with Kafka's defaults.
 
-`RemoteLogManagerConfig` in Kafka, and what `TopicBasedRemoteLogMetadataManagerConfig` adds behind
-the prefix `rlmm.config.`. The settings that Kafka has no name for are ours and say so.
+They are those of `RemoteLogManagerConfig` in Kafka, and of its
+`TopicBasedRemoteLogMetadataManagerConfig` behind the prefix `rlmm.config.`. Comments mark the
+settings that Kafka does not have.
 """
 
 from collections.abc import Mapping
@@ -70,7 +71,7 @@ METADATA_SETTINGS: dict[str, ConfigDef] = {
 
 
 class PluginClass(NamedTuple):
-    """A Python class by its name, and folders to look for it in beside the usual ones."""
+    """The name of a Python class, and extra folders to search for its module."""
 
     name: str
     path: str = ""
@@ -81,17 +82,17 @@ class PluginClass(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataManagerConfig:
-    """The metadata topic and how it is used."""
+    """The settings of the metadata topic and its use."""
 
     topic_partitions: int = 50
     topic_replication_factor: int = 3
-    """At most; never more than there are live brokers when the topic is made."""
+    """The maximum; lower if fewer brokers are live when the topic is created."""
     topic_min_isr: int = 2
     topic_retention_ms: int = -1
     consume_wait_ms: int = 120_000
-    """How long a publication waits until this broker has read it back."""
+    """How long a publication waits for this broker to read it back."""
     initialization_retry_interval_ms: int = 100
-    """The first wait between attempts; it doubles. There is no last attempt."""
+    """The first wait between attempts; it doubles. Attempts go on forever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +101,7 @@ class RemoteLogManagerConfig:
 
     broker_id: int
     log_directory: str
-    """Where the index cache lies: the first log directory."""
+    """The directory of the index cache: the first log directory."""
     task_interval_ms: int = 30_000
     retry_backoff_ms: int = 500
     retry_backoff_max_ms: int = 30_000
@@ -117,22 +118,22 @@ class RemoteLogManagerConfig:
     reader_threads: int = 10
     reader_max_pending: int = 100
     fetch_max_wait_ms: int = 500
-    """How long a fetch waits for the tier, and so for its turn to read from it."""
+    """How long a fetch waits for the tier, including its time in the queue."""
     list_offsets_timeout_ms: int = 30_000
-    """The same of a look for a timestamp."""
+    """The same for a timestamp lookup."""
     index_cache_bytes: int = 1 << 30
     custom_metadata_max_bytes: int = 128
     chunk_cache_bytes: int = 64 << 20
     chunk_bytes: int = 4 << 20
     remover_interval_ms: int = 3_600_000
-    """How often deleted partitions are looked for whose remote data somebody left."""
+    """How often to look for deleted partitions with remote data left behind."""
     remover_segments_per_second: int = 100
-    """At most, so that the end of a large topic does not throttle the store."""
+    """The maximum, so that deleting a large topic does not make the store throttle."""
     metadata: MetadataManagerConfig = MetadataManagerConfig()
 
     @property
     def threads(self) -> int:
-        """Threads that blocking file systems may take: enough for all who wait for the tier."""
+        """The threads for blocking file systems: enough for every task that waits for the tier."""
         return self.copier_threads + self.expiration_threads + self.reader_threads
 
     @staticmethod

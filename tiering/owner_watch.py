@@ -1,10 +1,10 @@
-"""Looks now and then whether the tier is still this broker's, and says so when it is not.
+"""Checks periodically that this broker still owns the tier, and reports when it does not.
 
-Whoever wants to write asks first (`tier_owner.py`). But a broker with nothing to write just now
-would be the last to hear that its tier was taken over, or that it was restored from a backup and
-does not own it: its records would be copied nowhere, with nothing to be seen of it. So once a
-partition is led here that is tiered, somebody looks, at once and then every `WATCH_SECONDS`: one
-small read, which claims nothing.
+Every write checks the owner first (`tier_owner.py`). But a broker with nothing to write would not
+notice that its tier was taken over, or that it was restored from a backup and does not own the
+tier: its records would not be copied, and nothing would show it. So once this broker leads a
+tiered partition, it checks at once and then every `WATCH_SECONDS`, with one small read that claims
+nothing.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from .remote_storage import OwnedStorage, RemoteStorageError, RemoteStorageManag
 from .tier_health import TierHealth
 
 WATCH_SECONDS = 30.0
-"""After so long at the latest a broker knows that its tier is another's."""
+"""The longest time until a broker notices that another one owns its tier."""
 
 
 class OwnerWatch:
-    """The look at one tier, again and again."""
+    """Periodic checks of the owner of one tier."""
 
     def __init__(self, storage: RemoteStorageManager, health: TierHealth) -> None:
         self._storage = storage
@@ -25,7 +25,7 @@ class OwnerWatch:
         self._is_refused = False
 
     async def run(self) -> None:
-        """Until it is cancelled; at once where a storage has no owner."""
+        """Check until cancelled; return at once if the storage has no owner."""
         while isinstance(self._storage, OwnedStorage):
             await self._look(self._storage)
             await asyncio.sleep(WATCH_SECONDS)
@@ -34,7 +34,7 @@ class OwnerWatch:
         try:
             await storage.look_at_owner()
         except RemoteStorageError as error:
-            # A store that is away is told by who wants something of it.
+            # Tasks that use an unreachable store report it themselves.
             if not error.is_retriable:
                 self._is_refused = True
                 self._health.fails(error)

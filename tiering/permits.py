@@ -1,7 +1,7 @@
-"""How many may be at work at once, changeable while they are (`remote.log.*.thread*` at run time).
+"""A limit on concurrent tasks that can change at run time (`remote.log.*.thread*`).
 
-`asyncio.Semaphore` with a bound that moves: a higher one lets in those who wait at once, a lower
-one lets those at work end and nobody in until fewer are left. Who waited longest comes first.
+It is an `asyncio.Semaphore` with a variable bound: a higher bound admits waiting tasks at once; a
+lower one lets running tasks finish and admits none until fewer are left. Waiting is in FIFO order.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections import deque
 
 
 class Permits:
-    """Asynchronous context: at most `limit` are inside."""
+    """An asynchronous context manager that at most `limit` tasks can be inside."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -27,7 +27,7 @@ class Permits:
 
     @property
     def idle_share(self) -> float:
-        """How many of those that may be inside are not, from 0 to 1."""
+        """The share of permits that are not in use, from 0 to 1."""
         return max(0.0, 1 - self._inside / self._limit)
 
     async def __aenter__(self) -> None:
@@ -45,7 +45,7 @@ class Permits:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                # Let in and cancelled in the same turn of the loop.
+                # Admitted and cancelled in the same iteration of the loop.
                 self.leave()
             raise
 

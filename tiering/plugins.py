@@ -1,14 +1,14 @@
 """Remote storage and remote log metadata by class: Kafka's `*.manager.class.name`, in Python.
 
-A class is named `package.module:Class` or `package.module.Class`. It is looked for where Python
-looks, and in the folders of `*.manager.class.path` (separated as in PYTHONPATH), which come last:
-a plugin can shadow nothing. It is made without arguments and told its configuration once, as Kafka
-does: `configure(configs)` gets the properties behind its prefix, without the prefix.
+A class is named `package.module:Class` or `package.module.Class`. It is searched for on Python's
+path and then in the folders of `*.manager.class.path` (separated as in PYTHONPATH), which come last
+so that a plugin can shadow nothing. As in Kafka, it is created without arguments and configured
+once: `configure(configs)` gets the properties with its prefix, the prefix removed.
 
-A file of a Kafka broker names Java classes. broker/config/remote_plugins.py maps
-them to the classes here.
+A Kafka broker's properties name Java classes; broker/config/remote_plugins.py maps them to the
+classes here.
 
-docs/tiering-plugins.md tells authors of plugins what to write.
+docs/tiering-plugins.md is the guide for plugin authors.
 """
 
 import os
@@ -58,7 +58,7 @@ class Configurable(Protocol):
     """A plugin that wants its configuration."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
-        """Told once, before anything else. What it raises is why the broker does not start."""
+        """Called once, before anything else. If it raises, the broker does not start."""
         ...
 
 
@@ -67,7 +67,7 @@ def _refuse(sentence: str) -> KafkaError:
 
 
 def find_class(plugin: PluginClass) -> type[object] | None:
-    """The class; None if no Python module of this name is found, as is the case with Java's.
+    """The class; None if no Python module of this name is found, as with a Java class.
 
     Raises KafkaError(INVALID_CONFIG) for a module that cannot be imported or has no such class.
     """
@@ -134,7 +134,7 @@ def make_metadata_manager(
 
 
 class GuardedStorage:
-    """A storage of somebody else's: whatever it raises is a `RemoteStorageError` from here on."""
+    """A plugin's storage; turns every exception of it into a `RemoteStorageError`."""
 
     def __init__(self, name: str, storage: RemoteStorageManager) -> None:
         self._name = name
@@ -162,7 +162,7 @@ class GuardedStorage:
         await self._guarded(self._storage.delete_log_segment_data(metadata))
 
     async def delete_partition(self, partition: TopicIdPartition) -> None:
-        """Left to the storage; nothing where it cannot do it."""
+        """Delegate to the storage; do nothing if it cannot delete partitions."""
         if isinstance(self._storage, PartitionStorage):
             await self._guarded(self._storage.delete_partition(partition))
 
@@ -179,7 +179,7 @@ class GuardedStorage:
 
 
 class GuardedInventory(GuardedStorage):
-    """One that can also say which copies it has whole."""
+    """A plugin's storage that can also list its complete copies."""
 
     def __init__(
         self, name: str, storage: RemoteStorageManager, inventory: SegmentInventory

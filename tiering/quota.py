@@ -1,8 +1,8 @@
-"""How many bytes a second may go to the tier, or come from it (KIP-956, `RLMQuotaManager`).
+"""A limit on bytes per second to or from the tier (KIP-956, `RLMQuotaManager`).
 
 The rate is measured over a few whole samples and the current one. Bytes are recorded when an
 operation begins, so one large segment may overshoot; the operations after it wait until the rate
-over the window is below the quota again. The caller brings the time, in seconds of its event loop.
+over the window is below the quota again. Callers pass the time, in seconds of the event loop.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ UNLIMITED = 2**63 - 1
 
 
 class ByteRateQuota:
-    """A limit on bytes a second over a sliding window of samples."""
+    """A limit on bytes per second over a sliding window of samples."""
 
     def __init__(self, bytes_per_second: int, samples: int = 11, sample_seconds: int = 1) -> None:
         self.bytes_per_second = bytes_per_second
@@ -22,7 +22,7 @@ class ByteRateQuota:
         self._total = 0
 
     def record(self, nbytes: int, now: float) -> None:
-        """Count bytes that are about to move, also while there is no limit."""
+        """Count bytes that are about to be moved, even without a limit."""
         self._expire(now)
         sample = int(now / self._sample_seconds)
         if self._samples and self._samples[-1][0] == sample:
@@ -33,7 +33,7 @@ class ByteRateQuota:
         self._total += nbytes
 
     def rate(self, now: float) -> float:
-        """Bytes a second over the window (`byte-rate` of Kafka's RLMCopy and RLMFetch)."""
+        """Bytes per second over the window (`byte-rate` of Kafka's RLMCopy and RLMFetch)."""
         self._expire(now)
         return self._total / max(self._window_seconds(now), 1.0)
 
@@ -52,5 +52,5 @@ class ByteRateQuota:
             self._total -= self._samples.popleft()[1]
 
     def _window_seconds(self, now: float) -> float:
-        """As if all samples but the current one were full: a start from idle is no burst."""
+        """The window, counting earlier samples as full so that a start from idle is no burst."""
         return (self._samples_max - 1) * self._sample_seconds + now % self._sample_seconds

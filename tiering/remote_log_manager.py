@@ -164,7 +164,7 @@ class RemoteLogManager:
 
     @property
     def metadata_records_skipped(self) -> int:
-        """Metadata topic records that could not be understood; 0 with a plugin, which counts none."""
+        """Metadata topic records that could not be understood; 0 with a plugin."""
         metadata = self._access.metadata
         if isinstance(metadata, TopicBasedRemoteLogMetadataManager):
             return metadata.skipped.count

@@ -1,15 +1,15 @@
 """The contract of a remote tier (KIP-405's `RemoteStorageManager`).
 
 A remote storage manager moves the bytes of segments and knows nothing of their order, lineage or
-state. Whoever calls it keeps these rules:
+state. Its callers keep these rules:
 
 - a segment id is copied once: a failed copy is deleted and the next attempt takes a new id;
-- nothing is read before the metadata says COPY_SEGMENT_FINISHED;
-- deletion may be repeated, and what is not there counts as deleted.
+- a segment is not read before the metadata says COPY_SEGMENT_FINISHED;
+- deletion may be repeated, and a missing object counts as deleted.
 
-All methods are coroutines and may be slow; none may block the event loop. A failure is a
-`RemoteStorageError` and nothing else. It says of what kind it is, because retrying helps against an
-unreachable store and does not help against a wrong password.
+All methods are coroutines and may be slow; none may block the event loop. Every failure is a
+`RemoteStorageError`. It has a kind, because a retry helps against an unreachable store and not
+against a wrong password.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Failure(Enum):
 
 
 class RemoteStorageError(Exception):
-    """The tier did not do what it was asked. The message is a plain sentence without secrets."""
+    """A failed operation of the tier. The message is a plain sentence without secrets."""
 
     def __init__(self, message: str, failure: Failure = Failure.BROKEN) -> None:
         super().__init__(message)
@@ -40,12 +40,12 @@ class RemoteStorageError(Exception):
 
     @property
     def is_retriable(self) -> bool:
-        """Whether the same call may succeed later with nobody doing anything."""
+        """Whether the same call may succeed later without an operator's action."""
         return self.failure in (Failure.UNREACHABLE, Failure.THROTTLED)
 
 
 class OversizedObjectError(RemoteStorageError):
-    """The object is larger than what it is there for can be."""
+    """The object is larger than its purpose allows."""
 
 
 class RemoteResourceNotFound(RemoteStorageError):
@@ -56,7 +56,7 @@ class RemoteResourceNotFound(RemoteStorageError):
 
 
 class IndexType(Enum):
-    """What accompanies the log of a segment; the values are the suffixes of the object keys."""
+    """The objects beside a segment's log; the values are the suffixes of the object keys."""
 
     OFFSET = "index"
     TIMESTAMP = "timeindex"
@@ -66,7 +66,7 @@ class IndexType(Enum):
 
 
 class SegmentBytes(Protocol):
-    """The log of a segment on its way to the tier (`storage.files.FileRegion`).
+    """The log of a segment to be copied (`storage.files.FileRegion`).
 
     It stays readable while it exists, even if the local segment is deleted meanwhile.
     """
@@ -91,7 +91,7 @@ class LogSegmentData:
     producer_snapshot: bytes
     """The state of the producers just after the segment's last record."""
     leader_epoch_index: bytes
-    """The epoch history from its beginning up to the segment's last record, as a checkpoint."""
+    """The whole epoch history up to the segment's last record, as a checkpoint."""
 
     def indexes(self) -> dict[IndexType, bytes]:
         """The companions that exist, in the order in which they are uploaded."""
@@ -112,7 +112,7 @@ class RemoteStorageManager(Protocol):
     async def copy_log_segment_data(
         self, metadata: RemoteLogSegmentMetadata, data: LogSegmentData
     ) -> bytes | None:
-        """Store all parts durably. What is returned comes back in later metadata (KIP-917)."""
+        """Store all parts durably. The returned value becomes custom metadata (KIP-917)."""
         ...
 
     async def fetch_log_segment(
@@ -120,13 +120,13 @@ class RemoteStorageManager(Protocol):
     ) -> bytes:
         """The bytes of the log object from start to end position, both inclusive.
 
-        The end is clamped to the segment's size; from then on exactly as many bytes come back as
-        were asked for, or RemoteStorageError.
+        The end is clamped to the segment's size. Returns exactly the requested number of bytes, or
+        raises RemoteStorageError.
         """
         ...
 
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
-        """A companion object, whole. RemoteResourceNotFound if the segment has none."""
+        """A whole companion object. RemoteResourceNotFound if the segment has none."""
         ...
 
     async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
@@ -134,51 +134,51 @@ class RemoteStorageManager(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections and threads. Idempotent."""
+        """Release connections and threads. Idempotent."""
         ...
 
 
 @runtime_checkable
 class PartitionStorage(Protocol):
-    """A store that can also clear a whole partition. Not every one can, or must."""
+    """A store that can also remove a whole partition. This is optional."""
 
     async def delete_partition(self, partition: TopicIdPartition) -> None:
-        """Remove whatever is left of a partition of a deleted topic, known to metadata or not.
+        """Remove everything left of a partition of a deleted topic, even if metadata lacks it.
 
-        It comes after the deletion of all its segments, and finds what uploads that were cut short
-        have left, and folders. Idempotent.
+        It is called after the deletion of all segments, and removes what interrupted uploads
+        left, and folders. Idempotent.
         """
         ...
 
 
 @runtime_checkable
 class UploadStorage(Protocol):
-    """A store that keeps the pieces of uploads that were cut short."""
+    """A store that keeps the parts of interrupted uploads."""
 
     async def abort_uploads(self, metadata: RemoteLogSegmentMetadata) -> None:
-        """Forget what was sent of a segment whose copy is given up. Idempotent."""
+        """Discard the uploaded parts of a segment whose copy is given up. Idempotent."""
         ...
 
 
 @runtime_checkable
 class SegmentInventory(Protocol):
-    """A store that can say which copies it has whole. Not every one can, or must."""
+    """A store that can list its complete copies. This is optional."""
 
     async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
-        """The segments of a partition that were stored to their end, as they were announced.
+        """The completely stored segments of a partition, with the metadata of their start event.
 
-        Whole is a segment of which every part is there with its size.
+        A segment is complete if every part is there with its size.
         """
         ...
 
 
 @runtime_checkable
 class OwnedStorage(Protocol):
-    """A store that may come to be another broker's."""
+    """A store that another broker may come to own."""
 
     async def look_at_owner(self) -> None:
-        """Raises RemoteStorageError if nothing could be copied there, because it is another's.
+        """Raise RemoteStorageError if another broker owns the tier, so nothing may be copied.
 
-        It only reads: a tier without an owner stays without one.
+        It only reads: it does not claim a tier without an owner.
         """
         ...

@@ -1,4 +1,4 @@
-"""What the parts of a remote log manager have in common: where they read and where they write."""
+"""The storage, metadata, files and threads that the parts of a remote log manager share."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,14 +11,14 @@ from .remote_storage import RemoteStorageManager
 
 
 class ClusterTopics(Protocol):
-    """What the cluster knows of its topics."""
+    """The cluster's knowledge of its topics."""
 
     def has_metadata_topic(self) -> bool:
-        """Whether the metadata topic is one of them: what is read there is then of this cluster."""
+        """Whether the metadata topic exists in this cluster, so that its events are ours."""
         ...
 
     def was_deleted(self, topic_id: Uuid) -> bool:
-        """Whether it is on record that the topic of this id was deleted."""
+        """Whether the deletion of the topic with this id is on record."""
         ...
 
 
@@ -32,4 +32,4 @@ class TierAccess:
     pool: BlockingPool
     """For reading and writing local files off the event loop."""
     topics: ClusterTopics | None = None
-    """Which topics were deleted, for whoever removes what they have left."""
+    """For the removal of remote data: which topics were deleted."""

@@ -1,7 +1,7 @@
-"""Whether the tier works, said once when it ceases to and once when it works again.
+"""Whether the tier works; logged once when it fails and once when it works again.
 
-Copying, expiration and the removal of data fail in the same outage, partition by partition, for as
-long as it lasts. The operator sees one log line.
+During an outage, copying, expiration and removal fail for every partition until it ends. The
+operator sees one log line.
 """
 
 import logging
@@ -20,7 +20,7 @@ class TierHealth:
         """What is wrong with the tier, in a sentence; empty while it works."""
 
     def fails(self, error: RemoteStorageError) -> None:
-        """The tier did not do what it was asked."""
+        """Record a failed operation; log it if the trouble is new."""
         is_another_matter = isinstance(error, NotTheOwnerError) and str(error) != self.trouble
         if not self.trouble or is_another_matter:
             _log.warning(
@@ -31,7 +31,7 @@ class TierHealth:
         self.trouble = str(error)
 
     def works(self) -> None:
-        """The tier did what it was asked."""
+        """Record a successful operation; log it if the tier failed before."""
         if self.trouble:
             _log.warning("The remote tier works again")
             self.trouble = ""

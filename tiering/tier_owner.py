@@ -191,7 +191,7 @@ class TierOwnership:
                 self._trusted_until = loop.time() + TRUST_SECONDS
 
     async def look(self) -> None:
-        """Check the owner without writing. Raises NotTheOwnerError if it is another's."""
+        """Check without writing. Raises NotTheOwnerError if another broker owns the tier."""
         async with self._asking:
             owner = await read_owner(self._tier)
             if owner is not None and not await self._knows(owner):

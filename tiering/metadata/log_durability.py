@@ -1,9 +1,9 @@
-"""Puts a log on the disk, in a thread, for those who delete something on the strength of it.
+"""Flushes a log to disk, in a thread, before tiering deletes anything that depends on it.
 
-With Kafka's default settings nothing flushes a log but its roll and its close, because Kafka relies
-on replicas. Two promises of the tier cannot wait for that: the events of `__remote_log_metadata`,
-without which a copied segment cannot be found again, and the closed segment that is about to be
-copied, without which the log would end before its own copy. `docs/decisions/014` has the reasons.
+With Kafka's default settings only a roll and a close flush a log, because Kafka relies on
+replicas. Tiering cannot wait for that with the events of `__remote_log_metadata`, without which a
+copied segment cannot be found again, nor with the closed segment that is about to be copied,
+without which the log would end before its own copy. `docs/decisions/014` has the reasons.
 """
 
 from ...storage.log.unified_log import UnifiedLog
@@ -17,9 +17,9 @@ class LogDurability:
         self._pool = pool
 
     async def sync(self, log: UnifiedLog, up_to: int) -> None:
-        """Return once all that the log has below `up_to` would survive a loss of power.
+        """Return once everything in the log below `up_to` survives a power failure.
 
-        A log that is closed or deleted meanwhile has nothing to protect. Raises
+        Returns early if the log is closed or deleted meanwhile. Raises
         KafkaError(KAFKA_STORAGE_ERROR): the fsync failed, and the log's directory is offline.
         """
         while not log.local.is_released:

@@ -1,16 +1,16 @@
 """The records of `__remote_log_metadata`, in Kafka's own format (`RemoteLogMetadataSerde`).
 
 A record's value is a frame version (1), the kind of event and its version, each an unsigned varint,
-and then a message with compact lengths and tagged fields. Keys are null, as in Kafka. So
-`kafka-dump-log --remote-log-metadata-decoder` and Kafka's console formatter read our topic.
+and then a message with compact lengths and tagged fields. Keys are null, as in Kafka. Therefore
+`kafka-dump-log --remote-log-metadata-decoder` and Kafka's console formatter can read our topic.
 
     0  a segment with all its metadata            RemoteLogSegmentMetadataRecord
     1  a segment's change of state                RemoteLogSegmentMetadataUpdateRecord
     2  a step of the removal of a partition       RemotePartitionDeleteMetadataRecord
     3  a segment in a snapshot: never in the topic, and not read here
 
-All events of one user partition lie in one metadata partition, which its topic id and number
-choose: their order is the order in which they were produced.
+All events of one user partition are in one metadata partition, which follows from its topic id and
+partition number, so they are read in the order in which they were produced.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ _NAME_CHARACTERS_MAX = 249
 
 
 class TopicIdPartitionEntry(Struct):
-    """A partition by topic id, with the name for people."""
+    """A partition by topic id; the name is for human readers."""
 
     name: str = field("0+")
     id: Uuid = field("0+")
@@ -100,16 +100,16 @@ class RemotePartitionDeleteMetadataRecord(Message, key=2, versions="0", flexible
 
 
 def encode_event(event: RemoteLogMetadata) -> bytes:
-    """The value of the record that tells the event."""
+    """The record value for an event."""
     message = _message(event)
     frame = (_FRAME_VERSION, message.api_key, _VERSION)
     return b"".join(map(encode_unsigned_varint, frame)) + encode_bytes(message, _VERSION)
 
 
 def decode_event(value: bytes) -> RemoteLogMetadata:
-    """The event that a record's value tells.
+    """The event in a record's value.
 
-    Raises KafkaError(INVALID_RECORD) for one that cannot be, or of a kind that is not known here.
+    Raises KafkaError(INVALID_RECORD) for an invalid event or one of an unknown kind.
     """
     try:
         frame_version, position = read_unsigned_varint(value, 0)
@@ -131,7 +131,7 @@ def decode_event(value: bytes) -> RemoteLogMetadata:
 
 
 def event_summary(event: RemoteLogMetadata) -> str:
-    """What an event tells, short enough for a log line whoever wrote it."""
+    """A summary of an event for a log line; its length is bounded for any writer."""
     partition = event.topic_id_partition
     name = f"{partition.topic[:_NAME_CHARACTERS_MAX]!r}-{partition.partition}"
     summary = f"{event.state.name} from broker {event.broker_id}"
@@ -255,8 +255,8 @@ def metadata_partition(partition: TopicIdPartition, partitions: int) -> int:
     """The metadata partition that holds a user partition's events.
 
     Kafka's `RemoteLogMetadataTopicPartitioner`: murmur2 over the Java hash of (least significant
-    half of the topic id, most significant half, partition number). The name takes no part, so a
-    topic made again under its old name starts elsewhere.
+    half of the topic id, most significant half, partition number). The name is not hashed, so a
+    topic recreated under its old name starts elsewhere.
     """
     most, least = partition.topic_id[:8], partition.topic_id[8:]
     combined = 1

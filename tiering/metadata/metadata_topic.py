@@ -1,12 +1,12 @@
-"""The metadata topic through this broker's own listener: one producer, one consumer, one admin.
+"""Access to the metadata topic through this broker's own listener, with Kafka clients.
 
-The topic is made with Kafka's settings: deleted, not compacted, never tiered itself, kept for ever.
-Its replication factor is what is configured, or the number of live brokers if they are fewer: on a
-single broker Kafka would wait for two more for ever.
+The topic is created with Kafka's settings: cleanup policy delete, not tiered, kept forever. Its
+replication factor is the configured one, or the number of live brokers if that is lower: on a
+single broker Kafka would wait forever for two more.
 
-An event counts once it is durable. What this broker hosts of the topic it flushes itself, however
-the topic is configured (`log_durability.py`); what other brokers host is protected by replication,
-as in Kafka. Where there is neither, the topic is made with `flush.messages=1`.
+An event counts once it is durable. This broker flushes the replicas that it hosts, regardless of
+the topic's configuration (`log_durability.py`); replicas on other brokers are protected by
+replication, as in Kafka. Where there is neither, the topic is created with `flush.messages=1`.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,24 +22,24 @@ from .metadata_events import METADATA_TOPIC
 from .metadata_snapshot import TopicIdentity
 
 if TYPE_CHECKING:
-    # A broker that has nothing to tier starts without them.
+    # A broker without tiering starts without these imports.
     from ...clients.admin import Admin, NewTopic
     from ...clients.consumer.completed_fetch import ConsumerRecord
     from ...clients.consumer.consumer import Consumer
     from ...clients.producer.producer import Producer
 
 CLIENT_ID = "__remote_log_metadata_client"
-# What an event that is lost at a stop would have told (a copy, say) is done again after the next
-# start: no stop should wait for it until the delivery timeout.
+# The work of an event that is lost at a stop (a copy, for example) is repeated after the next
+# start, so a stop need not wait until the delivery timeout.
 _STOP_TIMEOUT_MS = 2_000
 
 
 LogOf = Callable[[TopicPartition], UnifiedLog | None]
-"""The log that this broker has of a partition; None if it has none."""
+"""Returns this broker's log of a partition; None if it has none."""
 
 
 class HostedReplicas:
-    """What this broker hosts of the metadata topic."""
+    """The replicas of the metadata topic that this broker hosts."""
 
     def __init__(self, log_of: LogOf, durability: LogDurability) -> None:
         self._log_of = log_of
@@ -60,7 +60,7 @@ class HostedReplicas:
 def metadata_topic_config(
     config: MetadataManagerConfig, replication_factor: int, *, syncs_itself: bool = False
 ) -> dict[str, str]:
-    """What the metadata topic is made with; `syncs_itself` if nobody else flushes its only copy."""
+    """The metadata topic's configuration; `syncs_itself` if no one else flushes a sole replica."""
     topic_config = {
         "cleanup.policy": "delete",
         "remote.storage.enable": "false",
@@ -73,7 +73,7 @@ def metadata_topic_config(
 
 
 class ClusterMetadataTopic:
-    """`MetadataTopic` over the wire. `bootstrap` is asked when it connects, not before.
+    """`MetadataTopic` over the network. `bootstrap` is called only when it connects.
 
     `hosted` is None where another cluster has the topic.
     """
@@ -86,7 +86,7 @@ class ClusterMetadataTopic:
         hosted: HostedReplicas | None = None,
         writer: str = CLIENT_ID,
     ) -> None:
-        """`writer` is the client id of its producer, by which its own broker knows it."""
+        """`writer` is the client id by which this broker recognises the producer."""
         self._config = config
         self._writer = writer
         self._bootstrap = bootstrap
@@ -148,7 +148,7 @@ class ClusterMetadataTopic:
 
         config = self._config
         replication_factor = max(1, min(config.topic_replication_factor, live_brokers))
-        # A cluster of one has its only replica here, where it is flushed as events are read.
+        # In a cluster of one broker the only replica is here and is flushed as events are read.
         is_hosted = self._hosted is not None and live_brokers == 1
         return NewTopic(
             METADATA_TOPIC,

@@ -56,7 +56,7 @@ class AbfsClient:
         try:
             await self._blob(path).delete_blob(delete_snapshots="include", **self._limits)
         except self._azure.exceptions.ResourceNotFoundError:
-            # Gone already: deletion may be repeated.
+            # Already deleted: deletion is idempotent.
             return
 
     async def page(self, prefix: str, after: str | None) -> tuple[list[TierObject], str | None]:
@@ -72,7 +72,7 @@ class AbfsClient:
         return objects, pages.continuation_token or None
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
-        # The service forgets them after a week.
+        # The service drops them after a week.
         return []
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class _AbfsUpload:
         return base64.b64encode(b"%010d" % number).decode()
 
     async def part(self, number: int, content: bytes) -> None:
-        # A stream goes out in small writes, where bytes would hold up the loop.
+        # A stream is sent in small writes; bytes would block the loop.
         await self._blob.stage_block(
             self._id(number), io.BytesIO(content), length=len(content), **self._limits
         )
@@ -108,13 +108,13 @@ class _AbfsUpload:
         await self._blob.commit_block_list(blocks, **self._limits)
 
     async def abort(self) -> None:
-        # Writing the blob drops its staged blocks, which the service else keeps for a week.
+        # Writing the blob drops its staged blocks; otherwise the service keeps them for a week.
         await self._blob.upload_blob(b"", overwrite=True, **self._limits)
         await self._blob.delete_blob(**self._limits)
 
 
 def _end_with_its_loop(file_system: object) -> None:
-    """Take back adlfs's order to close everything at exit, in a loop that is no more then."""
+    """Cancel adlfs's finalizer, which would close everything at exit, in a loop already gone."""
     orders = cast("list[weakref.finalize[..., object]]", getattr(weakref.finalize, "_registry", ()))
     for order in list(orders):
         kept = order.peek()
@@ -149,7 +149,7 @@ async def connect(
     limits = {
         "connection_timeout": min(5.0, deadline_s),
         "read_timeout": deadline_s,
-        # Azure's first retry comes after fifteen seconds: whoever asks has a better plan.
+        # Azure's first retry comes after fifteen seconds; our callers retry sooner.
         "retry_total": 0,
     }
     return AbfsClient(azure, file_system, limits), root

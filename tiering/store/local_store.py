@@ -1,10 +1,10 @@
-"""The tier in a folder of this machine, `file://`.
+"""The tier in a local folder, `file://`.
 
 An object is written under a temporary name, synced and renamed, and the folder is synced, through
-the same door to the disk as the log: what is COPY_SEGMENT_FINISHED must survive a crash of the
-machine, because the local copy is deleted on the strength of it. The folder's own name is synced
-too, and so is every one above it that may be new: each process does that once for each folder that
-it writes to, since one that was killed may have left a folder that no sync has seen.
+the same `Files` as the log: a COPY_SEGMENT_FINISHED segment must survive a crash of the machine,
+because the local copy is then deleted. The folder's own entry is synced too, and so is that of each
+folder above it that may be new: each process does that once for each folder that it writes to,
+because a process that was killed may have left a folder that was never synced.
 """
 
 import errno
@@ -29,8 +29,8 @@ _NOT_FOR_US = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS})
 TEMPORARY = ".tmp"
 
 _PIECE_BYTES = 512 * 1024
-"""How much is read and written at a time. With pieces of 8 MiB producers beside a copy saw their
-p99 latency rise by half: giving such a piece back to the system keeps the interpreter busy."""
+"""Bytes read and written at a time. With pieces of 8 MiB, a copy raised the producers' p99 latency
+by half: returning such a piece to the system keeps the interpreter busy."""
 
 
 class LocalStore:
@@ -44,7 +44,7 @@ class LocalStore:
         self._pool = pool
         self._deadline = deadline
         self._durable_folders: set[str] = set()
-        """Folders whose names this process has synced, up to the root."""
+        """Folders whose entries this process has synced, up to the root."""
 
     async def _run(self, call: Callable[[], T]) -> T:
         async with self._deadline.kept():
@@ -89,7 +89,7 @@ class LocalStore:
             is_ours = folder.startswith(self._root)
             if is_ours or error.errno not in _NOT_FOR_US:
                 raise
-            # Somebody else made what is in there; we may not read it, or it has nothing to sync.
+            # Not our folder: we may have no right to read it, or it cannot be synced.
             _log.debug("%s above the remote tier cannot be synced: %s", folder, error)
 
     def _finish(self, handle: FileHandle, temporary: str, path: str) -> None:
@@ -107,7 +107,7 @@ class LocalStore:
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EROFS):
                 raise
-            # Mounted for reading only, where the door opens nothing for writing.
+            # Mounted read-only: `Files.open` opens for writing, `read` does not.
             return self._files.read(path)[start:end]
         try:
             return handle.pread(start, (handle.size() if end is None else end) - start)
@@ -124,7 +124,7 @@ class LocalStore:
             if self._files.remove(path):
                 folders.add(path.rpartition("/")[0])
             self._files.remove(path + TEMPORARY)
-        # What is said to be deleted must not come back, where nobody would look for it.
+        # A deleted object must not reappear after a crash: nothing would find it.
         for folder in sorted(folders):
             self._files.sync_dir(folder)
 
@@ -152,7 +152,7 @@ class LocalStore:
                     size = self._files.size(self._path(key))
                     modified_ms = self._files.modified_ms(self._path(key))
                 except FileNotFoundError:
-                    # Removed since the folder was read.
+                    # Removed since the folder was listed.
                     continue
                 objects.append(TierObject(key, size, modified_ms))
         return objects
@@ -167,10 +167,10 @@ class LocalStore:
         return False
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
 
 def _folders_above(folder: str) -> list[str]:
-    """From the next one up to the root of the file system."""
+    """The folders above this one, from its parent to the root of the file system."""
     names = folder.split("/")
     return ["/".join(names[:count]) or "/" for count in range(len(names) - 1, 0, -1)]

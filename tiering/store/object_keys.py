@@ -2,14 +2,14 @@
 
     <topic>-<partition>-<topic id>/<start offset>-<leader epoch>-<segment id>.<suffix>
 
-A key alone names its partition and its age: the topic id keeps two topics of one name apart, the
-start offset (20 digits, so that a listing is in offset order) and the newest leader epoch in
-the segment say where it belongs, and the segment id, new for each attempt to copy, keeps one
-attempt from overwriting another. A sweep for orphans, or a person, can thus decide from keys.
+A key alone identifies its partition and position: the topic id distinguishes topics of the same
+name, the start offset (20 digits, so that a listing is in offset order) and the newest leader epoch
+in the segment say where it belongs, and the segment id, new for each copy attempt, keeps one
+attempt from overwriting another. So a scan for orphans, or a person, can decide from the keys.
 
-Ids are in Kafka's text form, which may contain a dash: keys are taken apart by length, not by dash.
+Ids are in Kafka's text form, which may contain a dash: keys are parsed by length, not by dash.
 
-A topic's name comes from events and manifests that anybody may have written, so it is looked at
+A topic's name comes from events and manifests that anyone may have written, so it is validated
 before it becomes part of a key: no name leads out of the tier.
 """
 
@@ -28,11 +28,11 @@ _ID_LENGTH = 22
 _OFFSET_DIGITS = 20
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
 _SHOWN = 60
-"""Characters of a name that is refused."""
+"""The most characters shown of a refused name."""
 
 
 class ObjectKey(NamedTuple):
-    """What the key of an object says."""
+    """The fields of an object's key."""
 
     topic_id_partition: TopicIdPartition
     start_offset: int
@@ -65,7 +65,7 @@ def object_key(metadata: RemoteLogSegmentMetadata, suffix: str) -> str:
 
 
 def object_stem(metadata: RemoteLogSegmentMetadata) -> str:
-    """What the keys of all parts of a segment have in common, up to the dot."""
+    """The common prefix of the keys of all parts of a segment, up to the dot."""
     newest_epoch = metadata.segment_leader_epochs[-1][0]
     return (
         f"{partition_prefix(metadata.topic_id_partition)}/"
@@ -75,7 +75,7 @@ def object_stem(metadata: RemoteLogSegmentMetadata) -> str:
 
 
 def parse_object_key(key: str) -> ObjectKey | None:
-    """What a key says, or None if it is not one of ours."""
+    """The fields of a key, or None if it is not one of ours."""
     folder, slash, name = key.rpartition("/")
     stem, dot, suffix = name.partition(".")
     folder = folder.rpartition("/")[2]

@@ -1,10 +1,10 @@
-"""What kind of failure an error of a file system is.
+"""Classifies the errors of file systems as kinds of failure.
 
 The libraries behind fsspec share no exceptions: botocore, google-auth, aiohttp, azure-core,
-requests and paramiko each raise their own, some of which are no OSError, and fsspec's file systems
-translate a part of them. They are told apart here by what they have in common: the HTTP status of
-an answer, a service's error code, the errno, and the names of their classes, for the error and for
-what caused it. Nothing of these libraries is imported.
+requests and paramiko each raise their own, some of which are not OSErrors, and fsspec translates
+only some of them. They are classified by what they have in common: the HTTP status of an answer, a
+service's error code, the errno, and the class names, of the error and of its causes. None of these
+libraries is imported.
 """
 
 import errno
@@ -16,7 +16,7 @@ from ..remote_storage import Failure
 
 _DENIED_NAMES = frozenset(
     {
-        "AuthenticationException",  # paramiko; a kind of SSHException, so asked for first
+        "AuthenticationException",  # paramiko; a kind of SSHException, so checked first
         "BadHostKeyException",
         "ClientAuthenticationError",
         "CredentialRetrievalError",
@@ -36,7 +36,7 @@ _DENIED_NAMES = frozenset(
 _UNREACHABLE_NAMES = frozenset(
     {
         "BotoCoreError",
-        "ClientError",  # aiohttp's; botocore's ClientError carries a response and is told by it
+        "ClientError",  # aiohttp's; botocore's ClientError has a response and is classified by it
         "ConnectError",
         "ConnectTimeoutError",
         "ConnectionClosedError",
@@ -61,10 +61,10 @@ _UNREACHABLE_NAMES = frozenset(
         "gaierror",
     }
 )
-"""What the libraries behind fsspec call it; they share no base class that could be named here."""
+"""Names in the libraries behind fsspec, which share no base class that could be used here."""
 
 _OUR_FAULT_NAMES = frozenset({"ParamValidationError", "DataNotFoundError", "UnknownServiceError"})
-"""Kinds of BotoCoreError that no waiting mends."""
+"""Kinds of BotoCoreError that a retry does not fix."""
 
 _DENIED_CODES = frozenset(
     {
@@ -107,7 +107,7 @@ _UNREACHABLE_ERRNOS = frozenset(
     }
 )
 
-# A name node that is in standby, or starting: the words in which HDFS says so.
+# Phrases with which HDFS reports a name node that is in standby or starting.
 _HDFS_NOT_YET = (
     "Operation category",
     "RetriableException",
@@ -118,16 +118,16 @@ _HDFS_NOT_YET = (
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The kind of `error`; its causes are asked only where itself does not say."""
+    """The kind of `error`; its causes count only if the error itself does not decide."""
     chain = list(_chain(error))
-    # What a server answered says more than what a library made of it.
+    # A server's answer says more than the library's exception class.
     for tell in (_by_answer, _by_name):
         for each in chain:
             failure = tell(each)
             if failure is not None:
                 return failure
     if any(each.args and str(each.args[0]).startswith("Forbidden") for each in chain):
-        # gcsfs says 403 in words only.
+        # gcsfs reports a 403 only in the message.
         return Failure.DENIED
     return Failure.BROKEN
 
@@ -207,7 +207,7 @@ def _by_name(error: BaseException) -> Failure | None:
     if isinstance(error, ConnectionError | TimeoutError) or names & _UNREACHABLE_NAMES:
         return Failure.UNREACHABLE
     if isinstance(error, OSError):
-        # s3fs says EBUSY for SlowDown and its kin.
+        # s3fs raises EBUSY for SlowDown and similar codes.
         if error.errno == errno.EBUSY:
             return Failure.THROTTLED
         if error.errno in _UNREACHABLE_ERRNOS or str(error) == "Socket is closed":
@@ -216,7 +216,7 @@ def _by_name(error: BaseException) -> Failure | None:
 
 
 class ServiceError(Exception):
-    """A failure within an answer that as a whole was a success, in botocore's form."""
+    """A failure inside a successful answer, in botocore's form."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")

@@ -1,15 +1,15 @@
-"""Where the tier is: an fsspec URL and the options of its file system, as the operator wrote them.
+"""The location of the tier: an fsspec URL and the options of its file system.
 
     rsm.config.url=s3://bucket/prefix
     rsm.config.option.endpoint_url=http://127.0.0.1:9000
     rsm.config.option.client_kwargs.region_name=eu-central-1
 
-Option values are text; `true`, `false` and whole numbers become what they look like (secrets stay
-text), and a dot in an option's name nests it. Only the operator's own file names a URL, and chained
-URLs (`::`) are refused: they would let a setting reach other file systems than the one it names.
+Option values are text; `true`, `false` and whole numbers become booleans and integers (secrets stay
+text), and a dot in an option's name nests it. A URL comes only from the operator's own file, and
+chained URLs (`::`) are refused: a setting could reach file systems other than the one it names.
 
-Nothing here is imported from fsspec: reading a configuration stays cheap. Whether a protocol is
-known and its package installed is asked once, at the start (`tier_packages.py`).
+Nothing here imports fsspec, so that reading a configuration stays cheap. `tier_packages.py` checks
+once, at the start, that the protocol is known and its package installed.
 """
 
 import re
@@ -34,7 +34,7 @@ _SIGNED = re.compile(
     r"((?:sig|signature|delegation|[a-z_-]*token|x-amz-credential|awsaccesskeyid)=)[^&\s\"';)]+",
     re.IGNORECASE,
 )
-"""What libraries put into addresses, found in the environment or on the machine itself."""
+"""Credentials from the environment or the machine that libraries put into addresses."""
 
 _NEVER = {
     "sshfs": "the package sshfs ignores byte ranges; use sftp:// with paramiko",
@@ -50,7 +50,7 @@ _PROTOCOL = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class RemoteUrl:
-    """A checked location. `str()` of it is safe to print."""
+    """A validated location. Its `str()` is safe to print."""
 
     url: str = field(repr=False)
     options: Mapping[str, OptionValue] = field(default_factory=dict[str, OptionValue], repr=False)
@@ -82,7 +82,7 @@ class RemoteUrl:
         return urlunsplit(parts._replace(netloc=f"***@{host}"))
 
     def redact(self, text: str) -> str:
-        """`text` without any value of an option that looks secret, nor the URL's user info."""
+        """`text` without the values of secret-looking options and the URL's user info."""
         for secret in self._secrets():
             text = text.replace(secret, "***")
         return _SIGNED.sub(r"\1***", text)
@@ -92,11 +92,11 @@ class RemoteUrl:
         password = urlsplit(self.url).password
         secrets.append(password or "")
         secrets.extend(_secret_values(self.options, inherited=False))
-        # The parts of a connection string are secrets one by one.
+        # Each part of a connection string is a secret too.
         secrets += [part for each in secrets for part in _CONNECTION_SECRET.findall(each)]
-        # An address in a message holds them as addresses do.
+        # An address in a message contains them URL-encoded.
         secrets += [quote(each, safe="") for each in secrets]
-        # The longest first, so that a secret inside another does not leave the rest standing.
+        # Longest first: replacing a secret inside another would leave the rest of it visible.
         return sorted({each for each in secrets if each}, key=len, reverse=True)
 
 
@@ -114,8 +114,7 @@ def _secret_values(options: Mapping[str, OptionValue], *, inherited: bool) -> li
 def remote_url(properties: Mapping[str, str]) -> RemoteUrl:
     """Read the properties of the storage manager, their `rsm.config.` prefix already stripped.
 
-    Raises KafkaError(INVALID_CONFIG). Properties that are neither the URL nor an option are left to
-    whoever else knows them.
+    Raises KafkaError(INVALID_CONFIG). Properties other than the URL and options are ignored.
     """
     url = properties.get(URL_PROPERTY, "").strip()
     if not url:
@@ -148,7 +147,7 @@ def _value(name: str, text: str) -> OptionValue:
         # A password of digits is still a password.
         return text
     if text.lower() in ("true", "false"):
-        # As Kafka reads its own switches: the text False would switch on what it should not.
+        # Case-insensitive as in Kafka: the text `False` is truthy and would turn an option on.
         return text.lower() == "true"
     return int(text) if re.fullmatch(r"0|[1-9][0-9]{0,17}", text) else text
 

@@ -1,7 +1,7 @@
-"""How long a request to a store may take, and what is said while its first answer is awaited.
+"""The deadline of requests to a store, and a warning while its first answer is overdue.
 
-A store that accepts connections and then says nothing is an error after the deadline. Whoever has
-just started a broker or a tool would take the half minute until then for a hang of ours.
+A store that accepts connections and then does not answer is an error after the deadline. Without
+the warning, an operator who just started a broker or a tool would take that half minute for a hang.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ class RequestDeadline:
     """The deadline of each request to one store."""
 
     def __init__(self, store: str, seconds: float) -> None:
-        """`store` is how the store is called in a sentence."""
+        """`store` is the name of the store in log lines."""
         self.seconds = seconds
         self._store = store
         self._is_told = seconds <= PATIENCE_SECONDS
 
     @asynccontextmanager
     async def kept(self, *, is_answered: bool = True) -> AsyncGenerator[None]:
-        """Raise TimeoutError once the deadline is over.
+        """Raise TimeoutError once the deadline has passed.
 
-        `is_answered`: at the end the store has answered, and from then on nothing is said.
+        `is_answered`: at the end the store has answered, and later requests do not warn.
         """
         if self._is_told:
             async with asyncio.timeout(self.seconds):

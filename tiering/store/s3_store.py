@@ -90,7 +90,7 @@ class S3Client:
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
         bucket, _, key = prefix.partition("/")
-        # At most a thousand; usually there are few, and the rest can wait for the next probe.
+        # At most a thousand; usually there are few, and the rest can wait for another day.
         answer = await self._call("list_multipart_uploads", Bucket=bucket, Prefix=key)
         return [
             UnfinishedUpload(

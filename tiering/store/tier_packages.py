@@ -1,7 +1,7 @@
-"""Whether this Python has what a tier's URL needs: asked before anything is started.
+"""Checks before a start that this Python has the packages that a tier's URL needs.
 
-Nothing is imported for it but, for protocols that are not our own, fsspec's registry and the file
-system that it names. A package is found by its place: importing s3fs would slow each start.
+It imports nothing except, for protocols without a store of ours, fsspec's registry and the file
+system that it names. A package is only located, because importing s3fs would slow each start.
 """
 
 from importlib import import_module
@@ -20,12 +20,12 @@ NATIVE_MODULES = {
     "abfss": "abfs_store",
     "az": "abfs_store",
 }
-"""The protocols that have a store of their own, and its module."""
+"""The protocols with a store of ours, and its module."""
 
 _PACKAGES = {"s3_store": "s3fs", "gs_store": "gcsfs", "abfs_store": "adlfs"}
 _OF_PYTHON = frozenset({"file", "local", "memory"})
 _IMPORTED_LATE = {"hdfs": "pyarrow", "arrow_hdfs": "pyarrow"}
-"""What fsspec imports only once a file system of these protocols is opened."""
+"""Packages that fsspec imports only when a file system of these protocols is opened."""
 
 
 class _Registry(Protocol):
@@ -35,7 +35,7 @@ class _Registry(Protocol):
 
 
 def check_packages(location: RemoteUrl) -> None:
-    """Raises KafkaError(INVALID_CONFIG) for an unknown protocol and for a missing package."""
+    """Raise KafkaError(INVALID_CONFIG) for an unknown protocol or a missing package."""
     protocol = location.protocol
     if protocol in _OF_PYTHON:
         return
@@ -57,7 +57,7 @@ def check_packages(location: RemoteUrl) -> None:
 
 
 def missing_package_sentence(location: RemoteUrl, package: str) -> str:
-    """What is missing for this tier, and what installs it."""
+    """A sentence that names the missing package and the command that installs it."""
     return (
         f"The remote tier {location} needs the Python package {package!r}, which is not installed:"
         f" pip install {package}"
@@ -65,7 +65,7 @@ def missing_package_sentence(location: RemoteUrl, package: str) -> str:
 
 
 def package_of(protocol: str, error: ImportError) -> str:
-    """What to install: the file system's own package rather than one that it imports."""
+    """The package to install: the file system's own rather than one that it imports."""
     package = _PACKAGES.get(NATIVE_MODULES.get(protocol, ""))
     return package or getattr(error.__cause__, "name", None) or error.name or str(error)
 

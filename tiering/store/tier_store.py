@@ -1,12 +1,12 @@
-"""What a kind of file system gives so that a tier can stand on it, and what is handed to it.
+"""The interface of a store for a tier (`TierStore`), and the objects passed to it.
 
-    LocalStore      `file`: our own door to the disk, with fsync and rename
+    LocalStore      `file`: our own `Files`, with fsync and rename
     BlockingStore   synchronous file systems of fsspec, in the bounded pool
     NativeStore     asynchronous ones, in our own loop: s3, gs, abfs
 
-A store raises whatever its library raises; `file_system.py` tells the errors apart. Each request
-has a deadline of its own, so a server that accepts a connection and then says nothing is an error
-and not a task that waits for ever.
+A store raises whatever its library raises; `file_system.py` classifies the errors. Each request
+has its own deadline, so a server that accepts a connection and then does not answer causes an
+error, not a task that waits forever.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from ..blocking_pool import BlockingPool
 from ..remote_storage import RemoteStorageError, SegmentBytes
 
 PIECE_BYTES = 8 * 1024 * 1024
-"""How much of an object is in memory at once while it is written; S3's parts are as large."""
+"""Bytes of an object in memory at once while it is written; also the size of S3 parts."""
 
 
 class TierObject(NamedTuple):
@@ -29,41 +29,41 @@ class TierObject(NamedTuple):
     """Relative to the tier's root."""
     size: int
     modified_ms: int | None
-    """By the store's own clock; None where it does not say."""
+    """By the store's own clock; None if the store does not report it."""
 
 
 class Readable(Protocol):
-    """What is read when its turn comes."""
+    """Bytes that are read only when they are needed."""
 
     def read(self) -> bytes: ...
 
 
 IsLeft = Callable[[str, int], bool]
-"""Of an upload in parts: its key, and when it began by the store's clock in milliseconds."""
+"""Whether a multipart upload is abandoned: takes its key and its start, in store-clock ms."""
 
 SliceAt = Callable[[int, int], Readable | SegmentBytes]
-"""Gives `size` bytes from a position of what is to be written, read only when they are needed."""
+"""Returns `size` bytes from a position of the content, read only when they are needed."""
 
 
 class Source:
-    """An object on its way to the tier, read once, front to back, in pieces."""
+    """An object to be written to the tier, read once, front to back, in pieces."""
 
     def __init__(self, size: int, slice_at: SliceAt, pool: BlockingPool) -> None:
         self.size = size
         self.crc = 0
-        """Of the pieces read so far."""
+        """CRC32C of the pieces read so far."""
         self._slice_at = slice_at
         self._pool = pool
 
     async def pieces(self, piece_bytes: int = PIECE_BYTES) -> AsyncIterator[bytes]:
-        """All of it, at least one piece; only the last one is shorter than `piece_bytes`."""
+        """The whole object in one or more pieces; only the last may be under `piece_bytes`."""
         self.crc = 0
         for position in range(0, max(self.size, 1), piece_bytes):
             size = min(piece_bytes, self.size - position)
             yield await self._pool.run(partial(self._read, position, size))
 
     async def whole(self) -> bytes:
-        """All of an object that is one piece."""
+        """The whole of an object that is one piece."""
         assert self.size <= PIECE_BYTES, "Larger objects are read in pieces"
         return b"".join([piece async for piece in self.pieces()])
 
@@ -86,13 +86,13 @@ class TierStore(Protocol):
     """One kind of file system. Keys are relative to the tier's root."""
 
     async def put(self, key: str, source: Source) -> None:
-        """Write an object; when this fails nothing is left that looks whole, as far as it can."""
+        """Write an object; as far as possible, a failure leaves nothing that looks complete."""
         ...
 
     async def get(self, key: str, start: int | None, end: int | None) -> bytes: ...
 
     async def remove(self, keys: Sequence[str]) -> None:
-        """What is not there counts as removed."""
+        """Remove objects; a missing one counts as removed."""
         ...
 
     async def find(self, prefix: str) -> list[TierObject]:
@@ -104,18 +104,18 @@ class TierStore(Protocol):
         ...
 
     async def abort_uploads(self, prefix: str, is_left: IsLeft) -> int:
-        """Abort uploads in parts of keys with a prefix, where the store keeps them for ever.
+        """Abort multipart uploads of keys with a prefix, where the store keeps them forever.
 
-        Only those of which `is_left` says that nobody will finish them; how many that was.
+        Aborts only those that `is_left` calls abandoned; returns their number.
         """
         ...
 
     async def renew(self) -> bool:
-        """Connect anew before the next call. True if the present connection ever worked."""
+        """Reconnect before the next call. True if the current connection ever worked."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections; the store may be used again. Idempotent."""
+        """Close the connections; the store may be used again. Idempotent."""
         ...
 
 
