@@ -181,7 +181,7 @@ class TierStatistics:
         self.remote_fetch_bytes[topic] += nbytes
 
     def fetch_failed(self, topic: str) -> None:
-        """Count a reader's request that failed."""
+        """Count a failed read of remote data."""
         self.remote_fetch_errors[topic] += 1
 
     def fetch_took(self, seconds: float) -> None:

@@ -91,7 +91,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message, key=1, versions="0", flexibl
 
 
 class RemotePartitionDeleteMetadataRecord(Message, key=2, versions="0", flexible="0+"):
-    """The removal of a partition has taken a step."""
+    """The removal of a partition has changed its state."""
 
     topic_id_partition: TopicIdPartitionEntry = field("0+")
     broker_id: int32 = field("0+")

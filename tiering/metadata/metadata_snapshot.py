@@ -75,7 +75,7 @@ def _msgpack() -> _Msgpack:
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The content of the file."""
+    """Encode a snapshot file."""
     body = _msgpack().packb(
         (
             snapshot.identity.cluster_id,

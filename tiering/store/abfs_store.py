@@ -133,7 +133,7 @@ class _Azure:
 async def connect(
     url: str, stated: Mapping[str, Any], pool: BlockingPool, deadline_s: float
 ) -> tuple[AbfsClient, str]:
-    """A client with its credentials found, and the tier's container and prefix."""
+    """Returns a client with credentials, and the tier's container and prefix."""
 
     def make() -> tuple[_Azure, Any, str]:
         module = import_module("adlfs")

@@ -148,7 +148,7 @@ def _modified_ms(entry: dict[str, str]) -> int | None:
 async def connect(
     url: str, stated: Mapping[str, Any], pool: BlockingPool, deadline_s: float
 ) -> tuple[GsClient, str]:
-    """A client with its credentials found, and the tier's bucket and prefix."""
+    """Returns a client with credentials, and the tier's bucket and prefix."""
     options = {"requests_timeout": deadline_s, "project": "", **stated}
 
     def make() -> tuple[Any, Any, str]:

@@ -82,7 +82,7 @@ def _msgpack() -> _Msgpack:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """The content of the manifest object."""
+    """Encode a manifest object."""
     metadata = manifest.metadata
     partition = metadata.topic_id_partition
     content: dict[str, object] = {

@@ -161,7 +161,7 @@ class NativeStore:
                 await self._within(upload.finish())
             except BaseException:
                 with suppress(Exception):
-                    # A store that cannot be reached keeps the parts; see `abandoned uploads`.
+                    # An unreachable store keeps the parts; see `tier_probe.py`.
                     async with asyncio.timeout(_ABORT_SECONDS):
                         await upload.abort()
                 raise

@@ -152,7 +152,7 @@ def _milliseconds(time: datetime) -> int:
 async def connect(
     url: str, stated: Mapping[str, Any], pool: BlockingPool, deadline_s: float
 ) -> tuple[S3Client, str]:
-    """A client with its session set, and the tier's bucket and prefix."""
+    """Returns a client with its session set up, and the tier's bucket and prefix."""
     timeouts = {"config_kwargs": {"read_timeout": deadline_s}}
     options = options_of(options_of(_DEFAULTS, timeouts), dict(stated))
 
