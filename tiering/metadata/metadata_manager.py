@@ -87,7 +87,7 @@ class RemoteLogMetadataManager(Protocol):
         ...
 
     def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """Drop user partitions that left this broker or are no longer tiered here."""
+        """Stop requiring the metadata of partitions that left or are no longer tiered here."""
         ...
 
     def watch_all(self) -> None:
