@@ -1,18 +1,18 @@
-"""Opening a log: from whatever a clean stop or a crash has left to a log that can be served.
+"""Loads a log from the files that a clean shutdown or a crash has left (Kafka's `LogLoader`).
 
-1. Files of unfinished work go: `.deleted`, `.cleaned`, and indexes without a log file; a `.swap`
-   that a cleaning had finished takes its place.
-2. After a clean stop indexes are believed if they make sense. After a crash every segment from the
-   recovery point on is read batch by batch: at the first that is torn, damaged or out of order, and
-   cannot be put right (`recoverable_batches.py`), the log is cut, later segments are deleted, and
-   what was kept is indexed anew. Where all must be read again for another reason, damage below
-   what was synced once ends its segment and no other. What that cost is noted for the broker to
-   tell (`log_loss.py`).
-3. The leader epoch history is compared with the batches, and read from them anew where it says
-   something else; it is cut to the log's bounds, and the producer state is folded from the
-   newest valid snapshot on, so that both say what the surviving records say.
+1. Files of unfinished work are removed: `.deleted`, `.cleaned`, and indexes without a log file. A
+   finished `.swap` segment replaces the segments that it covers.
+2. After a clean shutdown, indexes are used if they pass a sanity check. After a crash, every
+   segment from the recovery point on is read batch by batch. At the first batch that is torn,
+   damaged or out of order and cannot be repaired (`recoverable_batches.py`), the log is truncated,
+   later segments are deleted, and the indexes are rebuilt. If everything is read again for another
+   reason, damage below the synced end truncates only its own segment. The broker reports what was
+   lost (`log_loss.py`).
+3. The leader epoch history is compared with the batches, rebuilt from them if they differ, and
+   truncated to the log's bounds. The producer state is rebuilt from the newest valid snapshot and
+   the batches after it. Both then match the surviving records.
 
-Only the end of the log is ever lost this way, and nothing that was fsynced (`LogLoader` in Kafka).
+After a crash only the unsynced end of the log is lost, never anything that was fsynced.
 """
 
 import logging
@@ -57,7 +57,7 @@ _NO_OFFSET_ABOVE = 2**63
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """Which log to open, and what is known of it from the directory's checkpoints."""
+    """Which log to open, and what the directory's checkpoints say about it."""
 
     topic_partition: TopicPartition
     topic_id: Uuid
@@ -79,11 +79,11 @@ class LoadRequest:
 
     @property
     def synced_end(self) -> int:
-        """Below this all was on the disk once."""
+        """The offset below which everything has been synced."""
         return self.recovery_point if self.durable_end is None else self.durable_end
 
     def carefully(self) -> "LoadRequest":
-        """The same, every batch looked at whatever the last stop promised."""
+        """The same request, but every batch is read even after a clean shutdown."""
         end = self.durable_end
         if end is None:
             end = _NO_OFFSET_ABOVE if self.had_clean_shutdown else self.recovery_point
@@ -97,7 +97,7 @@ def load_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
         try:
             return _Loading(log_dir, request, now_ms).load()
         except KafkaError as error:
-            # Batches in its middle cannot be read: all are looked at.
+            # A batch in the middle cannot be read, so all batches are checked.
             _log.error("The log in %s is damaged: %s Recovering it.", request.directory, error)
             return _Loading(log_dir, request.carefully(), now_ms).load()
     except OSError as error:
@@ -114,7 +114,7 @@ def _warn_of_index(segment: LogSegment, reason: object) -> None:
 
 
 class _Loading:
-    """One log on its way up."""
+    """The loading of one log."""
 
     def __init__(self, log_dir: LogDir, request: LoadRequest, now_ms: int) -> None:
         self._log_dir = log_dir
@@ -128,8 +128,8 @@ class _Loading:
         self._epochs = self._read_epochs(f"{directory}/{LEADER_EPOCH_FILE}")
         self._log_start_offset = request.log_start_offset
         if request.config.remote_storage_enable and self._epochs.entries:
-            # Below its history nothing of a tiered log can be found: a crash after DeleteRecords
-            # must not bring such a beginning back.
+            # Nothing below the epoch history of a tiered log can be read. A crash after
+            # DeleteRecords must not bring those offsets back.
             history_start = self._epochs.entries[0].start_offset
             self._log_start_offset = max(request.log_start_offset, history_start)
         self._producers = ProducerStateManager(
@@ -146,7 +146,7 @@ class _Loading:
             return self._forget_epochs(str(error))
 
     def _forget_epochs(self, reason: str) -> LeaderEpochCache:
-        """The batches know their epochs: every local one is to be read."""
+        """Drop the epoch history; reading every local batch will rebuild it."""
         path = f"{self._request.directory}/{LEADER_EPOCH_FILE}"
         _log.warning(
             "%s of %s is lost (%s): it is read anew from the record batches, and from the remote "
@@ -161,9 +161,9 @@ class _Loading:
         return LeaderEpochCache(self._files, path)
 
     def _contradiction(self) -> str:
-        """How the epoch history cannot be that of the batches; nothing if it can.
+        """How the epoch history contradicts the batches; empty if it does not.
 
-        Only of a clean stop is it known that nothing of the history was still to be written.
+        Only after a clean shutdown is the history on disk certain to be complete.
         """
         if not self._request.had_clean_shutdown:
             return ""
@@ -176,7 +176,7 @@ class _Loading:
         start = self._request.log_start_offset
         is_tiered = self._request.config.remote_storage_enable
         if is_tiered and not entries and start < self._segments.last.base_offset:
-            # What is not here any more is in the tier, or deleted: the history says which.
+            # Records that are no longer local are in the tier or deleted; the history tells.
             return "it is empty"
         for segment in (self._segments.first, self._segments.last):
             batch = next((batch for _, batch in segment.positioned_batches()), None)
@@ -206,11 +206,11 @@ class _Loading:
         if not request.had_clean_shutdown:
             self._recover_from(request.recovery_point)
         elif len(self._segments) and request.recovery_point not in (0, self._end_offset()):
-            # A clean stop leaves nothing unsynced: the last batches tell wrong offsets.
+            # A clean shutdown leaves nothing unsynced, so the last batches' offsets are wrong.
             self._recover_segment(self._segments.last)
         start = self._log_start_offset
         if len(self._segments) and self._end_offset() < start:
-            # The records that the checkpoints promise are gone with the disk's cache.
+            # The disk lost its cache, and with it records that the checkpoints promise.
             for segment in self._segments:
                 self._lose(segment, start, "it ended below its start offset")
         if not len(self._segments):
@@ -228,20 +228,20 @@ class _Loading:
             )
         if self._loss is not None:
             self._log_dir.losses.append(self._loss)
-            # What was cut must not come back among the records that are appended from now on.
+            # Truncated bytes must not reappear among records appended later.
             self._segments.last.flush_log()
             self._files.sync_dir(directory)
         return self._assemble()
 
     def _settle_log_start(self, *, was_clean: bool) -> None:
-        """Which of the two to believe where epoch history and checkpoint begin differently."""
+        """Choose the log start if epoch history and checkpoint disagree on it."""
         request = self._request
         if was_clean and len(self._segments):
-            # A clean stop leaves no history that begins above the log start: one of the two is
-            # lost. Both are kept until the leader has asked the tier where the log begins.
+            # After a clean shutdown the history never begins above the log start, so one of them
+            # is lost. Both are kept until the leader has looked up the log start in the tier.
             self._log_start_offset = request.log_start_offset
         elif self._log_start_offset > request.log_start_offset:
-            # Deleted shortly before the crash, or a number of one of the files has changed.
+            # Records were deleted just before the crash, or one of the files is corrupt.
             _log.warning(
                 "The log of %s starts at offset %d, as in its leader-epoch-checkpoint, and not at "
                 "%d, as in log-start-offset-checkpoint: what lies between them counts as deleted.",
@@ -264,13 +264,13 @@ class _Loading:
         log_start_offset = self._log_start_offset
         is_tiered, entries = request.config.remote_storage_enable, self._epochs.entries
         if self._has_lost_epochs and is_tiered:
-            # What lies below is in the tier, which knows its epochs: the leader asks it.
+            # Lower offsets are in the tier; the leader gets their epochs from there.
             if entries and entries[0].start_offset > log_start_offset:
                 oldest = EpochEntry(entries[0].epoch, log_start_offset)
                 self._epochs.replace([oldest, *entries[1:]])
         elif not is_tiered or not entries:
-            # What lies below a tiered log's first segment is in the tier, as long as there is a
-            # history that leads there; otherwise it is gone.
+            # Records below a tiered log's first segment are in the tier if the epoch history
+            # reaches that far; otherwise they are lost.
             log_start_offset = max(log_start_offset, first)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start_offset)
@@ -303,7 +303,7 @@ class _Loading:
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
                 self._files.remove(path)
             elif name.endswith(SWAP_SUFFIX):
-                # A swap beside unfinished cleaned files belongs to work that never completed.
+                # A swap file at or above an unfinished cleaned file is unfinished too.
                 if first_cleaned is not None and offset_of(name) >= first_cleaned:
                     self._files.remove(path)
                 else:
@@ -311,7 +311,7 @@ class _Loading:
         for name in swaps:
             if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
                 self._complete_swap(name, names)
-        # No replaced segment may come back beside the one that takes its place.
+        # A replaced segment must not reappear beside its replacement.
         self._files.sync_dir(self._request.directory)
         for name in swaps:
             path = f"{self._request.directory}/{name}"
@@ -320,7 +320,7 @@ class _Loading:
         self._files.sync_dir(self._request.directory)
 
     def _complete_swap(self, swap_name: str, names: list[str]) -> None:
-        """Remove the segments that the cleaned one replaces: all that begin in its range."""
+        """Remove the segments that the cleaned one replaces: those that begin in its range."""
         base = offset_of(swap_name)
         request = self._request
         swap = LogSegment(
@@ -346,7 +346,7 @@ class _Loading:
             path = f"{self._request.directory}/{name}"
             if name.endswith(_INDEX_SUFFIXES):
                 if f"{offset_of(name):020d}{LOG_SUFFIX}" not in present:
-                    # Of a first segment nothing else tells that its records were lost.
+                    # For a first segment nothing else shows that its records were lost.
                     _log.warning(
                         "Found an orphaned index file %s, with no corresponding log file.", path
                     )
@@ -359,7 +359,7 @@ class _Loading:
             self._check_transactions()
 
     def _check_transactions(self) -> None:
-        """A producer's transactions follow each other: one segment's index tells of another's."""
+        """Check the transaction indexes together: a producer's transactions never overlap."""
         ends: dict[int, int] = {}
         for segment in self._segments:
             for txn in list(segment.txn_index):
@@ -374,7 +374,7 @@ class _Loading:
             segment.sanity_check(is_active=segment is self._segments.last)
             segment.check_end(self._limit_of(segment))
         except MissingIndexError:
-            # A small active segment has none, which is no loss.
+            # A small active segment has no index, which is fine.
             if not (segment is self._segments.last and segment.needs_no_index):
                 _log.error(
                     "Could not find offset index file corresponding to log file %s, recovering "
@@ -396,7 +396,7 @@ class _Loading:
         try:
             return last.next_offset()
         except KafkaError:
-            # A clean stop was promised, but the bytes say otherwise.
+            # The shutdown was marked clean, but the bytes contradict it.
             self._recover_segment(last)
             return last.next_offset()
 
@@ -406,7 +406,7 @@ class _Loading:
         self._producers.delete_snapshot_at(segment.base_offset)
 
     def _note_loss(self, offset: int, reason: str) -> LogLoss:
-        """The log's loss, begun if this is the first; of several cuts it keeps the lowest."""
+        """Record a loss for the log and return it; several losses keep the lowest offset."""
         request, loss = self._request, self._loss
         if loss is None:
             loss = LogLoss(request.topic_partition, request.directory, offset, reason)
@@ -416,7 +416,7 @@ class _Loading:
         return loss
 
     def _lose(self, segment: LogSegment, offset: int, reason: str) -> None:
-        """Drop a segment for good, where nothing from `offset` on can be kept."""
+        """Delete a segment of which nothing from `offset` on can be kept."""
         if segment.size > 0:
             loss = self._note_loss(offset, reason)
             loss.later_segments += 1
@@ -426,9 +426,9 @@ class _Loading:
     # -- Recovery -----------------------------------------------------------------------------
 
     def _recover_from(self, recovery_point: int) -> None:
-        """Check every segment that may hold unsynced bytes; cut at the first that is damaged."""
-        # The segment that ends at the recovery point counts: it may have been closed, and its
-        # indexes completed, after the last flush.
+        """Check every segment that may hold unsynced bytes; truncate at the first damage."""
+        # This includes the segment that ends at the recovery point: it may have been closed, and
+        # its indexes completed, after the last flush.
         last_synced = max(recovery_point - 1, 0)
         suspects = self._segments.from_offset(last_synced) if len(self._segments) else []
         for segment in self._segments:
@@ -437,9 +437,9 @@ class _Loading:
         was_cut = is_cut = False
         expected: int | None = None
         for segment in suspects:
-            # No power cut makes a hole below what was synced: what follows it is as good as before.
+            # A power loss cannot make a gap below the synced end, so what follows one is valid.
             if segment.base_offset > self._request.synced_end:
-                # A lost tail may end between two batches: then the next segment does not follow.
+                # If the lost tail ended between two batches, the next segment leaves a gap.
                 has_gap = expected is not None and segment.base_offset != expected
                 is_cut = is_cut or was_cut or (has_gap and not self._request.may_have_holes)
             if is_cut:
@@ -450,7 +450,7 @@ class _Loading:
                 expected = segment.next_offset()
 
     def _recover_segment(self, segment: LogSegment) -> int:
-        """Keep the segment's valid batches and index them anew; answers how many bytes went."""
+        """Keep the valid batches and rebuild the indexes. Returns the bytes truncated."""
         producers = self._producers_at(segment.base_offset)
         segment.begin_rebuild()
         following = self._segments.higher(segment.base_offset)
@@ -480,7 +480,7 @@ class _Loading:
         return cut_bytes
 
     def _producers_at(self, offset: int) -> ProducerStateManager:
-        """The producer state at a segment's start: it decides what its markers have aborted."""
+        """The producer state at a segment's start; it tells which transactions markers abort."""
         producers = self._recovering
         if producers is None or producers.map_end_offset > offset:
             producers = ProducerStateManager(self._files, self._request.directory)

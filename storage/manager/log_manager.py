@@ -1,17 +1,16 @@
-"""All logs of this broker, over all its log directories: loading, making, deleting, housekeeping.
+"""Loads, creates, deletes and maintains the logs in all log directories (Kafka's `LogManager`).
 
-A directory's life: it is opened (`log_dirs.py`), its clean-shutdown marker is read and removed, its
-checkpoints say where each log starts and how far it is durable, and each sub-directory named
-`topic-partition` becomes a log. While the broker runs, the layer above calls the housekeeping here
-on its timers. At the end every log is closed, the checkpoints are written, and the marker comes
-last: only a directory in which nothing went wrong gets it.
+At startup each directory is opened (`log_dirs.py`), its clean-shutdown marker is read and removed,
+its checkpoints give each log's start offset and recovery point, and each sub-directory named
+`topic-partition` is loaded as a log. While the broker runs, the layer above calls the housekeeping
+methods on its timers. At shutdown every log is closed, the checkpoints are written, and last the
+marker, only in a directory without failures.
 
-A partition has one log, and while it is moved to another directory a future one there, which
-takes the log's place once it has caught up (KIP-113, `future_logs.py`).
+A partition has one log. While it moves to another directory it also has a future log there, which
+replaces the current one once it has caught up (KIP-113, `future_logs.py`).
 
-A directory whose disk fails goes offline alone; its logs answer KAFKA_STORAGE_ERROR and the others
-go on (KIP-112). The cluster metadata log lives in a directory too, but has its own owner
-(Kafka's `LogManager`).
+A directory whose disk fails goes offline alone: its logs return KAFKA_STORAGE_ERROR, and the others
+continue (KIP-112). The cluster metadata log is in a log directory too, but is not managed here.
 """
 
 import logging
@@ -54,7 +53,7 @@ MoveListener = Callable[[UnifiedLog, UnifiedLog], None]
 
 
 class LogManager:
-    """See the top of this file. Open its `directories`, then `start`, at the end `shutdown`."""
+    """See the module docstring. Open its `directories`, `start` it, and finally `shutdown`."""
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class LogManager:
     def start(self, now_ms: int, topic_configs: Mapping[str, LogConfig] | None = None) -> None:
         """Load every log that the directories hold.
 
-        Topics without a configuration of their own get the default. Raises LogDirError if two
+        Topics without configuration overrides get the default. Raises LogDirError if two
         directories hold the same partition. A directory that fails is offline afterwards.
         """
         configs = topic_configs or {}
@@ -98,7 +97,7 @@ class LogManager:
                 if log_dir.is_online:
                     raise failure from error
             except KafkaError:
-                # Only the disk's own failure is answered by going on without the directory.
+                # Only a disk failure lets the start continue without the directory.
                 if log_dir.is_online:
                     raise
 
@@ -138,7 +137,7 @@ class LogManager:
                 self._tell_recovered(log, request.recovery_point)
 
     def _tell_recovered(self, log: UnifiedLog, recovery_point: int) -> None:
-        """Say what was read again. A log without a record above its recovery point says nothing."""
+        """Log what was recovered, unless the log has no record above its recovery point."""
         if log.log_end_offset > recovery_point:
             self.recovered += 1
             _log.info(
@@ -151,10 +150,10 @@ class LogManager:
     def _stored(
         self, log_dir: LogDir, topic_partition: TopicPartition, directory: str, was_clean: bool
     ) -> LoadRequest:
-        """How to open a log that a start has found."""
+        """The request to load a log that exists at startup."""
         checkpoints = self._checkpoints[log_dir]
         recovery_point = checkpoints.recovery_points.get(topic_partition, 0)
-        # Only a log that was never flushed may have lost its name in a crash.
+        # A crash can damage partition.metadata only in a log that was never flushed.
         may_be_damaged = recovery_point == 0 and not was_clean
         return LoadRequest(
             topic_partition,
@@ -184,7 +183,7 @@ class LogManager:
         return list(self._logs.values())
 
     def producer_ids_from(self, first: int) -> list[int]:
-        """The ids from `first` on under which somebody has written to a log."""
+        """The producer ids from `first` on that have written to a log."""
         writers = {each for log in self._both() for each in log.producers.entries}
         return sorted(each for each in writers if each >= first)
 
@@ -196,11 +195,11 @@ class LogManager:
         now_ms: int,
         directory_id: Uuid | None = None,
     ) -> UnifiedLog:
-        """The partition's log, made if there is none.
+        """The partition's log, created if there is none.
 
-        `directory_id` is where the cluster's metadata expects it, see `log_placement.py`. Raises
-        KafkaError: INCONSISTENT_TOPIC_ID if the log belongs to another topic of the name,
-        KAFKA_STORAGE_ERROR, also when it may be there in a directory that is offline.
+        `directory_id` is where the cluster metadata expects it, see `log_placement.py`. Raises
+        KafkaError: INCONSISTENT_TOPIC_ID if the log belongs to another topic of that name;
+        KAFKA_STORAGE_ERROR also if the log may exist in an offline directory.
         """
         log = self._logs.get(topic_partition)
         if log is None:
@@ -247,10 +246,10 @@ class LogManager:
     def delete_log(
         self, topic_partition: TopicPartition, now_ms: int, *, durably: bool = True
     ) -> None:
-        """Take a log away: its directory is renamed now and removed after file.delete.delay.ms.
+        """Delete a log: its directory is renamed now and removed after file.delete.delay.ms.
 
-        A log that is being moved goes with it. Raises KafkaError(KAFKA_STORAGE_ERROR). A partition
-        without a log is no error. After the last of many `sync_deletions` makes them durable.
+        The partition's future log is deleted too. A partition without a log is no error. After
+        many deletions, `sync_deletions` makes them durable. Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
         self.placement.forget(topic_partition)
         self.delete_future_log(topic_partition, now_ms)
@@ -259,7 +258,7 @@ class LogManager:
             self._give_up(log, now_ms, durably=durably)
 
     def delete_only(self, log: UnifiedLog, now_ms: int, *, durably: bool = True) -> None:
-        """Take this log away and no other of the partition: see `delete_log`."""
+        """Delete this log but not the partition's other log; see `delete_log`."""
         name = log.topic_partition
         if self.future_logs.get(name) is log:
             self.delete_future_log(name, now_ms)
@@ -269,11 +268,11 @@ class LogManager:
             self._give_up(log, now_ms, durably=durably)
 
     def sync_deletions(self) -> None:
-        """See `delete_log`."""
+        """Make earlier deletions durable; see `delete_log`."""
         self._doomed.sync()
 
     def set_aside(self, log: UnifiedLog, now_ms: int) -> str:
-        """Let a log go and rename its directory, which stays for a person; its new path.
+        """Close a log, rename its directory for an operator to inspect, and return the new path.
 
         Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
@@ -304,10 +303,10 @@ class LogManager:
     def create_future_log(
         self, log: UnifiedLog, log_dir: LogDir, unique_id: str, now_ms: int
     ) -> UnifiedLog:
-        """An empty log for a partition in another directory, to be filled and to take over.
+        """Create an empty future log for a partition in another directory.
 
-        Raises KafkaError(KAFKA_STORAGE_ERROR), also while any directory is offline: it might hold
-        a future log of the partition already.
+        Raises KafkaError(KAFKA_STORAGE_ERROR), also while any directory is offline, because it may
+        already hold a future log of the partition.
         """
         offline = [each.path for each in self.log_dirs if not each.is_online]
         if offline:
@@ -322,7 +321,7 @@ class LogManager:
         return future
 
     def delete_future_log(self, topic_partition: TopicPartition, now_ms: int) -> None:
-        """Give up a move. On a disk that has failed the files stay; see `delete_log`."""
+        """Cancel a move. Files on a failed disk are kept; see `delete_log`."""
         future = self.future_logs.pop(topic_partition)
         if future is not None and future.log_dir.is_online:
             self._give_up(future, now_ms)
@@ -333,10 +332,10 @@ class LogManager:
     def replace_current_with_future(
         self, topic_partition: TopicPartition, now_ms: int
     ) -> UnifiedLog:
-        """Let the future log, which has all that the current one has, take over; the new log.
+        """Replace the current log by the caught-up future log, and return the new log.
 
-        A partition whose current log is gone is served from the future one as it is. Raises
-        KafkaError(KAFKA_STORAGE_ERROR); the current log then goes on unless its disk has failed,
+        If the current log is gone, the future log is used as it is. Raises
+        KafkaError(KAFKA_STORAGE_ERROR); the current log then stays in use unless its disk failed,
         and the future one may be closed: see `reopen_future_log`.
         """
         current = self._logs.get(topic_partition)
@@ -351,7 +350,7 @@ class LogManager:
             self._checkpoint_logs(future.log_dir)
             log = reopened(future, takeover.rename(now_ms), now_ms)
         except Exception:
-            # Also one that nobody expected: both logs keep their names, and the partition its log.
+            # On any exception both logs keep their names, and the partition its log.
             takeover.give_back()
             raise
         finally:
@@ -370,7 +369,7 @@ class LogManager:
         return log
 
     def reopen_future_log(self, topic_partition: TopicPartition, now_ms: int) -> UnifiedLog:
-        """Open a future log again that could not take over when it was closed. KafkaError."""
+        """Reopen a future log that was closed but failed to take over. Raises KafkaError."""
         closed = self.future_logs.get(topic_partition)
         assert closed is not None
         log = reopened(closed, closed.directory, now_ms)
@@ -379,23 +378,23 @@ class LogManager:
         return log
 
     def on_move(self, listener: MoveListener) -> None:
-        """Have `listener` told which log has taken over from which."""
+        """Call `listener` with both logs whenever one has replaced another."""
         self._move_listeners.append(listener)
 
     # -- Housekeeping -------------------------------------------------------------------------
 
     def _both(self) -> list[UnifiedLog]:
-        """All logs, the future ones too."""
+        """All logs, including future logs."""
         return [*self._logs.values(), *self.future_logs.all()]
 
     def online_logs(self) -> list[UnifiedLog]:
-        """Every log whose directory works, the future ones too."""
+        """Every log in an online directory, including future logs."""
         return [log for log in self._both() if log.log_dir.is_online]
 
     def delete_old_segments(self, log: UnifiedLog, now_ms: int) -> int:
-        """Apply the log's retention; answer how many segments it deleted.
+        """Apply the log's retention. Returns how many segments it deleted.
 
-        A failing disk takes the log's directory offline, whose listener reports it.
+        A failing disk takes the log's directory offline, and its listener reports that.
         """
         try:
             return log.delete_old_segments(now_ms)
@@ -405,21 +404,21 @@ class LogManager:
             return 0
 
     def remove_expired_producers(self, log: UnifiedLog, now_ms: int) -> None:
-        """Forget the log's idle producers (producer.id.expiration.ms)."""
+        """Remove the log's idle producers (producer.id.expiration.ms)."""
         log.producers.expiration_ms = self.producer_expiration_ms
         log.producers.remove_expired(now_ms)
 
     def due_deletions(self, now_ms: int) -> list[Deletion]:
-        """Deleted segments and logs whose delay is over: the caller is to remove their files."""
+        """Deleted segments and logs whose delay is over; the caller removes their files."""
         return [*due_deletions(self.online_logs(), now_ms), *self._doomed.take_due(now_ms)]
 
     def delete_pending(self, now_ms: int) -> None:
-        """Remove them here and now."""
+        """Remove the files of all due deletions now, in this thread."""
         for deletion in self.due_deletions(now_ms):
             deletion.run()
 
     def flush_task(self, log: UnifiedLog, now_ms: int) -> FlushTask | None:
-        """What of the log is to be fsynced now: closed segments, or all once its flush.ms is over.
+        """The task to fsync closed segments, or everything once flush.ms is over; None if clean.
 
         Run the task in a thread, then call `log.complete_flush(task)` in this one; on OSError
         `log.log_dir.fail(error)`.
@@ -430,12 +429,12 @@ class LogManager:
         return log.prepare_flush(None if is_due else log.local.active_segment.base_offset)
 
     def checkpoint_recovery_points(self) -> None:
-        """Write how far each log is durable: the next start reads only what lies above."""
+        """Write each log's recovery point; the next start reads only records above it."""
         for log_dir in self.directories.online:
             self._checkpoints[log_dir].write_recovery_points(self._logs_in(log_dir))
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write where logs start that do not start with their first segment."""
+        """Write the start offsets of logs that do not start with their first segment."""
         for log_dir in self.directories.online:
             self._checkpoints[log_dir].write_log_starts(self._logs_in(log_dir))
 
@@ -445,7 +444,7 @@ class LogManager:
             self._checkpoints[log_dir].write_high_watermarks(self._logs_in(log_dir))
 
     def _checkpoint_logs(self, log_dir: LogDir) -> None:
-        """A log has come to a directory, or has gone."""
+        """Write the checkpoints after a log was added to or removed from a directory."""
         logs = self._logs_in(log_dir)
         self._checkpoints[log_dir].write_recovery_points(logs)
         self._checkpoints[log_dir].write_log_starts(logs)
@@ -456,19 +455,19 @@ class LogManager:
     # -- The end ------------------------------------------------------------------------------
 
     def shutdown(self, now_ms: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
-        """Close every log and leave the marker by which the next start skips recovery."""
+        """Close every log and write the marker that lets the next start skip recovery."""
         closing = self.begin_shutdown(now_ms)
         closing.flush_here()
         self.finish_shutdown(closing, broker_epoch)
 
     def begin_shutdown(self, now_ms: int) -> CleanShutdown:
-        """`shutdown` for those who have threads: run its flushes, then `finish_shutdown`."""
+        """Begin a `shutdown` with threads: run its flushes, then call `finish_shutdown`."""
         return CleanShutdown(self.online_logs(), now_ms)
 
     def finish_shutdown(
         self, closing: CleanShutdown, broker_epoch: int = UNKNOWN_BROKER_EPOCH
     ) -> None:
-        """Let all logs go, and mark the directories in which every log is on the disk."""
+        """Drop all logs, and mark as clean the directories in which every log is flushed."""
         for log in self._both():
             log.release()
         self.checkpoint_recovery_points()
