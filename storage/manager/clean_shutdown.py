@@ -1,9 +1,8 @@
-"""Closing all logs of a broker, so that the next start need recover none (`LogManager.shutdown`).
+"""Closes all logs of a broker so that the next start needs no recovery (`LogManager.shutdown`).
 
-Each log writes what belongs to its end: the snapshot of its producers, the last entries of its
-indexes. Then everything is put on the disk. Those flushes know nothing of each other and may run in
-as many threads as the disk likes: a file system that is asked for many at once commits them
-together. A directory in which one of them has failed, or was never run, is not clean.
+Each log writes its producer snapshot and the last entries of its indexes, and is then flushed. The
+flushes are independent and may run in as many threads as the disk can use: a file system commits
+concurrent ones together. A directory in which a flush has failed, or was not run, is not clean.
 """
 
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from ..log.unified_log import UnifiedLog
 
 
 class CleanShutdown:
-    """See the top of this file. Run all `flushes`, and say how each has ended."""
+    """See the module docstring. Run all `flushes` and report each that succeeds."""
 
     def __init__(self, logs: Iterable[UnifiedLog], now_ms: int) -> None:
         self._waiting: dict[UnifiedLog, FlushTask] = {}
@@ -25,7 +24,7 @@ class CleanShutdown:
             except ResourcesExhaustedError:
                 log.log_dir.has_unclosed_log = True
             except KafkaError:
-                # The directory's listener knows already.
+                # An offline directory has notified its listener already.
                 if log.log_dir.is_online:
                     raise
             else:
@@ -34,15 +33,15 @@ class CleanShutdown:
 
     @property
     def flushes(self) -> list[tuple[UnifiedLog, FlushTask]]:
-        """What is to be run, in any order and any threads."""
+        """The flushes to run, in any order and any threads."""
         return list(self._waiting.items())
 
     def flushed(self, log: UnifiedLog) -> None:
-        """The log's flush has returned."""
+        """Record that the log's flush has succeeded."""
         log.complete_flush(self._waiting.pop(log))
 
     def flush_here(self) -> None:
-        """Run what is left, one after the other."""
+        """Run the remaining flushes, one after the other."""
         for log, task in self.flushes:
             try:
                 task.run()
@@ -52,7 +51,7 @@ class CleanShutdown:
                 self.flushed(log)
 
     def is_clean(self, log_dir: LogDir) -> bool:
-        """Whether every log in the directory is on the disk."""
+        """Whether every log in the directory has been flushed."""
         if not log_dir.is_online or log_dir.has_unclosed_log:
             return False
         return all(log.log_dir is not log_dir for log in self._waiting)

@@ -1,7 +1,7 @@
-"""Files that nobody needs any more, and whose delay is over (`file.delete.delay.ms`).
+"""Deleted files whose delay is over (`file.delete.delay.ms`).
 
-To unlink them takes a file system long, a tenth of a second and more for a gigabyte. So the logs
-only say what is to go, and whoever asks them removes it where it keeps nobody waiting.
+Unlinking is slow: a tenth of a second or more for a gigabyte. So the logs only list the files, and
+the caller removes them in a thread where that blocks nothing.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,14 +14,14 @@ from ..log.unified_log import UnifiedLog
 class Deletion(NamedTuple):
     """Files to be removed by `remove`, which may be called in any thread.
 
-    When it raises OSError, `log_dir.fail` is to be told in the thread of the logs.
+    If it raises OSError, call `log_dir.fail` in the thread of the logs.
     """
 
     log_dir: LogDir
     remove: Callable[[], object]
 
     def run(self) -> None:
-        """Remove them here and now."""
+        """Remove the files now, in this thread."""
         try:
             self.remove()
         except OSError as error:
@@ -29,7 +29,7 @@ class Deletion(NamedTuple):
 
 
 def due_deletions(logs: Iterable[UnifiedLog], now_ms: int) -> list[Deletion]:
-    """The segments that these logs have deleted long enough ago; each is answered once."""
+    """The deleted segments of these logs whose delay is over; each is returned once."""
     return [
         Deletion(log.log_dir, segment.delete)
         for log in logs

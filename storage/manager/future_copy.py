@@ -1,13 +1,13 @@
-"""Filling a future log from the current one, up to the current one's end (KIP-113).
+"""Copies the current log to a future log (KIP-113; Kafka's `ReplicaAlterLogDirsThread`).
 
-The future log behaves like a follower whose leader is in the same process: it asks where its own
-history leaves the current one's and truncates to there (KIP-101), starts where the current one's
-local records start, takes whole batches as they are, and follows the log start offset, the high
-watermark and the leader epochs. What lies in the remote tier stays there; the history and the
-producers as of the first local record come along.
+The future log behaves like a follower of the current one: it truncates to where the two leader
+epoch histories diverge (KIP-101), starts at the current log's local log start, appends whole
+batches unchanged, and follows the log start offset, the high watermark and the leader epochs.
+Records in the remote tier stay there; the epoch history and the producer state at the first local
+record are copied.
 
-Nothing here waits: `next_read` says what to read, and whoever has read it hands it to `append`
-(`ReplicaAlterLogDirsThread` in Kafka).
+Nothing here blocks: `next_read` says what to read, and the caller reads it and passes it to
+`append`.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from ..producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
 
 
 class CopyRead(NamedTuple):
-    """Records to be read, and what must still be so when they are appended."""
+    """Records to read, and the conditions that must still hold when they are appended."""
 
     offset: int
     records: FileRegion | bytes
@@ -31,12 +31,12 @@ class CopyRead(NamedTuple):
     log_dir: LogDir
 
     def read(self) -> bytes:
-        """The bytes; in any thread. Raises OSError: the disk of `log_dir` has failed."""
+        """Read the bytes, in any thread. Raises OSError if the disk of `log_dir` has failed."""
         return self.records if isinstance(self.records, bytes) else self.records.read()
 
 
 class FutureCopy:
-    """The two logs of a partition on the move."""
+    """The current and the future log of a partition that is being moved."""
 
     def __init__(self, current: UnifiedLog, future: UnifiedLog) -> None:
         self.current = current
@@ -45,22 +45,22 @@ class FutureCopy:
 
     @property
     def lag(self) -> int:
-        """Records that are still to be copied; negative where the future log must be cut."""
+        """Records still to be copied; negative if the future log must be truncated."""
         return self.current.log_end_offset - self.future.log_end_offset
 
     @property
     def bytes_left(self) -> int:
-        """About how many bytes are still to be copied."""
+        """Approximately how many bytes are still to be copied."""
         local, start = self.current.local, self.current.local_log_start_offset
         return local.bytes_between(max(self.future.log_end_offset, start), local.log_end_offset)
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the future log could take over at this moment."""
+        """Whether the future log could replace the current one now."""
         return self.lag == 0 and self._aligned_at == self.current.local.truncations
 
     def next_read(self, max_bytes: int) -> CopyRead | None:
-        """What to copy next; None when all is there. Raises KafkaError."""
+        """What to copy next; None if everything is copied. Raises KafkaError."""
         current, future = self.current, self.future
         if self._aligned_at != current.local.truncations:
             self._align()
@@ -77,9 +77,9 @@ class FutureCopy:
         return CopyRead(offset, records, current.local.truncations, current.log_dir)
 
     def append(self, read: CopyRead, content: ReadableBuffer, now_ms: int) -> int:
-        """Append what was read; answers the bytes that counted.
+        """Append what was read. Returns the bytes appended: 0 if the logs have changed since.
 
-        None do if the logs have changed since. Raises KafkaError.
+        Raises KafkaError.
         """
         is_stale = read.truncations != self.current.local.truncations
         if is_stale or read.offset != self.future.log_end_offset:
@@ -89,7 +89,7 @@ class FutureCopy:
         return len(content)
 
     def finish(self, max_bytes: int, now_ms: int) -> int:
-        """Copy all that is left, here and now; answers the bytes. Raises KafkaError."""
+        """Copy all that is left, in this thread. Returns the bytes. Raises KafkaError."""
         copied = 0
         while (read := self.next_read(max_bytes)) is not None:
             copied += self.append(read, self._content(read), now_ms)
@@ -109,7 +109,7 @@ class FutureCopy:
     # -- Where the two differ -----------------------------------------------------------------
 
     def _align(self) -> None:
-        """Cut the future log where its history leaves that of the current one."""
+        """Truncate the future log to where its epoch history diverges from the current one's."""
         current, future = self.current, self.future
         while (latest := future.leader_epochs.latest_epoch) != UNDEFINED_EPOCH:
             epoch, end = current.end_offset_for_epoch(latest)
@@ -124,9 +124,9 @@ class FutureCopy:
         self._aligned_at = current.local.truncations
 
     def _base_offset_at(self, offset: int) -> int:
-        """Where the first batch to be copied begins.
+        """The base offset of the first batch to be copied.
 
-        Records may have been deleted up to the middle of a batch, which is kept as a whole.
+        DeleteRecords may have moved the log start into a batch, which is kept whole.
         """
         if offset >= self.current.log_end_offset:
             return offset
@@ -135,10 +135,10 @@ class FutureCopy:
         return min(offset, RecordBatch(memoryview(self._content(read))).base_offset)
 
     def _start_again_at(self, offset: int) -> None:
-        """Begin with the local records of the current log, and with what is known there.
+        """Restart the future log at `offset`, with the current log's epochs and producers.
 
-        The current log knows all that a follower would fetch from the tier: its epochs below
-        `offset` and, since a segment begins there, its producers (KAFKA-16711, KAFKA-20961).
+        The current log has all that a follower would fetch from the tier: the epochs below
+        `offset` and, since a segment begins there, the producers (KAFKA-16711, KAFKA-20961).
         """
         current = self.current
         history = current.leader_epochs.entries_up_to(offset) if current.is_tiered else []
@@ -155,7 +155,7 @@ class FutureCopy:
         except OSError as error:
             raise log_dir.fail(error) from error
         except CorruptSnapshotError:
-            # What the batches themselves tell of their producers is what there is then.
+            # Then the producer state comes from the batches alone.
             return None
         return content
 

@@ -1,15 +1,15 @@
-"""A log on its way from one log directory to another, and how it takes over (KIP-113).
+"""Future logs: a log that moves to another log directory, and how it takes over (KIP-113).
 
     first/orders-0                                current: appended to and read
     second/orders-0.<id>-future                   future: filled from the current one
 
-    second/orders-0.<id>-future   all is on the disk, and so is what the checkpoints say of it
-    first/orders-0.<id>-delete    the current log gives its name up, durably
-    second/orders-0               the future one takes it, durably
+    second/orders-0.<id>-future   the log and its checkpoint entries are flushed
+    first/orders-0.<id>-delete    the current log is renamed durably
+    second/orders-0               the future log is renamed durably
 
-At no moment do two directories have the name: wherever a crash comes there is a current log, or
-none and one future log that holds everything, in the directory that the cluster's metadata names
-by then. Apache Kafka serves the partition from that one, too, when it finds no other
+Two directories never have the name at once. After a crash at any point there is either a current
+log, or only a complete future log in the directory that the cluster metadata names by then. Apache
+Kafka also uses that future log if there is no other
 (`LogManager.replaceCurrentWithFutureLog`, `recoverAbandonedFutureLogs`).
 """
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class FutureLogs:
-    """At most one for each partition."""
+    """The future logs of a broker, at most one for each partition."""
 
     def __init__(self) -> None:
         self._logs: dict[TopicPartition, UnifiedLog] = {}
@@ -42,19 +42,19 @@ class FutureLogs:
         self._logs[log.topic_partition] = log
 
     def pop(self, topic_partition: TopicPartition) -> UnifiedLog | None:
-        """Take it out, if there is one."""
+        """Remove and return the partition's future log, if there is one."""
         return self._logs.pop(topic_partition, None)
 
 
 def adopt_state(log: UnifiedLog, other: UnifiedLog) -> None:
-    """Let a log that has caught up with another know what the other knows of the same records."""
+    """Copy to a caught-up log what another log knows about the same records."""
     log.bounds.adopt(other.bounds)
     log.producers.on_high_watermark(log.high_watermark)
     log.producers.take_over(other.producers)
 
 
 def reopened(log: UnifiedLog, directory: str, now_ms: int) -> UnifiedLog:
-    """A log that was closed, opened again in a directory that may have another name by now.
+    """Reopen a closed log in a directory that may have been renamed.
 
     Raises KafkaError(KAFKA_STORAGE_ERROR).
     """
@@ -74,10 +74,10 @@ def reopened(log: UnifiedLog, directory: str, now_ms: int) -> UnifiedLog:
 
 
 class Takeover:
-    """The renames by which a future log takes the place of the current one, and their way back.
+    """The renames that replace the current log by the future one, and their reversal.
 
-    The log directories are opened before anything is done: once names change nothing fails for
-    want of descriptors. Raises KafkaError(KAFKA_STORAGE_ERROR), with nothing done.
+    The log directories are opened first, so that no rename fails for lack of descriptors. If that
+    fails, KafkaError(KAFKA_STORAGE_ERROR) is raised and nothing has changed.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class Takeover:
             raise log_dir.fail(error) from error
 
     def rename(self, now_ms: int) -> str:
-        """Give the future log's directory the partition's name, durably; answers the new path.
+        """Give the future log's directory the partition's name durably; return the new path.
 
-        That of the current log goes out of the way first. Raises KafkaError(KAFKA_STORAGE_ERROR);
-        `give_back` is to be called then, and after any later failure.
+        The current log's directory is renamed first. Raises KafkaError(KAFKA_STORAGE_ERROR); call
+        `give_back` then, and after any later failure.
         """
         current, future = self._current, self._future
         if current is not None:
@@ -125,7 +125,7 @@ class Takeover:
             raise log_dir.fail(error) from error
 
     def give_back(self) -> None:
-        """Take the names back, the last one first: the current log is appended to on and on."""
+        """Undo the renames, last one first, because the current log stays in use."""
         while self._renamed:
             log_dir, old, new = self._renamed.pop()
             try:
@@ -138,7 +138,7 @@ class Takeover:
                 )
 
     def close(self, now_ms: int) -> None:
-        """After the last step: what the current log was is to be removed, if names were given."""
+        """Close the handles; if the renames stand, schedule the old directory's removal."""
         for opened in self._opened.values():
             opened.close()
         current = self._current

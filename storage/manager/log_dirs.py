@@ -1,8 +1,8 @@
-"""The log directories of a broker: whose they are, which of them work, what lies in them.
+"""The log directories of a broker: ownership, state and contents (Kafka's `LogManager`).
 
-A directory is locked and checked against its `meta.properties` before anything in it is read. One
-whose disk fails goes offline alone (KIP-112), but for the first, which has the metadata log
-(`log.dirs` in Kafka's `LogManager`).
+A directory is locked and its `meta.properties` checked before anything else in it is read. A
+directory whose disk fails goes offline alone (KIP-112), except the first of `log.dirs`: without
+its metadata log the broker cannot run.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -24,7 +24,7 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 
 class LogDirs:
-    """All of them, in the order of `log.dirs`."""
+    """All log directories, in the order of `log.dirs`."""
 
     def __init__(self, files: Files, paths: Sequence[str]) -> None:
         self._files = files
@@ -32,11 +32,11 @@ class LogDirs:
 
     @property
     def online(self) -> list[LogDir]:
-        """Those whose disks have not failed."""
+        """The directories whose disks have not failed."""
         return [log_dir for log_dir in self.all if log_dir.is_online]
 
     def on_failure(self, listener: FailureListener) -> None:
-        """Have `listener` called when a directory goes offline, now for those that are."""
+        """Call `listener` for each directory that goes offline or already is offline."""
         for log_dir in self.all:
             log_dir.on_failure(listener)
 
@@ -48,11 +48,11 @@ class LogDirs:
         *,
         is_rebuild: bool = False,
     ) -> list[MetaProperties]:
-        """Lock every directory and see that it belongs to this cluster and node.
+        """Lock every directory and check that it belongs to this cluster and node.
 
-        A new directory is given an id. One whose disk fails is offline afterwards, and left out of
-        the answer; the first is that of the metadata log, without which nothing goes: OSError.
-        Raises LogDirError if a directory is in use, or of another cluster or node.
+        A new directory gets an id. A directory whose disk fails is offline afterwards and left out
+        of the result; for the first, which has the metadata log, OSError is raised instead. Raises
+        LogDirError if a directory is in use, or belongs to another cluster or node.
         """
         properties: list[MetaProperties] = []
         for log_dir in self.all:
@@ -81,7 +81,7 @@ class LogDirs:
         return properties
 
     def take_clean_shutdown_markers(self) -> None:
-        """Say durably that a crash from now on needs recovery, before anything is written.
+        """Remove the markers durably before anything is written: a crash now needs recovery.
 
         A directory whose disk fails is offline afterwards.
         """
@@ -97,22 +97,22 @@ class LogDirs:
             try:
                 meta = log_dir.read_meta_properties()
             except OSError:
-                # `open` meets the same disk, and decides.
+                # `open` gets the same error and handles it.
                 continue
             if meta is not None:
                 return meta.cluster_id
         return None
 
     def logs_of_others(self, topics: Container[str]) -> Iterator[tuple[str, Uuid]]:
-        """Directories of logs that none of these topics has, and the topic ids that they state.
+        """The directories of logs that belong to none of these topics, with their topic ids.
 
-        Call it before the logs are loaded. A log that states no topic id is left out.
+        Call it before the logs are loaded. A log without a topic id is left out.
         """
         for log_dir in self.all:
             try:
                 yield from self._logs_of_others(log_dir, topics)
             except OSError:
-                # Loading meets the same disk, and tells whoever listens by then.
+                # Loading gets the same error and notifies the listeners.
                 continue
 
     def _logs_of_others(
@@ -126,7 +126,7 @@ class LogDirs:
                 continue
             directory = f"{log_dir.path}/{name}"
             if self._files.is_directory(directory):
-                # One that cannot be read is for the loading to judge.
+                # An unreadable file is handled when the log is loaded.
                 topic_id = read_topic_id(self._files, directory, may_be_damaged=True)
                 if topic_id != ZERO_UUID:
                     yield directory, topic_id

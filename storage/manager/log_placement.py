@@ -1,7 +1,7 @@
-"""Which log directory a partition's log is made in (`LogManager.nextLogDirs` in Kafka).
+"""Chooses the log directory for a new log (`LogManager.nextLogDirs` in Kafka).
 
-The one that the cluster's metadata names comes first (KIP-858), then the one that an admin has
-asked for before the log was made (KIP-113), then the one with the fewest logs.
+The order of preference: the directory that the cluster metadata names (KIP-858), the one that an
+admin requested before the log was created (KIP-113), the one with the fewest logs.
 """
 
 from collections import Counter
@@ -17,14 +17,14 @@ _PREFERRED_MAX = 10_000
 
 
 class LogPlacement:
-    """The log directories of a broker, and what was asked for."""
+    """The log directories of a broker, and the requested placements."""
 
     def __init__(self, log_dirs: Sequence[LogDir]) -> None:
         self._log_dirs = log_dirs
         self._preferred: dict[TopicPartition, LogDir] = {}
 
     def directory_at(self, path: str) -> LogDir:
-        """The log directory with this path. Raises KafkaError: 57 there is none, 56 offline."""
+        """The log directory with this path. Raises KafkaError: 57 if unknown, 56 if offline."""
         for log_dir in self._log_dirs:
             if log_dir.path == path:
                 if not log_dir.is_online:
@@ -35,7 +35,7 @@ class LogPlacement:
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
 
     def prefer(self, topic_partition: TopicPartition, log_dir: LogDir) -> None:
-        """Have the partition's log made there. Of too many wishes the latest are not kept."""
+        """Request that the log be created there; ignored if too many requests are pending."""
         if len(self._preferred) < _PREFERRED_MAX:
             self._preferred[topic_partition] = log_dir
 
@@ -48,10 +48,10 @@ class LogPlacement:
         directory_id: Uuid | None,
         logs: Callable[[], Iterable[UnifiedLog]],
     ) -> LogDir:
-        """Where to make a log. `directory_id`: where metadata expects it.
+        """The directory for a new log. `directory_id`: where the metadata expects it.
 
-        `logs` gives those that are there; it is asked only where they have to be counted. Raises
-        KafkaError(KAFKA_STORAGE_ERROR) when that directory may be one that is offline.
+        `logs` returns the existing logs; it is called only if they must be counted. Raises
+        KafkaError(KAFKA_STORAGE_ERROR) if the expected directory may be offline.
         """
         preferred = self._preferred.pop(topic_partition, None)
         online = [log_dir for log_dir in self._log_dirs if log_dir.is_online]

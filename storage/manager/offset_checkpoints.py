@@ -1,12 +1,12 @@
 """The checkpoints of one log directory: an offset for each of its logs, in three files.
 
     recovery-point-offset-checkpoint   everything below survives a crash
-    log-start-offset-checkpoint        where a log starts that does not start with its first segment
+    log-start-offset-checkpoint        the log start, unless it is that of the first segment
     replication-offset-checkpoint      the high watermark
 
-The log of a partition that is moved here (`-future`) has its entries too: they hold on when it
-takes the partition's name. An entry that outlives its log would promise a later log of the same
-name what it does not have, so it goes before such a log is made (Kafka's `OffsetCheckpointFile`).
+A future log (`-future`) has entries too, which stay valid when it takes the partition's name. A
+stale entry would give wrong offsets to a later log of the same name, so it is removed before such
+a log is created (Kafka's `OffsetCheckpointFile`).
 """
 
 from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ def _recovery_point(log: UnifiedLog) -> int:
 
 
 def _log_start(log: UnifiedLog) -> int | None:
-    """Where a log starts that does not start with its first segment (KAFKA-16146)."""
+    """The log start offset unless it is the first segment's base offset (KAFKA-16146)."""
     if log.is_tiered or log.log_start_offset > log.local.segments.first.base_offset:
         return log.log_start_offset
     return None
@@ -43,7 +43,7 @@ def _high_watermark(log: UnifiedLog) -> int:
 
 
 class OffsetCheckpoints:
-    """See the top of this file. Offsets are those of the files when they were last looked at."""
+    """See the module docstring. Offsets are those of the files when they were last read."""
 
     def __init__(self, log_dir: LogDir) -> None:
         self._log_dir = log_dir
@@ -54,7 +54,7 @@ class OffsetCheckpoints:
         """The logs that have been compacted, whatever their topics' policy is now."""
 
     def read(self) -> None:
-        """Learn what the files say. Raises OSError."""
+        """Read the files. Raises OSError."""
         self.recovery_points = self._read(RECOVERY_POINT_FILE)
         self.log_starts = self._read(LOG_START_FILE)
         self.high_watermarks = self._read(HIGH_WATERMARK_FILE)
@@ -64,7 +64,7 @@ class OffsetCheckpoints:
         try:
             return read_offset_checkpoint(self._log_dir.files, f"{self._log_dir.path}/{name}")
         except MalformedCheckpointError:
-            # A damaged checkpoint costs a longer recovery and nothing else: 0 is always safe.
+            # A damaged checkpoint only makes recovery longer: 0 is always safe.
             return {}
 
     def write_recovery_points(self, logs: Iterable[UnifiedLog]) -> None:
@@ -79,7 +79,7 @@ class OffsetCheckpoints:
     def _write(
         self, name: str, logs: Iterable[UnifiedLog], offset_of: OffsetOf
     ) -> dict[TopicPartition, int]:
-        """Replace a file, durably; a disk that fails takes the directory offline."""
+        """Replace a file durably; a disk failure takes the directory offline."""
         offsets = {
             log.topic_partition: offset for log in logs if (offset := offset_of(log)) is not None
         }
@@ -94,10 +94,10 @@ class OffsetCheckpoints:
     def forget(
         self, topic_partition: TopicPartition, has_log: Callable[[TopicPartition], bool]
     ) -> None:
-        """See that no file promises anything of a log that is yet to be made; OSError.
+        """Remove stale entries of a log that is about to be created. Raises OSError.
 
-        What stands there of other logs that are gone goes with it: a topic of thousands of
-        partitions that is made anew must not write the file thousands of times.
+        Entries of other deleted logs are removed too, so that re-creating a topic with thousands
+        of partitions does not write the file thousands of times.
         """
         for name, checkpointed in (
             (RECOVERY_POINT_FILE, self.recovery_points),
@@ -106,7 +106,7 @@ class OffsetCheckpoints:
             if checkpointed.pop(topic_partition, 0):
                 for gone in [each for each in checkpointed if not has_log(each)]:
                     del checkpointed[gone]
-                # What the file says of others may be lower by now than what is known here.
+                # The file's entries for other logs may be lower by now than those in memory.
                 stored = self._read(name)
                 offsets = {each: stored[each] for each in stored if has_log(each)}
                 offsets.pop(topic_partition, None)

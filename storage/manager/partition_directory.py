@@ -1,8 +1,8 @@
-"""The directory of one partition's log: made, tied to its topic, and given up.
+"""Creates, names and deletes the directory of one partition's log (Kafka's `LogManager`).
 
-`partition.metadata` names the topic that the records belong to, so that a topic that was deleted
-and made again cannot inherit them (KIP-516). A directory that is given up is renamed at once, so
-that no start takes it for a log, and removed after `file.delete.delay.ms` (`LogManager` in Kafka).
+`partition.metadata` has the topic id that the records belong to, so that a re-created topic does
+not inherit the records of its predecessor (KIP-516). A deleted directory is renamed at once, so
+that no start loads it as a log, and removed after `file.delete.delay.ms`.
 """
 
 from functools import partial
@@ -24,9 +24,9 @@ from .log_loader import LoadRequest, load_log
 
 
 def make_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
-    """An empty log in a directory of its own. Raises KafkaError(KAFKA_STORAGE_ERROR).
+    """Create an empty log in its own directory. Raises KafkaError(KAFKA_STORAGE_ERROR).
 
-    Nothing of it is synced before its first flush: making a hundred of them must not wait for the
+    Nothing is synced before the first flush, so that creating a hundred logs does not wait for the
     disk three hundred times.
     """
     path = f"{request.directory}/{PARTITION_METADATA_FILE}"
@@ -48,7 +48,7 @@ def _sync_new_log(log_dir: LogDir, metadata_path: str) -> None:
 
 
 def write_topic_id(log: UnifiedLog, topic_id: Uuid) -> None:
-    """Say whose the log is, where that was lost. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+    """Write a log's lost topic id again. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
     path = f"{log.directory}/{PARTITION_METADATA_FILE}"
     try:
         write_partition_metadata(log.log_dir.files, path, topic_id)
@@ -58,7 +58,7 @@ def write_topic_id(log: UnifiedLog, topic_id: Uuid) -> None:
 
 
 def set_aside(log: UnifiedLog, now_ms: int) -> str:
-    """Rename a log's directory so that no start takes it for a log, durably; its new path.
+    """Rename a log's directory durably so that no start loads it. Returns the new path.
 
     Raises OSError.
     """
@@ -70,13 +70,13 @@ def set_aside(log: UnifiedLog, now_ms: int) -> str:
 
 
 def is_misread(read: Uuid, meant: Uuid) -> bool:
-    """Whether one letter of an id's text is wrong: ids that are drawn differ in nearly all."""
+    """Whether two ids differ in one letter only; random ids differ in nearly all letters."""
     pairs = zip(uuid_to_string(read), uuid_to_string(meant), strict=True)
     return sum(one != other for one, other in pairs) == 1
 
 
 def read_topic_id(files: Files, directory: str, may_be_damaged: bool) -> Uuid:
-    """Whose the log is; the zero id if it does not say. Raises LogDirError."""
+    """The topic id of a log; the zero id if the file does not say. Raises LogDirError."""
     set_folders_aside(files, directory, [PARTITION_METADATA_FILE])
     try:
         topic_id = read_partition_metadata(files, f"{directory}/{PARTITION_METADATA_FILE}")
@@ -88,7 +88,7 @@ def read_topic_id(files: Files, directory: str, may_be_damaged: bool) -> Uuid:
 
 
 class DoomedDirectories:
-    """Directories on their way out, over all log directories."""
+    """The directories to be deleted, over all log directories."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -96,13 +96,13 @@ class DoomedDirectories:
         self._unsynced: set[LogDir] = set()
 
     def note(self, log_dir: LogDir, directory: str, due_ms: int) -> None:
-        """Have a directory removed that has been renamed already."""
+        """Schedule the removal of a directory that has been renamed already."""
         self._waiting.append((due_ms, log_dir, directory))
 
     def doom(self, log: UnifiedLog, now_ms: int, *, durably: bool = True) -> str:
-        """Rename a log's directory now; answers the new name. Raises OSError.
+        """Rename a log's directory now. Returns the new path. Raises OSError.
 
-        Of many that go, each need not wait for the disk: `sync` does it for all.
+        For many logs, pass `durably=False` and call `sync` once for all.
         """
         log_dir = log.log_dir
         doomed = self.doomed_path(log, now_ms)
@@ -115,9 +115,9 @@ class DoomedDirectories:
         return doomed
 
     def sync(self) -> None:
-        """Make the new names durable. A disk that fails takes its directory offline.
+        """Make the new names durable. A disk failure takes its directory offline.
 
-        Where no descriptor is left for that it is done another time: before anything is removed.
+        If no descriptor is left, the sync is postponed, at most until before the first removal.
         """
         for log_dir in list(self._unsynced):
             if log_dir.is_online:
@@ -130,13 +130,13 @@ class DoomedDirectories:
             self._unsynced.discard(log_dir)
 
     def doomed_path(self, log: UnifiedLog, now_ms: int) -> str:
-        """The name under which a log's directory waits for its removal."""
+        """The path of a log's directory between its deletion and its removal."""
         unique_id = f"{log.topic_id.hex()}{now_ms:x}"
         name = deleted_directory_name(log.topic_partition, unique_id)
         return f"{log.log_dir.path}/{name}"
 
     def take_due(self, now_ms: int) -> list[Deletion]:
-        """Those whose delay is over, from now on the caller's to remove."""
+        """Take out the directories whose delay is over; the caller must remove them."""
         self.sync()
         due: list[tuple[int, LogDir, str]] = []
         waiting: list[tuple[int, LogDir, str]] = []
