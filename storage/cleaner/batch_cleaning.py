@@ -1,16 +1,17 @@
-"""What is left of one batch when its log is compacted.
+"""Compacts a single batch (Kafka's `RecordFilter` and `filterTo`).
 
-A record stays if it is the last of its key, or lies above what the offset map has seen. Offsets,
-order, producer and sequence numbers never change; a batch that loses records covers the same
-offsets as before (CL2). Records without a key go.
+A record is kept if it is the last of its key, or above the offsets that the offset map covers.
+Offsets, order, producer ids and sequence numbers never change; a batch that loses records covers
+the same offsets as before (CL2). Records without a key are removed.
 
-A tombstone stays until the batch's delete horizon has passed. The horizon is the time of the first
-cleaning that saw it plus `delete.retention.ms`, and is written into the batch then (KIP-534, CL3).
-A transaction marker gets its horizon once nothing of its transaction is left (CL4).
+A tombstone is kept until the batch's delete horizon has passed. The horizon is the time of the
+first cleaning that saw the tombstone plus `delete.retention.ms`, and that cleaning writes it into
+the batch (KIP-534, CL3). A transaction marker gets its horizon once no batch of its transaction is
+left (CL4).
 
-A batch that loses all its records goes too, except where somebody needs its header: the last batch
-of each active producer, by which a retry is still recognised, and the last batch of the cleaned
-range, so that a reader's position moves over it (CL5; `RecordFilter` and `filterTo` in Kafka).
+A batch that loses all its records is removed, except if its header is needed: the last batch of
+each active producer, to detect duplicates, and the last batch of the cleaned range, so that a
+reader's position moves past it (CL5).
 """
 
 from collections.abc import Mapping
@@ -25,14 +26,14 @@ from .offset_map import OffsetMap
 
 
 class LastOfProducer(NamedTuple):
-    """What must stay of an active producer: its last data batch, or a marker of its epoch."""
+    """What must be kept of an active producer: its last data batch or a marker of its epoch."""
 
     last_data_offset: int | None
     epoch: int
 
 
 def last_of_producers(entries: Mapping[int, ProducerEntry]) -> dict[int, LastOfProducer]:
-    """By producer id, what the producer state says now."""
+    """The last data offset and epoch by producer id, from the current producer state."""
     return {
         producer_id: LastOfProducer(
             entry.last_offset if entry.batches else None, entry.producer_epoch
@@ -43,7 +44,7 @@ def last_of_producers(entries: Mapping[int, ProducerEntry]) -> dict[int, LastOfP
 
 @dataclass(frozen=True, slots=True)
 class CleaningRules:
-    """By what one pass over a log judges; `end_offset` is where the cleanable part ends."""
+    """What one cleaning decides by; `end_offset` is where the cleanable part ends."""
 
     keys: OffsetMap
     transactions: CleanedTransactions
@@ -54,7 +55,7 @@ class CleaningRules:
 
 
 def clean_batch(batch: RecordBatch, rules: CleaningRules) -> memoryview | bytearray | None:
-    """The batch as it is to be written: as it was, smaller, empty, or None for not at all."""
+    """The cleaned batch: unchanged, smaller or empty; None if it is removed."""
     may_discard = rules.transactions.may_discard(batch)
     horizon = batch.delete_horizon_ms
     discards = may_discard

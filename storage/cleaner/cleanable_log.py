@@ -1,13 +1,12 @@
-"""Which part of which log is to be compacted next.
+"""Chooses the log to compact next, and which part of it.
 
-A log is cleaned from its start to the first offset that must not be touched: the last stable
-offset, the active segment, or the first segment with a record younger than
-`min.compaction.lag.ms`. Nor does a record supersede another before it is durable itself (a rule of
-our own): a power loss could take both.
+A log is cleaned from its start to the first uncleanable offset: the last stable offset, the active
+segment, or the first segment with a record younger than `min.compaction.lag.ms`. Unlike in Kafka,
+a record supersedes another only once it is durable itself: a power loss could take both.
 
-What was cleaned before counts as clean, the rest as dirty; the dirtiest log comes first, if the
-dirty part of it is larger than `min.cleanable.dirty.ratio`. A log with a dirty record older than
-`max.compaction.lag.ms` is cleaned however little of it is dirty (CL1;
+Records that were cleaned before are clean, the rest dirty. The log with the highest dirty ratio
+comes first, if the ratio exceeds `min.cleanable.dirty.ratio`. A log with a dirty record older than
+`max.compaction.lag.ms` is cleaned whatever its dirty ratio (CL1;
 `LogCleanerManager.grabFilthiestCompactedLog` in Kafka).
 """
 
@@ -19,7 +18,7 @@ from ..segment.log_segment import LogSegment
 
 
 class CleanableLog(NamedTuple):
-    """One compacted log, measured."""
+    """How dirty one compacted log is, and which part of it may be cleaned."""
 
     log: UnifiedLog
     first_dirty_offset: int
@@ -31,7 +30,7 @@ class CleanableLog(NamedTuple):
 
     @property
     def dirty_ratio(self) -> float:
-        """The dirty part of what could be cleaned, from 0 to 1."""
+        """The dirty fraction of the part that may be cleaned, from 0 to 1."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -44,20 +43,20 @@ class CleanableLog(NamedTuple):
 
 
 def measure(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> CleanableLog:
-    """How clean a log is, and how far it may be cleaned."""
+    """Measure how dirty a log is, and how far it may be cleaned."""
     closed = list(log.local.segments)[:-1]
     dirty = [each for each in closed if log.end_offset_of(each) > first_dirty_offset]
     end_offset = log.local.active_segment.base_offset
     settled = min(log.last_stable_offset, log.recovery_point)
     waiting = log.local.segments.floor(settled)
     if waiting is not None:
-        # Whole segments only: the one in which the bound lies waits.
+        # Only whole segments are cleaned; the one that contains the bound is not.
         end_offset = min(end_offset, waiting.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         young = [each.base_offset for each in dirty if each.largest_timestamp > now_ms - lag_ms]
         end_offset = min([end_offset, *young])
-    # A segment that is dirty in part counts as dirty as a whole.
+    # A partly dirty segment counts as dirty.
     below = [each.size for each in closed if each.base_offset < end_offset]
     dirty_bytes = sum(each.size for each in dirty if each.base_offset < end_offset)
     clean_bytes = sum(below) - dirty_bytes
@@ -90,14 +89,14 @@ def _dirty_ratio(cleanable: CleanableLog) -> float:
 def group_segments(
     segments: list[LogSegment], max_size: int, max_index_size: int, end_offset: int
 ) -> list[list[LogSegment]]:
-    """Neighbours that fit into one segment together, so that cleaned logs do not fray.
+    """Group neighbours that fit into one segment, so that cleaned segments do not stay tiny.
 
-    `end_offset` is where the cleanable part ends. No group outgrows a segment's size, an index's,
-    or what a relative offset can say.
+    `end_offset` is where the cleanable part ends. No group exceeds the maximum segment size, index
+    size or relative offset.
     """
     groups: list[list[LogSegment]] = []
     if not segments:
-        # Retention may have taken all of them while their keys were read.
+        # Retention may have deleted all of them while their keys were read.
         return groups
     bounds = [*(each.base_offset for each in segments[1:]), end_offset]
     size = offset_index_size = time_index_size = 0

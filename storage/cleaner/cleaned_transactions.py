@@ -1,9 +1,9 @@
-"""What a cleaning knows of the transactions it passes, from the log's aborted-transaction indexes.
+"""Tracks transactions during a cleaning, from the aborted-transaction indexes of the log.
 
-Records of aborted transactions go (CL4). An abort marker stays as long as a batch of its
-transaction does, be it an empty one that is kept for its producer's sake, and then its entry in the
-index is written anew. A marker of whose transaction nothing is left may go in time; so may one that
-was emptied before (`CleanedTransactionMetadata` in Kafka).
+Records of aborted transactions are removed (CL4). An abort marker is kept, with its index entry,
+as long as any batch of its transaction remains, even an empty one kept for its producer. A marker
+may be removed once its delete horizon has passed, if no batch of its transaction is left or the
+marker itself is empty (`CleanedTransactionMetadata` in Kafka).
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ class CleanedTransactions:
         self.kept: list[AbortedTxn] = []
 
     def may_discard(self, batch: RecordBatch) -> bool:
-        """Whether the batch's records are of no use, as far as its transaction decides that."""
+        """Whether the batch's transaction allows its records to be discarded."""
         while self._coming and self._coming[0].first_offset <= batch.last_offset:
             txn = self._coming.popleft()
             self._aborted.setdefault(txn.producer_id, txn)

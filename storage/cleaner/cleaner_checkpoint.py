@@ -1,9 +1,9 @@
 """How far each compacted log has been cleaned: `cleaner-offset-checkpoint` of a log directory.
 
-Offsets below the one written were in an offset map once; the next cleaning reads keys from there
-on. The file is Kafka's. Losing it, or believing an offset that is too low, costs a longer cleaning
-and nothing else, so an offset outside the log, one of another topic of the same name, and one from
-before a truncation are all answered with the log's start (`LogCleanerManager` in Kafka).
+The next cleaning reads keys from the checkpointed offset on; all keys below it have been in an
+offset map. The format is Kafka's. A lost file or an offset that is too low only makes the next
+cleaning longer. So the log start is used instead of an offset that is outside the log, of another
+topic of the same name, or from before a truncation (`LogCleanerManager` in Kafka).
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class _Cleaned(NamedTuple):
 
 
 class CleanerCheckpoint:
-    """The file of one log directory and what it says."""
+    """The file of one log directory and its entries."""
 
     def __init__(self, log_dir: LogDir) -> None:
         self._files = log_dir.files
@@ -41,7 +41,7 @@ class CleanerCheckpoint:
         self._cleaned = {partition: _Cleaned(at, None, 0) for partition, at in offsets.items()}
 
     def first_dirty_offset(self, log: UnifiedLog) -> int:
-        """From where on the log's keys are to be read."""
+        """The offset from which the log's keys are to be read."""
         entry = self._cleaned.get(log.topic_partition)
         if (
             entry is None
@@ -53,15 +53,15 @@ class CleanerCheckpoint:
         return entry.offset
 
     def knows(self, log: UnifiedLog) -> bool:
-        """Whether the log has an entry: where it has none, a start takes holes for losses."""
+        """Whether the log has an entry; without one, a start treats offset gaps as losses."""
         return log.topic_partition in self._cleaned
 
     def cleaned_up_to(self, log: UnifiedLog, offset: int) -> None:
-        """Note that everything below `offset` has been cleaned; `prepare_write` makes it last."""
+        """Record that the log is cleaned up to `offset`; `prepare_write` makes that durable."""
         self._cleaned[log.topic_partition] = _Cleaned(offset, log.topic_id, log.local.truncations)
 
     def hand_over(self, log: UnifiedLog, other: "CleanerCheckpoint", moved: UnifiedLog) -> bool:
-        """Let another directory's checkpoint know of a log that has moved; False: nothing known."""
+        """Move a moved log's entry to the checkpoint of its new directory; False if none."""
         if log.topic_partition not in self._cleaned:
             return False
         other.cleaned_up_to(moved, self.first_dirty_offset(log))
@@ -69,7 +69,7 @@ class CleanerCheckpoint:
         return True
 
     def keep_only(self, partitions: set[TopicPartition]) -> None:
-        """Forget the logs that are no longer here."""
+        """Remove the entries of all other partitions."""
         self._cleaned = {
             partition: entry
             for partition, entry in self._cleaned.items()
@@ -77,13 +77,13 @@ class CleanerCheckpoint:
         }
 
     def prepare_write(self) -> Callable[[], None]:
-        """What replaces the file by what is known now, durably, in any thread; it raises OSError.
+        """A function that durably writes the current entries, in any thread; it raises OSError.
 
-        What is noted meanwhile waits for the next one.
+        Later changes are left to the next write.
         """
         offsets = {partition: entry.offset for partition, entry in self._cleaned.items()}
         return partial(write_offset_checkpoint, self._files, self._path, offsets)
 
     def write(self) -> None:
-        """Replace the file here and now, durably; OSError."""
+        """Replace the file durably, in this thread. Raises OSError."""
         self.prepare_write()()

@@ -1,4 +1,4 @@
-"""The broker's settings for compaction, `log.cleaner.*`, named as there."""
+"""The broker's `log.cleaner.*` settings, under Kafka's names."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ LARGEST_DEDUPE_BUFFER = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class CleanerConfig:
-    """Bounds of one cleaning, and the pause between two looks for something to clean."""
+    """The limits of one cleaning, and the pause between searches for a log to clean."""
 
     enable: bool = True
     backoff_ms: int = 15_000

@@ -1,19 +1,19 @@
-"""Compaction of one log: of each key the last record stays, tombstones for a while (section CL).
+"""Compacts one log: keeps each key's last record, and tombstones for a while (section CL).
 
-    1. the keys of the dirty part go into an offset map, up to its bound or the part's end
-    2. neighbouring segments are grouped so that each group fits into one segment
-    3. a group's batches are written anew under `.cleaned`, without what the map supersedes
-    4. the cleaned segment takes the group's place, and the next group follows
+    1. put the keys of the dirty part into an offset map, until it is full or the part ends
+    2. group neighbouring segments so that each group fits into one segment
+    3. write a group's batches to a `.cleaned` segment, without records superseded by the map
+    4. replace the group by the cleaned segment, and continue with the next group
 
-Steps 1 and 3 read files that no longer change and write one that nobody else knows. They are
-generators that stop after every few hundred kilobytes, so that the caller may run them in a thread,
-slow them down or give up. What they read stays open for them, whoever deletes it meanwhile. Steps 2
-and 4 belong to whoever owns the log, and ask first what is still as it was: retention or a
-truncation may have come in between, and then the work is thrown away. A reader that holds a region
-of a replaced file goes on reading it.
+Steps 1 and 3 read immutable files and write a file that nothing else uses. They are generators
+that yield every few hundred kilobytes, so that the caller can run them in a thread, throttle or
+cancel them. The files they read stay open even if they are deleted meanwhile. Steps 2 and 4 run in
+the thread of the log's owner. They first check whether retention or a truncation has changed the
+log, and if so the work is discarded. A reader that holds a region of a replaced file can still
+read it.
 
-After a crash at any point the log is found before or after step 4 of a group, never in between:
-see `LocalLog.replace_segments` (Kafka's `Cleaner`).
+A crash leaves the log as before or after step 4 of a group, never in between: see
+`LocalLog.replace_segments` (Kafka's `Cleaner`).
 """
 
 from collections.abc import Iterator
@@ -48,15 +48,15 @@ class CleaningStats:
 
 
 class LogCleaning:
-    """One round over one log. Made, asked for groups and told to swap by the log's owner.
+    """One cleaning of one log. The log's owner creates it and calls `groups` and `swap`.
 
-    A batch whose CRC is wrong, or that cannot be decoded, raises KafkaError out of the generators:
-    the log stays as it is, and is not to be cleaned until somebody has looked at it.
+    If a batch has a wrong CRC or cannot be decoded, the generators raise KafkaError: the log stays
+    unchanged, and must not be cleaned until an operator has looked at it.
     """
 
     def __init__(self, cleanable: CleanableLog, config: CleanerConfig, now_ms: int) -> None:
         log = self.log = cleanable.log
-        # A start takes a `.swap` beside files `.cleaned` for work that was thrown away.
+        # At startup a `.swap` file beside `.cleaned` files would count as unfinished.
         log.local.finish_swap()
         self._config = config
         self._log_config = log.config
@@ -92,7 +92,7 @@ class LogCleaning:
     # -- 1. The keys --------------------------------------------------------------------------
 
     def read_keys(self) -> Iterator[int]:
-        """Fill the offset map; yields how many bytes were read since the last time."""
+        """Fill the offset map; yields the bytes read since the last yield."""
         keys = self._rules.keys
         keys.saw_up_to(self._first_dirty_offset - 1)
         transactions = CleanedTransactions(
@@ -102,7 +102,7 @@ class LogCleaning:
             pending = 0
             pinned = self._pin(segment)
             if pinned is None:
-                # Whatever its keys could replace lay below it, and is gone as well.
+                # The records that its keys could supersede are below it and deleted too.
                 continue
             for batch in _checked(pinned, position):
                 if not self._put_keys(batch, transactions):
@@ -135,7 +135,7 @@ class LogCleaning:
     # -- 2. The groups ------------------------------------------------------------------------
 
     def groups(self) -> list[list[LogSegment]]:
-        """What is to be cleaned, in order, of what is still there. Call it when keys are read."""
+        """The groups to clean, in order, of segments that still exist. Call after `read_keys`."""
         end_offset = self._rules.keys.latest_offset + 1
         return group_segments(
             [
@@ -150,20 +150,20 @@ class LogCleaning:
 
     @property
     def cleaned_up_to(self) -> int:
-        """Where the next cleaning of the log begins to read keys, once all groups are swapped."""
+        """The first dirty offset of the log once all groups are swapped."""
         return self._rules.keys.latest_offset + 1
 
     # -- 3. The cleaned segment ---------------------------------------------------------------
 
     def clean(self, group: list[LogSegment]) -> Iterator[int]:
-        """Write the group's cleaned segment, durably; yields bytes read and written since."""
+        """Write the group's cleaned segment durably; yields bytes read and written since."""
         cleaned = self._begin(group[0].base_offset)
         transactions = self._rules.transactions
         buffer, kept, pending = bytearray(), list[RecordBatch](), 0
         for segment in group:
             pinned = self._pin(segment)
             if pinned is None:
-                # The swap will find the group gone.
+                # `swap` will see that the group no longer exists.
                 transactions.kept.clear()
                 return
             for batch in _checked(pinned):
@@ -188,22 +188,22 @@ class LogCleaning:
         yield pending + len(buffer)
 
     def _pin(self, segment: LogSegment) -> PinnedSegment | None:
-        """The segment for one who reads it; None where its file is closed because it is gone.
+        """Keep the segment's file open for reading; None if the segment was deleted.
 
-        One at a time: all of a long log at once would take more descriptors than there are.
+        Pin one segment at a time: a long log has more segments than there are descriptors.
         """
         try:
             return segment.pin()
         except OSError:
-            # The others work on the log meanwhile, in their own thread.
+            # Another thread may have deleted the segment or truncated the log meanwhile.
             if segment.is_deleted or not self.is_log_current:
                 return None
             raise
 
     def _begin(self, base_offset: int) -> LogSegment:
         files, directory = self.log_dir.files, self.log.directory
-        # The names that the last swap gave must be there for good before a file `.cleaned` is:
-        # a start takes a `.swap` at or above it for unfinished work.
+        # The renames of the last swap must be durable before a `.cleaned` file exists: at startup
+        # a `.swap` file at or above it would count as unfinished.
         files.sync_dir(directory)
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
             files.remove(file_path(directory, base_offset, suffix + CLEANED_SUFFIX))
@@ -238,7 +238,7 @@ class LogCleaning:
 
     @on_disk
     def swap(self, group: list[LogSegment], now_ms: int) -> bool:
-        """Put the cleaned segment in the group's place; False if the group is gone."""
+        """Replace the group by the cleaned segment; False if the group has changed."""
         if not self.is_current(group):
             self.abandon()
             return False
@@ -249,7 +249,7 @@ class LogCleaning:
             local.replace_segments(cleaned, group, now_ms)
         finally:
             if local.segments.floor(cleaned.base_offset) is cleaned:
-                # It is the log's now, also where its files still want their names.
+                # It belongs to the log now, even if renaming its files has failed.
                 self._cleaned = None
         for segment in group[1:]:
             self.log.producers.delete_snapshot_at(segment.base_offset)
@@ -257,14 +257,14 @@ class LogCleaning:
 
     @on_disk
     def abandon(self) -> None:
-        """Remove what was begun, after a failure that is not the disk's."""
+        """Remove the unfinished cleaned segment, after a failure other than a disk failure."""
         cleaned, self._cleaned = self._cleaned, None
         if cleaned is not None and not self.log.local.is_released:
             cleaned.delete()
 
 
 def _checked(segment: PinnedSegment, position: int = 0) -> Iterator[RecordBatch]:
-    """The segment's batches; KafkaError where one is damaged, its offsets outside the CRC too."""
+    """The segment's batches. Raises KafkaError if one, or its offsets, is damaged."""
     expected = segment.base_offset
     for batch in segment.batches(position):
         batch.ensure_valid()

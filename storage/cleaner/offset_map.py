@@ -1,10 +1,10 @@
-"""The last offset of each key in the uncleaned part of a log: what a cleaning decides by.
+"""The last offset of each key in the dirty part of a log (Kafka's `SkimpyOffsetMap`).
 
-A key of fewer than sixteen bytes stands for itself, a longer one by its digest of sixteen bytes
-(Kafka keeps MD5 digests of all keys and takes the same chance of two being alike). The map is
-bounded by memory: `log.cleaner.dedupe.buffer.size` divided by what an entry costs here gives its
-slots. Kafka packs an entry into 24 bytes; a Python dictionary needs about eight times as much, and
-a log with more keys than slots is cleaned in several rounds instead (`SkimpyOffsetMap` in Kafka).
+A key of fewer than 16 bytes is stored as it is, a longer one as its 16-byte digest (Kafka stores
+MD5 digests of all keys and accepts the same risk of a collision). The number of slots is
+`log.cleaner.dedupe.buffer.size` divided by the memory that an entry takes. Kafka packs an entry
+into 24 bytes; a Python dictionary needs about eight times as much. A log with more keys than slots
+is cleaned in several rounds.
 """
 
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ class OffsetMap:
 
     def __init__(self, capacity: int) -> None:
         assert capacity > 0
-        # Only here: hashlib loads OpenSSL, for which no start should wait.
+        # Imported here because hashlib loads OpenSSL, which would slow down every start.
         from hashlib import blake2b
 
         def digest(key: bytes) -> bytes:
@@ -40,11 +40,11 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """The part of the slots that is in use, from 0 to 1."""
+        """The fraction of slots in use, from 0 to 1."""
         return len(self._offsets) / self._capacity
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Note a key's next record; False if there is no slot left for it."""
+        """Store the offset of a key's next record; False if no slot is left."""
         if len(self._offsets) >= self._capacity:
             return False
         self._offsets[self._short(key)] = offset
@@ -59,10 +59,10 @@ class OffsetMap:
         return key if len(key) < _DIGEST_BYTES else self._digest(key)
 
     def saw_up_to(self, offset: int) -> None:
-        """Say that everything up to and including `offset` was looked at."""
+        """Record that everything up to and including `offset` was read."""
         self.latest_offset = max(self.latest_offset, offset)
 
 
 def capacity_of(buffer_bytes: int, load_factor: float) -> int:
-    """How many keys a map within these bounds may hold; at least one, or nothing would move."""
+    """How many keys a map of this size may hold; at least one, so that cleaning progresses."""
     return max(1, int(buffer_bytes * load_factor) // BYTES_PER_SLOT)
