@@ -1,14 +1,13 @@
-"""The `.snapshot` file: every producer's state as of the offset that names the file.
+"""The `.snapshot` file: every producer's state at the offset in the file's name.
 
     version   int16   1
-    crc       uint32  CRC32C of all that follows
+    crc       uint32  CRC32C of everything after it
     count     int32
     entries   46 bytes each: producer id, epoch, last sequence, last offset, offset delta,
               timestamp, coordinator epoch, first offset of the open transaction or -1
 
 Only the last batch of a producer is kept, as in Kafka. A snapshot that does not match its CRC is
-worth nothing and is deleted; an older one and more of the log give the same state
-(Kafka's `ProducerStateManager`).
+deleted; an older one and more of the log give the same state (Kafka's `ProducerStateManager`).
 """
 
 from collections.abc import Iterable
@@ -24,7 +23,7 @@ _VERSION = 1
 
 
 class CorruptSnapshotError(Exception):
-    """The bytes are not a producer snapshot, or not all of one."""
+    """The bytes are not a complete producer snapshot."""
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:

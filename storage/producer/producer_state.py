@@ -1,12 +1,12 @@
-"""All producers of one log: a fold over its batches, with snapshots to shorten the fold.
+"""The producer state of one log, built from its batches (Kafka's `ProducerStateManager`).
 
-The rule that recovery, truncation and replication rest on: this state is always what folding the
-batches in [log start, map end) gives. `map_end_offset` says how far the fold has come. Snapshots
-are taken at segment boundaries and on a clean close; loading takes the newest valid one at or below
-the log end and folds the rest of the log onto it.
+Recovery, truncation and replication rely on this invariant: the state is exactly what applying the
+batches in [log start, `map_end_offset`) in order gives. Snapshots are taken at segment boundaries
+and on a clean close; loading starts from the newest valid one at or below the log end and applies
+the rest of the log.
 
-It also knows the transactions that hold back the last stable offset: those still open, and those
-whose marker is appended but not yet below the high watermark (Kafka's `ProducerStateManager`).
+The state includes the transactions that hold back the last stable offset: those still open, and
+those whose marker is appended but not yet below the high watermark.
 """
 
 from ...clients.record.batch import RecordBatch
@@ -31,29 +31,29 @@ class ProducerStateManager:
         self.expiration_ms = expiration_ms
         self._entries: dict[int, ProducerEntry] = {}
         self._ongoing_txns: dict[int, int] = {}
-        """First offset to producer id, in order of offsets: transactions without a marker."""
+        """Open transactions: first offset to producer id, in offset order."""
         self._unreplicated_txns: dict[int, int] = {}
         """First offset to marker offset: ended, but the marker is not below the high watermark."""
         self._snapshots: list[int] = []
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
 
-    # -- The fold -----------------------------------------------------------------------------
+    # -- Applying batches ---------------------------------------------------------------------
 
     def get(self, producer_id: int) -> ProducerEntry | None:
         return self._entries.get(producer_id)
 
     def get_or_new(self, producer_id: int) -> ProducerEntry:
-        """The known state, or an empty one that is not yet remembered."""
+        """The producer's entry, or a new empty one that is not stored yet."""
         return self._entries.get(producer_id) or ProducerEntry(producer_id)
 
     @property
     def entries(self) -> dict[int, ProducerEntry]:
-        """By producer id. Not to be changed by the caller."""
+        """All entries by producer id. The caller must not change them."""
         return self._entries
 
     def check(self, batch: RecordBatch, origin: AppendOrigin) -> BatchMetadata | None:
-        """The known batch that this one repeats. Raises KafkaError if it may not come next."""
+        """The earlier batch that this one duplicates, if any. Raises KafkaError if invalid."""
         entry = self.get_or_new(batch.producer_id)
         if batch.is_control:
             marker = end_transaction_marker(batch)
@@ -66,7 +66,7 @@ class ProducerStateManager:
         return None
 
     def apply(self, batch: RecordBatch) -> CompletedTxn | None:
-        """Fold in a batch that has its final offsets. Returns the transaction that it ends."""
+        """Apply a batch that has its final offsets. Returns the transaction that it ends."""
         assert batch.base_offset >= self.map_end_offset, "Batches are folded in order."
         completed = None
         if batch.producer_id >= 0:
@@ -94,10 +94,10 @@ class ProducerStateManager:
         return None
 
     def take_over(self, other: "ProducerStateManager") -> None:
-        """Be in the state of another log that holds the same records.
+        """Copy the state of another log that holds the same records.
 
-        It knows more than these files do: the last five batches of each producer, and which ended
-        transactions are not replicated yet.
+        It has more than the snapshot files: the last five batches of each producer, and the ended
+        transactions that are not replicated yet.
         """
         assert other.map_end_offset == self.map_end_offset
         self._entries = dict(other._entries)
@@ -105,7 +105,7 @@ class ProducerStateManager:
         self._unreplicated_txns = dict(other._unreplicated_txns)
 
     def advance_to(self, offset: int) -> None:
-        """Say that nothing below `offset` is left to fold."""
+        """Record that all batches below `offset` have been applied."""
         self.map_end_offset = max(self.map_end_offset, offset)
 
     # -- Transactions -------------------------------------------------------------------------
@@ -119,14 +119,14 @@ class ProducerStateManager:
         return min(next(iter(txns)) for txns in (unreplicated, ongoing) if txns)
 
     def last_stable_offset_after(self, completed: CompletedTxn) -> int:
-        """The last stable offset once `completed` has ended, as its index entry records it."""
+        """The last stable offset after `completed`, for its transaction index entry."""
         for first_offset in self._ongoing_txns:
             if first_offset != completed.first_offset:
                 return first_offset
         return completed.last_offset + 1
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Forget ended transactions whose markers are now replicated."""
+        """Remove ended transactions whose markers are now replicated."""
         if not self._unreplicated_txns:
             return
         replicated = [
@@ -136,7 +136,7 @@ class ProducerStateManager:
             del self._unreplicated_txns[first]
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget producers that have been silent for `producer.id.expiration.ms`."""
+        """Remove producers that have been idle for `producer.id.expiration.ms`."""
         expired = [
             entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)
         ]
@@ -152,7 +152,7 @@ class ProducerStateManager:
     # -- Snapshots ----------------------------------------------------------------------------
 
     def scan_snapshots(self, names: list[str]) -> None:
-        """Learn which snapshot files there are from a listing of the directory."""
+        """Find the snapshot files in a listing of the directory."""
         self._snapshots = sorted(offset_of(name) for name in names if name.endswith(".snapshot"))
 
     @property
@@ -164,9 +164,9 @@ class ProducerStateManager:
         return snapshot_path(self._directory, offset) if offset in self._snapshots else None
 
     def take_snapshot(self) -> None:
-        """Write the state at `map_end_offset`, unless there is one.
+        """Write a snapshot at `map_end_offset`, unless there is one.
 
-        Not synced: one that a crash spoils fails its checksum, and more of the log is folded.
+        It is not synced: if a crash damages it, its CRC fails and more of the log is applied.
         """
         offset = self.map_end_offset
         if offset <= self.last_snapshot_offset:
@@ -180,9 +180,9 @@ class ProducerStateManager:
         self.last_snapshot_offset = offset
 
     def restore(self, content: bytes, offset: int) -> None:
-        """Take over a snapshot from elsewhere as the state at `offset` (KIP-405 followers).
+        """Replace the state by another replica's snapshot at `offset` (KIP-405 followers).
 
-        Raises CorruptSnapshotError and changes nothing if it is not one.
+        Raises CorruptSnapshotError and changes nothing if the snapshot is invalid.
         """
         entries = decode_snapshot(content)
         self._files.atomic_replace(snapshot_path(self._directory, offset), content)
@@ -192,7 +192,7 @@ class ProducerStateManager:
         self.last_snapshot_offset = offset
 
     def load(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Start the fold from the newest valid snapshot in [log start, log end].
+        """Load the newest valid snapshot in [log start, log end].
 
         The caller then applies the batches from `map_end_offset` on.
         """
@@ -213,7 +213,7 @@ class ProducerStateManager:
             return
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Drop snapshots outside the log's bounds and start the fold again below its new end."""
+        """Delete snapshots outside the log's bounds, then `load` up to the new log end."""
         for offset in self.snapshot_offsets:
             if offset > log_end_offset or offset <= log_start_offset:
                 self._delete_snapshot(offset)
@@ -222,7 +222,7 @@ class ProducerStateManager:
     def truncate_fully_and_start_at(
         self, offset: int, keep_snapshots_at: tuple[int, ...] = ()
     ) -> None:
-        """Forget everything; the log is empty and continues at `offset`."""
+        """Clear the state, which the empty log restarts at `offset`, and delete other snapshots."""
         for snapshot in self.snapshot_offsets:
             if snapshot not in keep_snapshots_at:
                 self._delete_snapshot(snapshot)
@@ -230,7 +230,7 @@ class ProducerStateManager:
         self.map_end_offset = self.last_snapshot_offset = offset
 
     def on_log_start_offset(self, log_start_offset: int) -> None:
-        """Forget transactions and snapshots that lie wholly below the log start offset."""
+        """Remove ended transactions that are entirely below the log start offset."""
         below = [
             first for first, marker in self._unreplicated_txns.items() if marker < log_start_offset
         ]
