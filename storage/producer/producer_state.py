@@ -222,7 +222,7 @@ class ProducerStateManager:
     def truncate_fully_and_start_at(
         self, offset: int, keep_snapshots_at: tuple[int, ...] = ()
     ) -> None:
-        """Clear the state, which the empty log restarts at `offset`, and delete other snapshots."""
+        """Clear the state for an empty log at `offset`; delete all snapshots but the given ones."""
         for snapshot in self.snapshot_offsets:
             if snapshot not in keep_snapshots_at:
                 self._delete_snapshot(snapshot)

@@ -1,22 +1,22 @@
-"""The remote half of a partition's log: which remote segment holds (leader epoch, offset).
+"""The remote log of a partition: finds the remote segment for a leader epoch and offset.
 
-Pure state, folded from the events of the metadata topic in their order
-(`RemoteLogMetadataCache` and `RemoteLogLeaderEpochState`). An offset alone does not find a segment:
-after an unclean election two segments may hold the same offset with different records, and the
-reader's own epoch history says which epoch it wants.
+Pure state, built from the events of the metadata topic in order (Kafka's `RemoteLogMetadataCache`
+and `RemoteLogLeaderEpochState`). An offset alone does not identify a segment: after an unclean
+election two segments may hold the same offset with different records, and the reader's own epoch
+history determines the epoch.
 
-For each leader epoch there is an index from the first offset that a segment holds of this epoch to
-the segment. Two leaders may have cut the same records differently, so segments overlap:
+Each leader epoch has an index from the first offset of this epoch in a segment to the segment. Two
+leaders may have rolled the same records at different offsets, so segments overlap:
 
     epoch 3:   0 -------- 49            a copy by the first leader
                      30 -------- 99     a copy by the second: later start wins from 30 on
-               0 ---------------------- 120   and this one covers both: they become unreferenced
+               0 ---------------------- 120   covers both, which become unreferenced
 
 A segment that is COPY_SEGMENT_STARTED or DELETE_SEGMENT_STARTED, or is covered, is *unreferenced*:
-listed (retention and clean-up must find it) but not read. Only COPY_SEGMENT_FINISHED makes a
-segment readable and only DELETE_SEGMENT_FINISHED makes it forgotten.
+listed for retention and clean-up, but not read. Only COPY_SEGMENT_FINISHED makes a segment
+readable, and only DELETE_SEGMENT_FINISHED removes it.
 
-Each event is idempotent. An event that the state machine does not allow, or that speaks of an
+Applying an event is idempotent. An event that the state machine does not allow, or that names an
 unknown segment, changes nothing; the caller gets the reason as an `Applied`.
 """
 
@@ -41,7 +41,7 @@ _TOUCHED_MAX = 1000
 
 
 class Applied(Enum):
-    """What became of an event."""
+    """The result of applying an event."""
 
     YES = "applied"
     INVALID_TRANSITION = "dropped: the segment's state does not allow it"
@@ -49,41 +49,41 @@ class Applied(Enum):
 
 
 class EpochImage(NamedTuple):
-    """What is known of one leader epoch."""
+    """The state of one leader epoch."""
 
     epoch: int
     highest_offset: int | None
     readable: tuple[tuple[int, int, Uuid], ...]
-    """First offset, last offset and id of each segment that is read in this epoch."""
+    """First offset, last offset and id of each readable segment of this epoch."""
 
 
 class RemoteLogImage(NamedTuple):
-    """All that is known of a partition, as immutable values that can be kept and restored."""
+    """The whole state of a partition, as immutable values that can be stored and restored."""
 
     segments: tuple[RemoteLogSegmentMetadata, ...]
-    """In the order in which they were announced."""
+    """In the order of their first events."""
     epochs: tuple[EpochImage, ...]
     partition_delete_state: RemotePartitionDeleteState | None
     remover_id: int
 
 
 class _EpochState:
-    """The segments of one leader epoch, readable ones by the first offset they hold of it."""
+    """The segments of one leader epoch, the readable ones by their first offset of it."""
 
     __slots__ = ("ends", "highest_offset", "ids", "starts", "unreferenced")
 
     def __init__(self) -> None:
         self.starts: list[int] = []
-        """Ascending. Segments arrive in offset order, so parallel lists serve best."""
+        """First offsets, ascending. Segments arrive in offset order, which suits parallel lists."""
         self.ends: list[int] = []
-        """The last offset that each of them holds of this epoch."""
+        """The last offset of this epoch in each segment."""
         self.ids: list[Uuid] = []
         self.unreferenced: set[Uuid] = set()
         self.highest_offset: int | None = None
-        """Never lowered: what was copied once stays copied, even if it has been deleted since."""
+        """Never lowered: offsets copied once count as copied, even if deleted since."""
 
     def finish_copy(self, start_offset: int, segment_id: Uuid, end_offset: int) -> list[Uuid]:
-        """Make a segment readable; the segments that are not any more, because it covers them."""
+        """Make a segment readable. Returns those that it covers, which no longer are."""
         covered: list[Uuid] = []
         highest = self.highest_offset
         # A segment that reaches to the end of the epoch covers each one that starts no earlier.
@@ -99,8 +99,8 @@ class _EpochState:
         position = bisect_right(self.starts, start_offset)
         if position and self.starts[position - 1] == start_offset:
             if end_offset < self.ends[position - 1]:
-                # A shorter copy of the same records, perhaps one that a deposed leader finished
-                # late: taking it would make the rest of the longer one unreachable.
+                # A shorter copy of the same records, perhaps finished late by a deposed leader:
+                # using it would make the rest of the longer one unreachable.
                 return covered
             covered.append(self.ids[position - 1])
             self.ids[position - 1] = segment_id
@@ -126,16 +126,16 @@ class _EpochState:
         self.unreferenced.add(segment_id)
 
     def serves(self, start_offset: int, segment_id: Uuid) -> bool:
-        """Whether readers of this epoch are sent to the segment."""
+        """Whether readers of this epoch use the segment."""
         position = bisect_right(self.starts, start_offset) - 1
         return position >= 0 and self.ids[position] == segment_id
 
     def find(self, offset: int) -> Uuid | None:
-        """The segment with the latest start that holds the offset."""
+        """The segment with the highest start offset that holds the offset."""
         if self.highest_offset is None or offset > self.highest_offset:
             return None
         position = bisect_right(self.starts, offset) - 1
-        # Nearly always the first one holds it; an earlier one does where segments overlap.
+        # The first candidate nearly always holds it, an earlier one if segments overlap.
         while position >= 0 and self.ends[position] < offset:
             position -= 1
         return self.ids[position] if position >= 0 else None
@@ -152,7 +152,7 @@ class RemoteLog:
         self._remover_id = -1
         self._finished_bytes = 0
         self._unfinished: dict[Uuid, None] = {}
-        """Ids of segments that are being copied or deleted, in the order of their announcement."""
+        """Ids of segments that are being copied or deleted, in the order of their first events."""
         self._touched: set[Uuid] | None = None
         self._watcher: object = None
         self._aborting: dict[Uuid, int] = {}
@@ -160,12 +160,12 @@ class RemoteLog:
 
     @property
     def partition_delete_state(self) -> RemotePartitionDeleteState | None:
-        """How far the removal of the whole partition has come; None while it lives."""
+        """The state of the partition's deletion; None if it is not being deleted."""
         return self._partition_delete_state
 
     @property
     def remover_id(self) -> int:
-        """The broker whose task the removal is: the first that marked it, or the last to take over.
+        """The broker that deletes the partition: the first to mark it or the last to take over.
 
         All brokers see the same events in the same order, so they agree. -1: no broker.
         """
@@ -173,20 +173,20 @@ class RemoteLog:
 
     @property
     def finished_bytes(self) -> int:
-        """Log bytes of all COPY_SEGMENT_FINISHED segments, whatever their lineage (KIP-852)."""
+        """Log bytes of all COPY_SEGMENT_FINISHED segments, of any lineage (KIP-852)."""
         return self._finished_bytes
 
     @property
     def is_unheard_of(self) -> bool:
-        """Whether no event has ever told of this partition."""
+        """Whether no event has ever been applied for this partition."""
         return not self._epochs and self._partition_delete_state is None
 
     def __len__(self) -> int:
-        """The number of segments that metadata is kept of, in all states."""
+        """The number of segments, in all states."""
         return len(self._segments)
 
     def image(self) -> RemoteLogImage:
-        """All that is known, to be kept."""
+        """The whole state as an image that can be stored."""
         epochs = tuple(
             EpochImage(
                 epoch,
@@ -199,14 +199,14 @@ class RemoteLog:
         return RemoteLogImage(segments, epochs, self._partition_delete_state, self._remover_id)
 
     def restore(self, image: RemoteLogImage) -> None:
-        """Know what an image tells, before any event is applied."""
+        """Load the state from an image, before any event is applied."""
         assert self.is_unheard_of
         for segment in image.segments:
             announced = replace(segment, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED)
             self.apply_copy_started(announced)
             if segment.state is not announced.state:
                 self._transition(announced, segment)
-        # Which segment is read depends on the order of events. It is taken from the image.
+        # The readable segments depend on the order of events, so the image has them.
         for epoch, highest_offset, readable in image.epochs:
             state = self._epoch_state(epoch)
             segment_ids = state.unreferenced.union(state.ids)
@@ -219,7 +219,7 @@ class RemoteLog:
         self._remover_id = image.remover_id
 
     def apply_copy_started(self, metadata: RemoteLogSegmentMetadata) -> Applied:
-        """A leader announces a segment that it is about to copy."""
+        """Apply a COPY_SEGMENT_STARTED event: a leader is about to copy a segment."""
         assert metadata.topic_id_partition == self.topic_id_partition
         segment = self._segments.get(metadata.id)
         if metadata.state is not RemoteLogSegmentState.COPY_SEGMENT_STARTED:
@@ -235,7 +235,7 @@ class RemoteLog:
         return Applied.YES
 
     def apply_update(self, update: RemoteLogSegmentMetadataUpdate) -> Applied:
-        """A segment changes its state."""
+        """Apply a change of a segment's state."""
         segment = self._segments.get(update.segment_id.id)
         if segment is None:
             return Applied.UNKNOWN_SEGMENT
@@ -247,7 +247,7 @@ class RemoteLog:
     def apply_partition_delete(
         self, state: RemotePartitionDeleteState, broker_id: int = -1
     ) -> Applied:
-        """The removal of the partition takes a step, which a broker tells."""
+        """Apply a state change of the partition's deletion, sent by a broker."""
         if not is_valid_partition_delete_transition(self._partition_delete_state, state):
             return Applied.INVALID_TRANSITION
         if state is not self._partition_delete_state or (
@@ -288,7 +288,7 @@ class RemoteLog:
             del self._segments[after.id]
 
     def _restore_covered(self, epoch: int, state: _EpochState) -> None:
-        """A covering segment goes: what it covered and is still there can be read again."""
+        """Make the segments covered by a segment that is deleted readable again."""
         covered = [
             segment
             for segment in map(self._segments.__getitem__, state.unreferenced)
@@ -303,14 +303,14 @@ class RemoteLog:
         if self._touched is not None:
             self._touched.update(segment_ids)
             if len(self._touched) > max(2 * len(self._segments), _TOUCHED_MAX):
-                # Nobody has asked for long; who does then must look at everything.
+                # Not read for too long: the next call of `take_touched` returns None.
                 self._touched = None
 
     def take_touched(self, watcher: object) -> set[Uuid] | None:
-        """Segments that have become readable, or ceased to be, since this watcher last asked.
+        """The segments that became readable or unreadable since this watcher's last call.
 
-        Some may be named that have not. None if it may be any of them: at first, when another has
-        asked since, and when nobody did for long.
+        May include unchanged segments. None if any segment may have changed: on the first call,
+        after a call by another watcher, or after too many changes.
         """
         touched = self._touched if watcher is self._watcher else None
         self._touched, self._watcher = set(), watcher
@@ -323,17 +323,17 @@ class RemoteLog:
         return state
 
     def segment(self, segment_id: Uuid) -> RemoteLogSegmentMetadata | None:
-        """The metadata kept of a segment, in whatever state."""
+        """The metadata of a segment in any state; None if unknown."""
         return self._segments.get(segment_id)
 
     def segment_for(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
-        """The readable segment that holds this offset as this epoch wrote it."""
+        """The readable segment that holds this offset in this epoch."""
         state = self._epochs.get(leader_epoch)
         segment_id = state.find(offset) if state else None
         return None if segment_id is None else self._segments[segment_id]
 
     def serves(self, segment: RemoteLogSegmentMetadata) -> bool:
-        """Whether readers are sent to the segment; not if it isn't finished, or others cover it."""
+        """Whether readers use the segment: it is finished, and no other segment covers it."""
         return any(
             self._epochs[epoch].serves(start_offset, segment.id)
             for epoch, start_offset in segment.segment_leader_epochs
@@ -354,20 +354,20 @@ class RemoteLog:
         return max(self._aborting.values(), default=-1)
 
     def highest_offset_for_epoch(self, epoch: int) -> int | None:
-        """The highest offset of this epoch that was ever copied whole; None if none was."""
+        """The highest offset of this epoch in any segment ever finished; None if there is none."""
         state = self._epochs.get(epoch)
         return state.highest_offset if state else None
 
     def epochs(self) -> list[int]:
-        """The leader epochs that any segment was ever announced for, ascending."""
+        """The leader epochs of all segments ever started, ascending."""
         return sorted(self._epochs)
 
     def segments(self) -> list[RemoteLogSegmentMetadata]:
-        """All segments in all states, in the order in which they were announced."""
+        """All segments in all states, in the order of their first events."""
         return list(self._segments.values())
 
     def unfinished_segments(self) -> list[RemoteLogSegmentMetadata]:
-        """Segments whose copy or deletion has begun and not ended."""
+        """Segments whose copy or deletion has begun and not finished."""
         return [self._segments[segment_id] for segment_id in self._unfinished]
 
     def segments_for_epoch(self, epoch: int) -> list[RemoteLogSegmentMetadata]:

@@ -1,31 +1,30 @@
-"""Which remote segments may go, why, and where the log begins without them (KIP-405, KIP-852).
+"""Decides which remote segments to delete, and the new log start offset (KIP-405, KIP-852).
 
-A pure decision over both tiers; `tiering/task/expiration_task.py` acts on it. A segment goes
-because
+A pure function of both tiers; `tiering/task/expiration_task.py` acts on its result. The reasons to
+delete a segment are
 
-    LOG_START     it ends below the log start offset: DeleteRecords, or an earlier run, moved that
+    LOG_START     it ends below the log start offset, moved by DeleteRecords or an earlier run
     TIME          its youngest record is older than retention.ms
     SIZE          the log is larger than retention.bytes without it
     DEAD_LINEAGE  all its epochs are older than the log's first: another leader's lost history
-    UNFINISHED    its copy was given up, or its deletion has begun and not ended
+    UNFINISHED    its copy was abandoned, or its deletion has begun and not finished
 
-Time and size go from the oldest segment on and stop at the first that stays, so that no hole comes
-to be; a record from the future keeps its segment and all that follow. Both speak only of segments
-that belong to this log's history: those of a dead branch neither count nor hold anything up, and
-one whose epochs are newer than ours is another leader's business. These are the rules of Kafka's
-`RLMExpirationTask`. Kept beyond it, since deleting too early cannot be made good:
+Time and size are applied from the oldest segment on and stop at the first one kept, so that no gap
+arises; a record with a future timestamp keeps its segment and all later ones. Both apply only to
+segments of this log's epoch history: segments of a dead lineage neither count nor block others, and
+those with newer epochs than this replica's are left to another leader. These are the rules of
+Kafka's `RLMExpirationTask`. Further rules, because a premature deletion cannot be undone:
 
-- the log's size is what readers can reach: a copy that others cover counts for nothing, neither
-  does one below the log start or one whose deletion has begun (Kafka counts these, and deletes
-  others for them), and a local segment counts unless the tier has each of its records, whatever
-  offset copying believes to have reached;
-- a lineage is dead only if the history reaches back to the log start offset. One that begins later
-  has been lost, as with a damaged checkpoint, and proves nothing;
-- what one witness calls dead or half deleted (a checkpoint, an event) goes only if another one says
-  that nothing is lost with it: each of its offsets lies below the log start, in the local log, or
-  in another segment of the history. Otherwise it is withheld, and so is a copy that began and did
-  not end until finished ones have its offsets;
-- the new log start offset is at most the high watermark, and what does not end below it stays.
+- The log's size counts only what readers can reach. Covered segments, segments below the log start
+  and segments whose deletion has begun do not count (Kafka counts these, and deletes others for
+  them). A local segment counts unless the tier has all its records, whatever the copied offset.
+- A lineage is dead only if the epoch history reaches back to the log start offset. A history that
+  begins later is incomplete, as after a damaged checkpoint, and proves nothing.
+- A dead or half-deleted segment, known from one source (a checkpoint, an event), is deleted only if
+  a second source confirms that nothing is lost: each of its offsets is below the log start, in the
+  local log, or in another segment of the history. Otherwise it is withheld. An unfinished copy is
+  withheld until finished segments have its offsets.
+- The new log start offset is at most the high watermark; segments that end above it are kept.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -42,7 +41,7 @@ _STATE = RemoteLogSegmentState
 
 
 class DeleteReason(Enum):
-    """Why a remote segment goes; its value completes "deleted because"."""
+    """Why a remote segment is deleted; the value completes "deleted because"."""
 
     LOG_START = "it lies below the log start offset"
     TIME = "it is older than retention.ms"
@@ -52,14 +51,14 @@ class DeleteReason(Enum):
 
 
 class RetentionLimits(NamedTuple):
-    """A topic's limits; negative is none."""
+    """A topic's retention limits; negative means no limit."""
 
     retention_ms: int
     retention_bytes: int
 
 
 class LogFacts(NamedTuple):
-    """What the decision needs to know of the log."""
+    """The state of the log that the decision depends on."""
 
     history: EpochHistory
     log_start_offset: int
@@ -68,35 +67,35 @@ class LogFacts(NamedTuple):
     local_only_bytes: int
     """Bytes of local segments that are not in the tier; see `local_only_bytes`."""
     local_log_start_offset: int = 0
-    """Where its local part begins."""
+    """The local log start offset."""
 
 
 class Exempt(NamedTuple):
-    """What must not be touched now."""
+    """The segments that must not be deleted now."""
 
     in_hand: Collection[Uuid] = ()
-    """Segments that this broker is copying or deleting at this moment."""
+    """Segments that this broker is currently copying or deleting."""
     copy_cleans_up: bool = False
-    """Whether copying goes on here, and removes what copies at its front left unfinished."""
+    """Whether this broker is copying, and so removes unfinished copies itself."""
 
 
 _NOTHING_EXEMPT = Exempt()
 
 
 class ExpiredSegment(NamedTuple):
-    """A remote segment that is to go."""
+    """A remote segment to be deleted, and why."""
 
     segment: RemoteLogSegmentMetadata
     reason: DeleteReason
 
 
 class RetentionDecision(NamedTuple):
-    """The log is to begin at `log_start_offset` first; then the segments may go, in this order."""
+    """First move the log start to `log_start_offset`, then delete the segments in this order."""
 
     log_start_offset: int
     expired: list[ExpiredSegment]
     withheld: tuple[ExpiredSegment, ...] = ()
-    """What would go, were it not the last that is left of offsets which the log still has."""
+    """Segments kept because they may be the last copy of offsets that the log still has."""
 
 
 def local_only_bytes(
@@ -107,7 +106,7 @@ def local_only_bytes(
 ) -> int:
     """The bytes of those (base offset, offset after the end, size) that the tier does not have.
 
-    It is known to have everything up to `copied_offset`.
+    The tier has everything up to `copied_offset`.
     """
     return sum(
         size
@@ -120,8 +119,8 @@ def local_only_bytes(
 class LineageSize:
     """The bytes in the tier that readers of the log can reach (`remoteLogSize`, KIP-852).
 
-    A running sum: each call looks at what has changed since the last. Everything is looked at when
-    the history is another one; that its first epoch begins later now does not count as such.
+    A running sum: each call processes the segments that changed since the last. It is recomputed if
+    the epoch history has changed, other than by a later start of its first epoch.
     """
 
     def __init__(self, remote: RemoteLog) -> None:
@@ -131,7 +130,7 @@ class LineageSize:
         self._total = 0
 
     def of(self, facts: LogFacts) -> int:
-        """The size now. For a log that has only grown since the last call."""
+        """The current size, for a log that has only grown since the last call."""
         lineage = Lineage(facts.history)
         history = [(lineage.epochs[0][0], -1), *lineage.epochs[1:]]
         touched = self._remote.take_touched(self)
@@ -156,7 +155,7 @@ class LineageSize:
         )
 
     def _below(self, facts: LogFacts, lineage: Lineage) -> int:
-        """What lies below the log start: nobody can reach it, and it is about to be deleted."""
+        """The counted bytes below the log start, which are unreadable and about to be deleted."""
         below = 0
         for segment in _of_history(self._remote, lineage.epochs):
             if segment.start_offset >= facts.log_start_offset:
@@ -174,10 +173,10 @@ def decide_retention(
     exempt: Exempt = _NOTHING_EXEMPT,
     size: LineageSize | None = None,
 ) -> RetentionDecision:
-    """See the top of this file. `size` is that of `remote`, for who asks again and again."""
+    """See the module docstring. Pass the `size` of `remote` if you call this repeatedly."""
     in_doubt = _unfinished(remote, facts, exempt)
     if not facts.history:
-        # An empty log: nothing is known but that what lies below its start is nobody's.
+        # For an empty log, only segments below its start are certain to be unneeded.
         below = [each for each in in_doubt if each.segment.end_offset < facts.log_start_offset]
         return RetentionDecision(facts.log_start_offset, below)
     in_doubt += _dead_lineage(remote, facts, exempt)
@@ -204,11 +203,11 @@ def decide_retention(
 
 
 def is_last_copy(remote: RemoteLog, facts: LogFacts, segment: RemoteLogSegmentMetadata) -> bool:
-    """Whether the log has offsets that may be nowhere without this segment.
+    """Whether deleting this segment may lose offsets that the log has.
 
-    What the local log claims to have counts for a deletion that has begun, and for a dead lineage.
-    Nobody has read it since a copy of it began and did not end: that one is needed until another
-    copy, which reads and checks each byte, is finished.
+    For a dead lineage or a deletion that has begun, offsets in the local log count as safe. For an
+    unfinished copy they do not, because the local records may have become unreadable since: it is
+    needed until another copy, which reads and checks each byte, is finished.
     """
     begin = max(segment.start_offset, facts.log_start_offset)
     end = min(segment.end_offset + 1, facts.log_end_offset)
@@ -233,7 +232,7 @@ def _expired_by_rules(
     now_ms: int,
     size: LineageSize,
 ) -> Iterator[ExpiredSegment]:
-    """Finished segments that log start, time or size let go, oldest first."""
+    """Finished segments to delete because of log start, time or size, oldest first."""
     lineage = Lineage(facts.history)
     first_epoch = lineage.epochs[0][0]
     excess = _excess_bytes(remote, facts, limits, size)
@@ -245,13 +244,13 @@ def _expired_by_rules(
             segment.end_offset < facts.log_start_offset
             and segment.segment_leader_epochs[-1][0] <= first_epoch
         ):
-            # Its epochs may be gone from the history, which begins at the log start offset.
+            # The history begins at the log start offset and may not have its epochs any more.
             yield ExpiredSegment(segment, DeleteReason.LOG_START)
             continue
         if not lineage.holds(segment, facts.log_end_offset):
             continue
         if not remote.serves(segment):
-            # Others cover it: it goes as soon as the log start has passed it, and not before.
+            # Others cover it: it is deleted once the log start has passed it, not before.
             yield ExpiredSegment(segment, DeleteReason.LOG_START)
             continue
         if oldest_ms is not None and segment.max_timestamp_ms < oldest_ms:
@@ -267,9 +266,9 @@ def _expired_by_rules(
 def _excess_bytes(
     remote: RemoteLog, facts: LogFacts, limits: RetentionLimits, size: LineageSize
 ) -> int:
-    """By how much the log is larger than it may be; -1 if it is not, or has no limit."""
+    """How many bytes the log exceeds retention.bytes by; -1 if it does not, or has no limit."""
     limit = limits.retention_bytes
-    # All finished segments of whatever lineage are an upper bound that costs nothing (KIP-852).
+    # The finished segments of all lineages are a cheap upper bound (KIP-852).
     if limit < 0 or remote.finished_bytes + facts.local_only_bytes <= limit:
         return -1
     excess = size.of(facts) + facts.local_only_bytes - limit
