@@ -1,8 +1,7 @@
-"""How far the tier has a log, asked again and again (a follower's question; see `copied_up_to`).
+"""Computes incrementally how far a log is copied to the tier (see `copied_up_to`).
 
-The walk over all segments costs a few microseconds a segment. A follower asks every half minute for
-as long as it follows, so the walk goes on where it last ended, unless something that it has passed
-may have changed.
+Visiting all segments costs a few microseconds a segment, and a follower needs the offset every half
+minute. So each call continues where the last ended, unless a visited segment may have changed.
 """
 
 from ...clients.kafka_uuid import Uuid
@@ -12,7 +11,7 @@ from .remote_segment import RemoteLogSegmentState
 
 
 class CopiedOffset:
-    """See the top of this file."""
+    """See the module docstring."""
 
     def __init__(self, remote: RemoteLog) -> None:
         self._remote = remote
@@ -20,12 +19,12 @@ class CopiedOffset:
         self._reached = -1
 
     def of(self, history: EpochHistory, bounds: LogExtent) -> int:
-        """The last offset below which nothing is missing from the tier; -1 if nothing is there.
+        """The last offset up to which the tier has everything; -1 if it has nothing.
 
-        For a log whose beginnings, the whole's and the local part's, have not moved back.
+        The log start offset and the local log start offset must not have decreased.
         """
         touched = self._remote.take_touched(self)
-        # That the first epoch begins later, because the log does, changes nothing ahead of it.
+        # If the log start moves, so does the first epoch's start; later offsets are unaffected.
         epochs = ((history[0][0], 0), *history[1:]) if history else ()
         is_as_before = (
             touched is not None and epochs == self._history and all(map(self._lies_ahead, touched))
@@ -38,7 +37,7 @@ class CopiedOffset:
         return self._reached
 
     def _lies_ahead(self, segment_id: Uuid) -> bool:
-        """Whether it is a segment that has come since, behind all that was passed."""
+        """Whether it is a finished segment above the offset reached by the last call."""
         segment = self._remote.segment(segment_id)
         return (
             segment is not None

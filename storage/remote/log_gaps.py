@@ -1,11 +1,11 @@
-"""What a tiered log claims to have and neither its disk nor the readable part of its tier holds.
+"""Finds gaps: offsets of a tiered log that are neither local nor in a readable remote segment.
 
     log start            local log start                 log end
         | finished | gap | finished |  local segments       |
 
-In order there is no gap: a local segment goes only once its copy is finished. A gap comes of a
-loss, of events of the metadata or of local files. The copy of such records may be in the tier all
-the same, begun and whole and never said to be finished: then it is the only one.
+Normally there is no gap: a local segment is deleted only once its copy is finished. A gap means
+that metadata events or local files were lost. The tier may still have a complete copy of these
+records in state COPY_SEGMENT_STARTED; then it is the only copy.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ def first_gap(remote: SegmentLookup, history: EpochHistory, start: int, end: int
 
 
 def log_has_gap(remote: SegmentLookup, history: EpochHistory, bounds: LogExtent) -> bool:
-    """Whether the log claims an offset that nobody could read."""
+    """Whether the log has an offset in its bounds that cannot be read."""
     start, end = bounds.log_start_offset, bounds.local_log_start_offset
     return first_gap(remote, history, start, end) is not None
 
@@ -49,7 +49,7 @@ def segments_in_gaps(
     history: EpochHistory,
     bounds: LogExtent,
 ) -> list[RemoteLogSegmentMetadata]:
-    """Those of `segments` that belong to this history and hold records of a gap."""
+    """The `segments` that belong to this history and hold records of a gap."""
     lineage = Lineage(history)
     chosen: list[RemoteLogSegmentMetadata] = []
     for segment in segments:
@@ -65,7 +65,7 @@ def segments_in_gaps(
 def begun_copies_in_gaps(
     remote: RemoteLog, history: EpochHistory, bounds: LogExtent
 ) -> list[RemoteLogSegmentMetadata]:
-    """Copies that began and did not end, of records that can be read nowhere else."""
+    """Unfinished copies of records that cannot be read anywhere else."""
     begun = [
         segment
         for segment in remote.unfinished_segments()

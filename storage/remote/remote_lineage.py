@@ -1,17 +1,17 @@
-"""Which remote segments belong to the history that this replica believes in (KIP-405, KIP-101).
+"""Finds the remote segments of this replica's leader epoch history (KIP-405, KIP-101).
 
-An unclean election may leave segments in the tier whose records a later leader never had. Such a
-segment is recognised by its leader epochs alone: the local epoch history says which epoch each
-offset belongs to, and a segment counts only where it tells the same story. Three questions follow:
+An unclean election may leave segments in the tier whose records a later leader never had. Only
+their leader epochs identify them: the local epoch history gives the epoch of each offset, and a
+segment counts only if its epochs agree. There are three functions:
 
-- does a whole segment lie within the history (`is_within_leader_epochs`)? It decides what counts
-  for retention and what a timestamp lookup may read;
-- up to which offset is the history in the tier (`highest_remote_offset`)? Copying goes on there,
-  and local deletion may go as far;
-- where does the history in the tier begin (`remote_log_start_offset`)?
+- `is_within_leader_epochs`: whether a whole segment belongs to the history, which decides whether
+  it counts for retention and whether a timestamp lookup may read it;
+- `highest_remote_offset`: the last offset of the history in the tier, where copying continues and
+  up to which local records may be deleted;
+- `remote_log_start_offset`: where the history in the tier begins.
 
-The history is a sequence of (leader epoch, its first offset), ascending, reaching back to the log
-start offset and not merely to the first local segment. The rules are those of
+The history is an ascending sequence of (leader epoch, its first offset) that reaches back to the
+log start offset, not only to the first local segment. The rules are those of
 `RemoteLogManager.isRemoteSegmentWithinLeaderEpochs`, `findHighestRemoteOffset` and
 `findLogStartOffset`.
 """
@@ -36,7 +36,7 @@ class OffsetAndEpoch(NamedTuple):
 
 
 class EpochIndex(Protocol):
-    """What the questions ask of the remote log's cache."""
+    """The part of `RemoteLog` that these functions use."""
 
     def highest_offset_for_epoch(self, epoch: int) -> int | None: ...
 
@@ -44,7 +44,7 @@ class EpochIndex(Protocol):
 
 
 def without_empty_epochs(history: EpochHistory) -> list[tuple[int, int]]:
-    """Leave out epochs in which no record was written: they begin where the next one begins."""
+    """Leave out epochs without records: they begin where the next one begins."""
     if len(history) < 2:
         return list(history)
     kept = [
@@ -56,7 +56,7 @@ def without_empty_epochs(history: EpochHistory) -> list[tuple[int, int]]:
 
 
 class Lineage:
-    """A history, made ready to be asked about many segments."""
+    """An epoch history prepared for checking many segments."""
 
     def __init__(self, history: EpochHistory) -> None:
         self.epochs = without_empty_epochs(history)
@@ -64,10 +64,10 @@ class Lineage:
         self._following = {epoch: after for (epoch, _), after in pairwise(self.epochs)}
 
     def holds(self, segment: RemoteLogSegmentMetadata, log_end_offset: int) -> bool:
-        """Whether each record of the segment is a record of the history's own log.
+        """Whether each record of the segment belongs to the history.
 
-        Epochs before the history's first are not looked at, since the beginning of the history may
-        have been truncated away with the records (KAFKA-16890).
+        Epochs before the history's first are ignored, because the beginning of the history may
+        have been truncated along with the records (KAFKA-16890).
         """
         if segment.end_offset >= log_end_offset:
             return False
@@ -115,8 +115,8 @@ def highest_remote_offset(
 ) -> OffsetAndEpoch:
     """The last offset of this history that is in the tier; (-1, -1) if none is.
 
-    The tier may hold more of an epoch than this history does, copied by a leader that an unclean
-    election deposed: the epoch's own end is the limit.
+    The tier may hold more of an epoch than this history, copied by a leader deposed in an unclean
+    election, so the result is limited to the epoch's end in this history.
     """
     for epoch, end_offset in epoch_end_offsets(history, log_end_offset):
         highest = remote.highest_offset_for_epoch(epoch)
@@ -126,7 +126,7 @@ def highest_remote_offset(
 
 
 class LogExtent(NamedTuple):
-    """Where the local side of a log begins and ends."""
+    """The start and end offsets of a log and of its local part."""
 
     log_start_offset: int
     local_log_start_offset: int
@@ -140,13 +140,13 @@ class SegmentLookup(EpochIndex, Protocol):
 
 
 def copied_up_to(remote: SegmentLookup, history: EpochHistory, bounds: LogExtent) -> int:
-    """The last offset below which nothing is missing from the tier; -1 if nothing is there.
+    """The last offset up to which the tier has everything; -1 if it has nothing.
 
-    Local data is deleted on the strength of this, so `highest_remote_offset` is not enough: it
-    remembers segments that have been deleted again, and after a change of leaders such a segment
-    may be one that was cleaned up while its copier finished it. Here each offset from the log start
-    on must have a readable segment. A hole below the local log cannot be filled any more and is
-    passed over; what lies below the log start needs no copy.
+    Local data is deleted up to this offset, so `highest_remote_offset` is not enough: it includes
+    segments that have been deleted since, for example a segment that a new leader cleaned up while
+    the old one finished copying it. Here each offset from the log start on must be in a readable
+    segment. A gap below the local log cannot be filled any more and is skipped; offsets below the
+    log start need no copy.
     """
     highest = highest_remote_offset(remote, history, bounds.log_end_offset).offset
     ends = dict(epoch_end_offsets(history, bounds.log_end_offset))
@@ -166,7 +166,7 @@ def copied_up_to(remote: SegmentLookup, history: EpochHistory, bounds: LogExtent
 def remote_log_start_offset(
     remote: EpochIndex, history: EpochHistory, local_log_start_offset: int
 ) -> int:
-    """Where the log begins, tier included: the first segment of the oldest epoch that has any."""
+    """The log start including the tier: the first segment of the oldest epoch that has one."""
     for epoch, _ in history:
         for segment in remote.segments_for_epoch(epoch):
             if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:

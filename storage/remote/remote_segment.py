@@ -1,8 +1,8 @@
-"""What is known about one remote log segment: its id, its metadata and the life it leads (KIP-405).
+"""The id, metadata and states of a remote log segment (KIP-405).
 
-A segment's metadata is the only truth about the tier: objects whose segment never reached
-COPY_SEGMENT_FINISHED do not exist for readers, and a segment leaves in two steps, so that a crash
-between them leaves a record of the work that is still to do.
+The metadata alone determines what is in the tier: readers ignore objects of a segment that never
+reached COPY_SEGMENT_FINISHED. A segment is deleted in two steps, so that after a crash between them
+the metadata still shows the unfinished deletion.
 
                (none)
                  |
@@ -15,8 +15,8 @@ between them leaves a record of the work that is still to do.
                  v
          DELETE_SEGMENT_FINISHED
 
-Each state may follow itself, because retries repeat events. A partition whose topic is deleted goes
-through a life of its own (MARKED, STARTED, FINISHED) in the same metadata topic.
+Each state may follow itself, because retries repeat events. A partition of a deleted topic has its
+own states (MARKED, STARTED, FINISHED) in the same metadata topic.
 
 The names are those of `RemoteLogSegmentMetadata`, `RemoteLogSegmentState` and
 `RemotePartitionDeleteState`. Offsets are inclusive at both ends. The epoch map of a segment covers
@@ -38,7 +38,7 @@ MAX_SEGMENT_BYTES = 0x7FFF_FFFF
 
 
 class RemoteLogSegmentState(IntEnum):
-    """The states of a remote segment, numbered as the metadata records carry them."""
+    """The states of a remote segment, numbered as in the metadata records."""
 
     COPY_SEGMENT_STARTED = 0
     COPY_SEGMENT_FINISHED = 1
@@ -47,7 +47,7 @@ class RemoteLogSegmentState(IntEnum):
 
 
 class RemotePartitionDeleteState(IntEnum):
-    """The states of a partition whose remote data goes away with its topic."""
+    """The states of a partition whose remote data is deleted with its topic."""
 
     DELETE_PARTITION_MARKED = 0
     DELETE_PARTITION_STARTED = 1
@@ -88,7 +88,7 @@ PARTITION_DELETE_TRANSITIONS: Mapping[_Partition | None, frozenset[_Partition]] 
 
 
 class RemoteLogSegmentId(NamedTuple):
-    """A copy of a segment. Each attempt to copy takes a new id, even for the same offsets."""
+    """The id of a copy of a segment. Each copy attempt gets a new id, even for the same offsets."""
 
     topic_id_partition: TopicIdPartition
     id: Uuid
@@ -105,8 +105,8 @@ def _invalid(message: str) -> KafkaError:
 class RemoteLogSegmentMetadata:
     """All facts about one remote segment.
 
-    Constructing one that cannot be raises KafkaError(INVALID_RECORD): the values may come from a
-    topic that somebody else wrote.
+    The constructor raises KafkaError(INVALID_RECORD) for impossible values, which may come from a
+    metadata topic written by another implementation.
     """
 
     segment_id: RemoteLogSegmentId
@@ -114,7 +114,7 @@ class RemoteLogSegmentMetadata:
     end_offset: int
     """The last offset in the segment, inclusive."""
     max_timestamp_ms: int
-    """The largest record timestamp; -1 where no record has one."""
+    """The largest record timestamp; -1 if no record has one."""
     broker_id: int
     event_timestamp_ms: int
     segment_size_bytes: int
@@ -123,7 +123,7 @@ class RemoteLogSegmentMetadata:
     """(leader epoch, its first offset in this segment), epochs and offsets ascending."""
     state: RemoteLogSegmentState = RemoteLogSegmentState.COPY_SEGMENT_STARTED
     custom_metadata: bytes | None = None
-    """What the remote storage manager returned from the copy and wants to see again (KIP-917)."""
+    """Bytes that the remote storage manager returned from the copy and gets back (KIP-917)."""
     txn_index_empty: bool = False
     """No aborted transaction ends in this segment: its index need not be fetched (KIP-1058)."""
 
@@ -151,21 +151,21 @@ class RemoteLogSegmentMetadata:
         return self.segment_id.topic_id_partition
 
     def end_offset_of_epoch(self, epoch: int) -> int:
-        """The last offset that this segment holds of an epoch it names."""
+        """The last offset of an epoch in this segment, which must contain the epoch."""
         for later_epoch, start_offset in self.segment_leader_epochs:
             if later_epoch > epoch:
                 return start_offset - 1
         return self.end_offset
 
     def epoch_ranges(self) -> Iterator[tuple[int, int, int]]:
-        """Each epoch with the first and the last offset that this segment holds of it."""
+        """Each epoch with its first and last offset in this segment."""
         epochs = self.segment_leader_epochs
         for (epoch, start_offset), (_, next_start) in pairwise(epochs):
             yield epoch, start_offset, next_start - 1
         yield *epochs[-1], self.end_offset
 
     def updated(self, update: "RemoteLogSegmentMetadataUpdate") -> "RemoteLogSegmentMetadata":
-        """This metadata after an event. Custom metadata stays unless the event brings its own."""
+        """This metadata after an event. Custom metadata is kept unless the event has its own."""
         assert update.segment_id == self.segment_id
         return replace(
             self,
@@ -190,7 +190,7 @@ def _check_epochs(epochs: tuple[tuple[int, int], ...]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteLogSegmentMetadataUpdate:
-    """A change of state of a segment that was announced before."""
+    """A state change of a segment that already has metadata."""
 
     segment_id: RemoteLogSegmentId
     event_timestamp_ms: int
@@ -209,7 +209,7 @@ class RemoteLogSegmentMetadataUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemotePartitionDeleteMetadata:
-    """A step of the removal of all remote data of a partition."""
+    """A state change in the deletion of a partition's remote data."""
 
     topic_id_partition: TopicIdPartition
     state: RemotePartitionDeleteState
@@ -224,18 +224,18 @@ class RemotePartitionDeleteMetadata:
 RemoteLogMetadata = (
     RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate | RemotePartitionDeleteMetadata
 )
-"""What one record of the metadata topic may say."""
+"""The content of one record of the metadata topic."""
 
 
 def is_valid_segment_transition(
     current: RemoteLogSegmentState | None, target: RemoteLogSegmentState
 ) -> bool:
-    """Whether a segment in `current` (None: not announced yet) may enter `target`."""
+    """Whether a segment in state `current` (None: no metadata yet) may enter `target`."""
     return target in SEGMENT_TRANSITIONS[current]
 
 
 def is_valid_partition_delete_transition(
     current: RemotePartitionDeleteState | None, target: RemotePartitionDeleteState
 ) -> bool:
-    """Whether the removal of a partition may go from `current` (None: not begun) to `target`."""
+    """Whether a partition's deletion may go from `current` (None: not begun) to `target`."""
     return target in PARTITION_DELETE_TRANSITIONS[current]
