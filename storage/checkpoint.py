@@ -1,14 +1,15 @@
-"""Small text files that are replaced whole: Kafka's checkpoints (`CheckpointFile`).
+"""Reads and writes Kafka's checkpoints, small text files (`CheckpointFile`).
 
-The first line is the version, the second the number of entries, then one entry a line:
+A file is always replaced as a whole. The first line is the version, the second the number of
+entries, then one entry a line:
 
     0
     2
     orders 0 1500          topic, partition, offset     (offset checkpoints of a log directory)
     0 0                    epoch, start offset          (leader-epoch-checkpoint of a log)
 
-`partition.metadata` names the topic id of a log, so that a topic that was deleted and made again
-cannot inherit its files.
+`partition.metadata` has the topic id of a log, so that a re-created topic does not inherit its
+files.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,13 +28,13 @@ PARTITION_METADATA_FILE = "partition.metadata"
 _EPOCH_MAX = 2**31 - 1
 _OFFSET_MAX = 2**63 - 1
 _SHOWN = 40
-"""Characters of what stands where it should not."""
+"""How many characters of unexpected content an error message shows."""
 
 _VERSION = 0
 
 
 class MalformedCheckpointError(Exception):
-    """A checkpoint file does not have the form that it was written in."""
+    """A checkpoint file does not have the expected format."""
 
 
 def _write(files: Files, path: str, lines: Sequence[str]) -> None:
@@ -72,7 +73,7 @@ def write_offset_checkpoint(files: Files, path: str, offsets: Mapping[TopicParti
 def read_offset_checkpoint(files: Files, path: str) -> dict[TopicPartition, int]:
     """The offsets last written; none if the file is missing.
 
-    Raises MalformedCheckpointError for anything that was not written by a Kafka.
+    Raises MalformedCheckpointError for any content that Kafka does not write.
     """
     offsets: dict[TopicPartition, int] = {}
     for words in _read(files, path):
@@ -88,7 +89,7 @@ def read_offset_checkpoint(files: Files, path: str) -> dict[TopicPartition, int]
 
 
 def format_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
-    """A leader epoch checkpoint as bytes, as it is also shipped to the remote tier."""
+    """A leader epoch checkpoint as bytes, the form that is also copied to the remote tier."""
     lines = [f"{epoch} {start}" for epoch, start in epochs]
     content = "".join(f"{line}\n" for line in (str(_VERSION), str(len(lines)), *lines))
     return content.encode("utf-8")
@@ -109,8 +110,8 @@ def read_epoch_checkpoint(files: Files, path: str) -> list[tuple[int, int]]:
 def parse_epochs(content: bytes) -> list[tuple[int, int]]:
     """The (epoch, start offset) list of a checkpoint that came from the remote tier.
 
-    Raises MalformedCheckpointError, also where they cannot be one log's: who follows them would
-    come back to where it was.
+    Raises MalformedCheckpointError, also if epochs or offsets are not ascending: following such a
+    list could loop.
     """
     name = "the leader epoch checkpoint"
     epochs = _epochs(_entries(content, name), name)
@@ -132,7 +133,7 @@ def _epochs(entries: list[list[str]], name: str) -> list[tuple[int, int]]:
 def write_partition_metadata(
     files: Files, path: str, topic_id: Uuid, *, durable: bool = True
 ) -> None:
-    """Name the topic that a log directory belongs to."""
+    """Write the topic id that a log directory belongs to."""
     content = f"version: {_VERSION}\ntopic_id: {uuid_to_string(topic_id)}"
     files.atomic_replace(path, content.encode("ascii"), durable=durable)
 

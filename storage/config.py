@@ -1,12 +1,12 @@
-"""The topic configuration that a log obeys: Kafka's names, types, defaults and rules (`LogConfig`).
+"""The topic configuration of a log, with Kafka's names, types, defaults and rules (`LogConfig`).
 
-`TOPIC_CONFIGS` says what each property is, for DescribeConfigs and for checking what a client
-sends; `LogConfig` holds the values in force for one partition. A value comes from the topic's own
-overrides, else from the broker property named as its synonym, else from Kafka's default.
+`TOPIC_CONFIGS` defines each property, for DescribeConfigs and for validating requests; `LogConfig`
+has the effective values for one partition. A value comes from the topic's overrides, else from the
+broker property that is its synonym, else from Kafka's default.
 
-The rules that tie properties together are checked in one place, `LogConfig.from_properties`: local
-retention never exceeds total retention, only topics that delete can be tiered (KIP-405), and a
-topic whose copying is disabled has equal local and total retention (KIP-950).
+`LogConfig.from_properties` checks all rules that involve several properties: local retention never
+exceeds total retention, only topics that are not compacted can be tiered (KIP-405), and a topic
+with copying disabled has equal local and total retention (KIP-950).
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 _CODECS = "[uncompressed, zstd, lz4, snappy, gzip, producer]"
 
-# Name, type, default, rule, broker property that gives the default, what it decides.
+# Name, type, default, rule, broker property that gives the default, description.
 _TABLE: tuple[tuple[str, ConfigType, str, str, str | None, str], ...] = (
     ("cleanup.policy", _LIST, "delete", "[compact, delete]", "log.cleanup.policy",
      "Whether old segments are deleted, compacted by key, both, or (empty list) kept for ever."),
@@ -105,7 +105,7 @@ TOPIC_CONFIGS: Mapping[str, ConfigDef] = {row[0]: ConfigDef(*row) for row in _TA
 """Every public topic property by its name, in alphabetical order."""
 
 _INTERNAL_SEGMENT_BYTES = ConfigDef("internal.segment.bytes", _INT, None, "[1,...]")
-"""Kafka's hidden way around the smallest segment.bytes, for tests."""
+"""Kafka's internal property for tests, which allows segments below the segment.bytes minimum."""
 
 _THROTTLED_REPLICAS = (
     "follower.replication.throttled.replicas",
@@ -115,7 +115,7 @@ _THROTTLED_REPLICAS = (
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The values in force for one log; fields are Kafka's property names."""
+    """The effective values for one log; the fields are Kafka's property names."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -151,7 +151,7 @@ class LogConfig:
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
     decompressed_batch_max_bytes: int = 33_554_432
-    """The broker's `tierlog.decompressed.batch.max.bytes`; no topic has one of its own."""
+    """The broker's `tierlog.decompressed.batch.max.bytes`; topics cannot override it."""
 
     @property
     def is_compacted(self) -> bool:
@@ -159,7 +159,7 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """segment.ms, or less where compaction may not be kept waiting so long."""
+        """segment.ms, for compacted topics at most max.compaction.lag.ms."""
         if "compact" in self.cleanup_policy:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
@@ -171,18 +171,18 @@ class LogConfig:
 
     @property
     def copies_to_tier(self) -> bool:
-        """Whether segments go to the remote tier. Those that are there are read in any case."""
+        """Whether segments are copied to the remote tier. Copied segments are always readable."""
         return self.remote_storage_enable and not self.remote_log_copy_disable
 
     @property
     def effective_local_retention_ms(self) -> int:
-        """local.retention.ms with "as the total" resolved; -1 is no limit."""
+        """local.retention.ms, or retention.ms if it is -2; -1 means no limit."""
         local = self.local_retention_ms
         return self.retention_ms if local == USE_TOTAL_RETENTION else local
 
     @property
     def effective_local_retention_bytes(self) -> int:
-        """local.retention.bytes with "as the total" resolved; -1 is no limit."""
+        """local.retention.bytes, or retention.bytes if it is -2; -1 means no limit."""
         local = self.local_retention_bytes
         return self.retention_bytes if local == USE_TOTAL_RETENTION else local
 
@@ -219,7 +219,7 @@ class LogConfig:
         return config
 
     def value_text(self, name: str) -> str:
-        """The value in force of one property, as DescribeConfigs shows it."""
+        """The effective value of one property, as DescribeConfigs shows it."""
         value: object = getattr(self, name.replace(".", "_"))
         if TOPIC_CONFIGS[name].type is _LIST:
             return ",".join(cast("tuple[str, ...]", value))
@@ -275,7 +275,7 @@ def _check_together(config: LogConfig, remote_storage_system_enabled: bool) -> N
             "Remote log storage only supports topics with cleanup.policy=delete "
             "or cleanup.policy being an empty list.",
         )
-    # In Kafka's order, for the first that is broken is told.
+    # In Kafka's order, because only the first violation is reported.
     pairs = (
         ("bytes", config.local_retention_bytes, config.retention_bytes),
         ("ms", config.local_retention_ms, config.retention_ms),

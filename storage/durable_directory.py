@@ -1,4 +1,4 @@
-"""Names of directories that survive a loss of power."""
+"""Creates and renames directories so that the change survives a power loss."""
 
 from .files import Files
 
@@ -14,7 +14,7 @@ def make_durably(files: Files, path: str) -> None:
 
 
 def rename_durably(files: Files, old: str, new: str) -> None:
-    """Rename within a directory, durably; where no descriptor is left for that nothing is done."""
+    """Rename within a directory durably; without a free descriptor, raise OSError first."""
     directory = files.open_dir(new.rpartition("/")[0])
     files.rename(old, new)
     directory.sync()

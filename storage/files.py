@@ -1,25 +1,25 @@
-"""The one door to the disk.
+"""The file system interface of `storage/`, and its implementation on the operating system.
 
-Everything under `storage/` reaches the file system through the `Files` protocol, so that a
-simulation can hand in a disk that forgets what was never synced, runs full, or fails. The protocol
-is small and each operation means something at a crash:
+All code under `storage/` accesses the file system through the `Files` protocol, so that tests can
+simulate a disk that loses unsynced data, runs full, or fails. The protocol is small, and each
+operation has a defined effect at a crash:
 
 - `FileHandle.write_at` is visible to readers at once and durable only after `flush` (fsync);
-- `FileHandle.truncate` and a file's length are durable after `flush` as well;
+- `FileHandle.truncate` and a file's length are also durable only after `flush`;
 - `create`, `rename` and `remove` change a directory: durable after `sync_dir` of that directory;
 - `atomic_replace` is the one compound operation: after it returns, the new content is durable, and
-  at any crash in between a reader finds either the old or the new content, never a mixture. With
-  `durable=False` nothing is synced: readers of the running system still never see a mixture, but a
-  crash may leave anything under that name, so the content must carry its own checksum;
-- `MappedFile` is an index: stores go to memory, reach the disk whenever the system pleases, and are
-  durable only after `flush`. Recovery must therefore believe no index that it cannot check.
+  after a crash during it a reader finds either the old or the new content, never a mixture. With
+  `durable=False` nothing is synced: readers of the running system still never see a mixture, but
+  after a crash the file may have any content, so the content must include a checksum;
+- `MappedFile` is an index: writes go to memory, reach the disk at any time, and are durable only
+  after `flush`. So recovery must not use an index that it cannot check.
 
-Failures surface as `OSError`. The callers that own a log directory turn them into
-`KAFKA_STORAGE_ERROR` and take the directory offline.
+Failures raise `OSError`. The callers that own a log directory turn them into `KAFKA_STORAGE_ERROR`
+and take the directory offline.
 
-A `FileRegion` is a range of a file that will be sent and not read: the kernel copies it from the
-page cache to the socket. It shares the descriptor with its `FileHandle`: closing or deleting a
-segment leaves the descriptor open until the last region on its way to a client is gone.
+A `FileRegion` is a range of a file to be sent without being read: the kernel copies it from the
+page cache to the socket. It shares the descriptor of its `FileHandle`: if a segment is closed or
+deleted, the descriptor stays open until the last region is sent.
 """
 
 import errno
@@ -35,7 +35,7 @@ IndexBuffer: TypeAlias = memoryview | bytearray | bytes
 
 
 class RegionSource(Protocol):
-    """What a `FileRegion` needs of the open file below it."""
+    """The part of an open file that a `FileRegion` uses."""
 
     def fileno(self) -> int: ...
 
@@ -55,10 +55,10 @@ class FileRegion:
         self.nbytes = nbytes
 
     def send_to(self, socket_fd: int, size: int) -> int:
-        """Have the kernel send the first `size` bytes; how many the socket took, at least one.
+        """Send the first `size` bytes in the kernel. Returns how many were sent, at least one.
 
-        Raises BlockingIOError where the socket takes none, OSError where the connection or the file
-        has ended.
+        Raises BlockingIOError if the socket accepts none, OSError if the connection is closed or
+        the file is too short.
         """
         assert 0 < size <= self.nbytes
         sent = os.sendfile(socket_fd, self._source.fileno(), self.position, size)
@@ -67,11 +67,11 @@ class FileRegion:
         return sent
 
     def read(self) -> bytes:
-        """The bytes themselves; fewer where the file has ended before the last of them."""
+        """Read the bytes; fewer if the file is too short."""
         return self._source.pread(self.position, self.nbytes)
 
     def read_all(self) -> bytes:
-        """The bytes themselves. Raises OSError where the file has ended before the last of them."""
+        """Read the bytes. Raises OSError if the file is too short."""
         content = self.read()
         if len(content) != self.nbytes:
             raise self._cut()
@@ -116,11 +116,11 @@ class FileHandle(Protocol):
     def region(self, position: int, size: int) -> FileRegion: ...
 
     def renamed(self, path: str) -> None:
-        """Say that the file has another name: it may have to be opened again by it."""
+        """Record the file's new name, by which it may have to be reopened."""
         ...
 
     def close(self) -> None:
-        """Let go of the file; regions handed out earlier stay readable. Idempotent."""
+        """Close the file; regions returned earlier stay readable. Idempotent."""
         ...
 
 
@@ -134,13 +134,13 @@ class MappedFile(Protocol):
 
     @property
     def capacity(self) -> int:
-        """The file's length in bytes, entries and preallocated zeros together."""
+        """The file's length in bytes, including preallocated zeros."""
         ...
 
     def write_at(self, position: int, content: bytes) -> None: ...
 
     def resize(self, capacity: int) -> None:
-        """Cut or extend (with zeros) the file and its mapping."""
+        """Truncate or extend (with zeros) the file and its mapping."""
         ...
 
     def flush(self) -> None: ...
@@ -149,7 +149,7 @@ class MappedFile(Protocol):
 
 
 class DirectoryHandle(Protocol):
-    """An open directory: syncing it cannot fail for want of descriptors."""
+    """An open directory, which can be synced even if no descriptor is left."""
 
     def sync(self) -> None:
         """Make the names in it durable."""
@@ -159,7 +159,7 @@ class DirectoryHandle(Protocol):
 
 
 class DirectoryLock(Protocol):
-    """Held while a process owns a log directory."""
+    """The lock that a process holds while it owns a log directory."""
 
     def release(self) -> None: ...
 
@@ -169,7 +169,7 @@ class Files(Protocol):
 
     @property
     def max_open(self) -> int:
-        """How many files may be open at a time; beyond it each use may open one anew."""
+        """How many files may be open at once; beyond it each use may reopen a file."""
         ...
 
     def open(self, path: str, *, create: bool = False) -> FileHandle:
@@ -193,7 +193,7 @@ class Files(Protocol):
         ...
 
     def atomic_replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
-        """Make `content` the file's content all at once and, unless told otherwise, durably."""
+        """Replace the file's content atomically and, by default, durably."""
         ...
 
     def rename(self, old: str, new: str) -> None:
@@ -215,7 +215,7 @@ class Files(Protocol):
     def is_directory(self, path: str) -> bool: ...
 
     def mkdirs(self, path: str) -> None:
-        """Make a directory and its parents; an existing one is left as it is."""
+        """Create a directory and its parents; an existing one is left as it is."""
         ...
 
     def sync_dir(self, path: str) -> None:
@@ -270,7 +270,7 @@ _READ_AND_WRITE = os.O_RDWR | os.O_CLOEXEC
 
 
 class OsFileHandle:
-    """`FileHandle` on a real file. While it is idle its descriptor may be closed for another's."""
+    """`FileHandle` on a real file. While idle it may close its descriptor to free one."""
 
     __slots__ = (
         "__weakref__",
@@ -290,7 +290,7 @@ class OsFileHandle:
         self._is_closed = False
         self._failure: OSError | None = None
         self.is_unsynced = False
-        """Whether something was written that may not be on the disk."""
+        """Whether bytes were written that may not be durable."""
         self.was_used = True
         open_files.add(self)
 
@@ -313,7 +313,7 @@ class OsFileHandle:
         return self._open_descriptor().pread(position, size)
 
     def write_at(self, position: int, buffer: ReadableBuffer) -> None:
-        # Said first: a descriptor with unsynced bytes is not given up without an fsync.
+        # Set first: a descriptor with unsynced bytes must not be closed without an fsync.
         self.is_unsynced = True
         descriptor = self._descriptor or self._open_descriptor()
         fd = descriptor.fd
@@ -334,12 +334,12 @@ class OsFileHandle:
         if self._failure is not None:
             raise self._failure
         descriptor = self._open_descriptor()
-        # What is written meanwhile may not be on the disk when the call returns.
+        # Cleared first: bytes written during the fsync may not be durable when it returns.
         self.is_unsynced = False
         try:
             os.fdatasync(descriptor.fileno())
         except OSError as error:
-            # The kernel tells it once, and may have dropped the pages: the file stays failed.
+            # The kernel reports it once and may have dropped the pages, so the file stays failed.
             self.is_unsynced, self._failure = True, error
             raise
 
@@ -354,7 +354,7 @@ class OsFileHandle:
         return True
 
     def give_up_descriptor(self) -> None:
-        """Close it until the next use; regions handed out earlier stay readable."""
+        """Close the descriptor until the next use; regions returned earlier stay readable."""
         self._descriptor = None
 
     def renamed(self, path: str) -> None:
@@ -370,7 +370,7 @@ _ALLOCATION_UNIT = mmap.PAGESIZE
 
 
 class OsMappedFile:
-    """`MappedFile` on a real file. A file of no bytes cannot be mapped and reads as b"".
+    """`MappedFile` on a real file. An empty file cannot be mapped and reads as b"".
 
     Storing into a hole of a mapped file on a full disk kills the process (SIGBUS), so blocks are
     allocated ahead of the stores, where a full disk is an ordinary OSError.
@@ -388,7 +388,7 @@ class OsMappedFile:
         self._map(descriptor)
 
     def _open(self, flags: int = 0) -> _Descriptor:
-        # Opened anew for each rare use: there may be indexes for each of many thousand segments.
+        # Reopened for each rare use, because many thousand segments may have indexes.
         path, flags = self._path, _READ_AND_WRITE | flags
         return _Descriptor(self._open_files.perform(lambda: os.open(path, flags, 0o644)))
 
@@ -454,7 +454,7 @@ class OsDirectoryHandle:
 
 
 class OsDirectoryLock:
-    """A lock on an open file, given back on `release` or when the process ends."""
+    """A lock on an open file, released by `release` or when the process ends."""
 
     def __init__(self, fd: int) -> None:
         self._descriptor: _Descriptor | None = _Descriptor(fd)
@@ -467,7 +467,7 @@ class OsFiles:
     """`Files` on the operating system's file system."""
 
     def __init__(self, max_open: int | None = None) -> None:
-        """`max_open`: how many files may be open at a time; by default what the system grants."""
+        """`max_open`: how many files may be open at once; by default from the system's limit."""
         self._open_files = OpenFiles(files_limit() if max_open is None else max_open)
 
     @property
@@ -526,7 +526,7 @@ class OsFiles:
             return
         for name in names:
             child = f"{path}/{name}"
-            # What a link leads to is not ours.
+            # Do not delete the target of a link.
             if os.path.isdir(child) and not os.path.islink(child):
                 self.remove_tree(child)
             else:
@@ -551,8 +551,8 @@ class OsFiles:
     def lock(self, path: str) -> DirectoryLock:
         fd = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
-            # POSIX locks are what a Kafka on the same directory looks at, but they do not
-            # exclude two owners within one process; flock does.
+            # Kafka checks POSIX locks on the same directory, but they do not exclude two owners
+            # within one process; flock does.
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

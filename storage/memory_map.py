@@ -1,12 +1,12 @@
-"""Mapping a file into memory without keeping it open (mmap(2), called directly).
+"""Maps a file into memory without keeping it open (mmap(2), called directly).
 
-Python's own `mmap` holds a descriptor for as long as a mapping lives, where Java's maps hold none.
-With two indexes to a segment that would triple the descriptors of a broker: ten thousand partitions
-would need thirty thousand, and a broker that runs out of them loses its log directory.
+Python's own `mmap` holds a descriptor for the lifetime of the mapping; Java's maps hold none. With
+two indexes per segment that would triple a broker's descriptors: ten thousand partitions would need
+thirty thousand, and a broker that runs out of them loses its log directory.
 
-A mapping is a memoryview. It ends when nothing refers to it or to a slice of it any more, so no
-reader can ever look at memory that is not there. Reading past the end of the *file* is a SIGBUS, as
-with every mapping.
+A mapping is a memoryview. It is unmapped once nothing refers to it or to a slice of it, so a reader
+can never access unmapped memory. Reading past the end of the *file* is a SIGBUS, as with every
+mapping.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class _Unmapping:
-    """Takes the pages back when it goes; the array that covers them carries it."""
+    """Unmaps the pages when it is garbage-collected; the array over them refers to it."""
 
     __slots__ = ("_address", "_size")
 
@@ -42,12 +42,12 @@ class _Unmapping:
 
 
 def map_shared(fd: int, size: int) -> memoryview:
-    """The first `size` bytes of an open file, to be read and written; they may end with a hole.
+    """Map the first `size` bytes of an open file for reading and writing; they may end with a hole.
 
     `fd` may be closed afterwards. Nothing is read ahead. Raises OSError.
     """
     assert size > 0
-    # A class is made for each length that an array can have: whole pages, so that there are few.
+    # ctypes creates a class for each array length; rounding up to pages keeps them few.
     pages = (size + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     address: int | None = _LIBC.mmap(None, pages, protection, mmap.MAP_SHARED, fd, 0)
@@ -58,5 +58,5 @@ def map_shared(fd: int, size: int) -> memoryview:
     # Without this the first store makes the kernel read (and zero) megabytes ahead: 3 ms.
     _LIBC.madvise(address, pages, mmap.MADV_RANDOM)
     array = (ctypes.c_ubyte * pages).from_address(address)
-    array.unmapping = unmapping  # type: ignore[attr-defined]  # ends with the last view of it
+    array.unmapping = unmapping  # type: ignore[attr-defined]  # freed with the last view
     return memoryview(array).cast("B")[:size]

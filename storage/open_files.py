@@ -1,15 +1,15 @@
-"""The descriptors of open files: how many there are has a bound, and running out is no failure.
+"""Limits the descriptors of open files, so that a broker does not fail when they run out.
 
-An operating system grants a process a number of descriptors (`ulimit -n`), which files share with
-connections. A broker with many thousand segments needs more files than that, though few at a time.
-So a file keeps its descriptor only while there is room: beyond `limit` the one that was longest
-unused gives its own up, and opens it again by name when it is needed.
+The operating system limits the descriptors of a process (`ulimit -n`), which files share with
+connections. A broker with many thousand segments has more files than that, but uses few at a time.
+So beyond `limit` the least recently used file closes its descriptor, and reopens the file by name
+when it is used again.
 
-A file with unsynced bytes comes last, and is synced first: the kernel tells a failed write to the
-descriptors that are open then, and to nobody if there is none.
+A file with unsynced bytes is closed last, and fsynced first: the kernel reports a failed write only
+to descriptors that are open at that time.
 
-What needs a descriptor for a moment (a listing, an fsync of a directory) goes through `perform`: if
-the process or the machine has none left, files give up theirs and it is tried again.
+Operations that need a descriptor briefly (a listing, an fsync of a directory) go through `perform`:
+if the process or the machine has none left, files close theirs and the operation is retried.
 """
 
 import errno
@@ -22,12 +22,12 @@ from typing import Protocol, TypeVar
 ResultT = TypeVar("ResultT")
 
 EXHAUSTED = (errno.EMFILE, errno.ENFILE)
-"""What a system answers that has no descriptor left. It says nothing about a disk."""
+"""The errors of a system without free descriptors. They do not indicate a disk failure."""
 
 _UNLIMITED = 1 << 20
 _LEAST = 16
 _LOOKS = 64
-"""So many files are asked whether they are idle before one is synced to be closed."""
+"""How many files are checked for being idle before one is synced to be closed."""
 _GIVEN_UP_AT_ONCE = 8
 _ATTEMPTS = 8
 
@@ -36,20 +36,20 @@ class Closable(Protocol):
     """An open file that can do without its descriptor for a while."""
 
     was_used: bool
-    """Set by each use, cleared by each look."""
+    """Set by each use, cleared by each check."""
 
     @property
     def is_unsynced(self) -> bool: ...
 
     def sync_before_closing(self) -> bool:
-        """Put unsynced bytes on the disk; False if that failed, which the next flush tells."""
+        """fsync unsynced bytes; False if that failed, which the next flush reports."""
         ...
 
     def give_up_descriptor(self) -> None: ...
 
 
 def files_limit() -> int:
-    """How many descriptors files may have: two thirds, the rest is for connections."""
+    """How many descriptors files may use: two thirds; the rest is for connections."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft > _UNLIMITED:
         soft = _UNLIMITED
@@ -57,7 +57,7 @@ def files_limit() -> int:
 
 
 class OpenFiles:
-    """The files that have a descriptor, the longest unused first. Usable from any thread."""
+    """The files that have a descriptor, least recently used first. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
         assert limit > 0
@@ -68,20 +68,20 @@ class OpenFiles:
         return len(self._files)
 
     def add(self, file: Closable) -> None:
-        """The file has a descriptor now; another may have to give up its own."""
+        """Add a file that has opened a descriptor; this may close another file's."""
         self._files[weakref.ref(file, self._forget)] = None
         while len(self._files) > self.limit and self._close_one():
             pass
 
     def discard(self, file: Closable) -> None:
-        """The file has none any more."""
+        """Remove a file that has closed its descriptor."""
         self._forget(weakref.ref(file))
 
     def _forget(self, reference: "weakref.ref[Closable]") -> None:
         self._files.pop(reference, None)
 
     def perform(self, operation: Callable[[], ResultT]) -> ResultT:
-        """Do what needs a descriptor; make room for it where there is none. Raises OSError."""
+        """Run an operation, closing idle files if no descriptor is left. Raises OSError."""
         for _ in range(_ATTEMPTS):
             try:
                 return operation()
@@ -94,7 +94,7 @@ class OpenFiles:
         return sum(self._close_one() for _ in range(_GIVEN_UP_AT_ONCE)) > 0
 
     def _close_one(self) -> bool:
-        """Have an idle file give up its descriptor; of many that are unsynced, the oldest."""
+        """Close the descriptor of an idle file; if none is idle and synced, sync the oldest."""
         for _ in range(min(len(self._files), _LOOKS)):
             file = self._take_oldest()
             if file is None:
@@ -113,7 +113,7 @@ class OpenFiles:
         if file.sync_before_closing():
             file.give_up_descriptor()
         else:
-            # It keeps its descriptor, which its directory's failure will close.
+            # It keeps its descriptor, which is closed when its directory goes offline.
             self._files[weakref.ref(file, self._forget)] = None
         return True
 

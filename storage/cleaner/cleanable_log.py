@@ -26,7 +26,7 @@ class CleanableLog(NamedTuple):
     clean_bytes: int
     dirty_bytes: int
     overdue_ms: int
-    """For how long a record has been waiting beyond max.compaction.lag.ms; 0 if none has."""
+    """How long a record has waited beyond max.compaction.lag.ms; 0 if none has."""
 
     @property
     def dirty_ratio(self) -> float:

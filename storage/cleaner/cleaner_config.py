@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 LARGEST_DEDUPE_BUFFER = (1 << 31) - 1
-"""Bytes of keys that one cleaning takes at most, as in Kafka."""
+"""The largest dedupe buffer of one cleaning in bytes, as in Kafka."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BYTES_PER_SLOT = 192
-"""A digest, an offset and their place in a dictionary that is about to double."""
+"""The memory of a digest, an offset and their slot in a dictionary about to double."""
 
 _DIGEST_BYTES = 16
 
@@ -33,7 +33,7 @@ class OffsetMap:
         self._digest: Callable[[bytes], bytes] = digest
         self._offsets: dict[bytes, int] = {}
         self.latest_offset = -1
-        """Everything up to it was seen: above it nothing is known of any key."""
+        """All records up to this offset were read; the map covers none above it."""
 
     def __len__(self) -> int:
         return len(self._offsets)

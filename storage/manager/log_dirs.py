@@ -20,7 +20,7 @@ from ..log_file import parse_partition_directory
 from .partition_directory import read_topic_id
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""Its log lies in a directory like others, and is not this broker's to load."""
+"""Its log is in a log directory, but `LogManager` does not load it."""
 
 
 class LogDirs:

@@ -68,9 +68,9 @@ class LoadRequest:
     had_clean_shutdown: bool = True
     producer_expiration_ms: int = 86_400_000
     durable_end: int | None = None
-    """Below this all was on the disk once, though all is read again; None: the recovery point."""
+    """Everything below was synced, although it is read again; None: the recovery point."""
     was_compacted: bool = False
-    """Whether the log has been compacted, whatever its policy is now."""
+    """Whether the log was ever compacted, whatever its cleanup.policy is now."""
 
     @property
     def may_have_holes(self) -> bool:

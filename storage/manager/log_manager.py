@@ -74,11 +74,11 @@ class LogManager:
         self._checkpoints = {each: OffsetCheckpoints(each) for each in self.log_dirs}
         self._doomed = DoomedDirectories(files)
         self.recovered = 0
-        """How many logs the start has read again, for want of a clean stop."""
+        """How many logs were recovered at startup after an unclean shutdown."""
         self.placement = LogPlacement(self.log_dirs)
         self._move_listeners: list[MoveListener] = []
         self.future_logs = FutureLogs()
-        """The logs of partitions that are being moved, in the directory they are moved to."""
+        """The future logs of partitions that are being moved to another directory."""
 
     # -- Starting -----------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class OffsetCheckpoints:
         self.log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaned: frozenset[TopicPartition] = frozenset()
-        """The logs that have been compacted, whatever their topics' policy is now."""
+        """The logs that were ever compacted, whatever their cleanup.policy is now."""
 
     def read(self) -> None:
         """Read the files. Raises OSError."""

@@ -126,7 +126,7 @@ def highest_remote_offset(
 
 
 class LogExtent(NamedTuple):
-    """The start and end offsets of a log and of its local part."""
+    """The log start, local log start and log end offsets of a log."""
 
     log_start_offset: int
     local_log_start_offset: int
