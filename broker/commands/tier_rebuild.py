@@ -68,7 +68,7 @@ async def rebuild_from_tier(
         if not plan.topics:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"The tier {config.remote_storage} has no complete segment to restore.",
+                f"The tier {config.remote_storage} has no complete segment: nothing to rebuild.",
             )
         is_written = not (parsed.dry_run or plan.has_trouble)
         if is_written:
