@@ -27,6 +27,7 @@ from tierlog.broker.coordinator.transaction.transaction_state import (
     TransactionEvent,
     TransactionState,
 )
+from tierlog.broker.dispatch.fetch_pacing import TRANSITIONS as PACING, PacingState
 from tierlog.broker.network.connection import TRANSITIONS as CONNECTION, ConnectionState
 from tierlog.replication.controller.controller import TRANSITIONS as CONTROLLER, ControllerState
 from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
@@ -101,6 +102,12 @@ MACHINES = [
         "broker/network/connection.py",
         "TRANSITIONS",
         moves_by_event(ConnectionState.READY, CONNECTION.items()),
+    ),
+    Machine(
+        "The pacing of a connection's Fetch responses",
+        "broker/dispatch/fetch_pacing.py",
+        "TRANSITIONS",
+        moves_by_event(PacingState.FREE, PACING.items()),
     ),
     Machine(
         "What this broker is to a partition",

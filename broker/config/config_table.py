@@ -293,6 +293,9 @@ socket.send.buffer.bytes | INT | 102400
     SO_SNDBUF of a connection; -1 leaves it to the system.
 tierlog.decompressed.batch.max.bytes | INT | 33554432 | [1048576,...]
     What a produced batch may decompress to where it must be opened; of tierlog's own.
+tierlog.fetch.pacing.enable | BOOLEAN | true
+    Whether fetch responses are spaced for clients that pause when their queue is full; of
+    tierlog's own.
 tierlog.max.partitions | INT | -1 | [-1,...]
     Partitions beyond which clients create no more; -1 is what the limit on open files allows.
 tierlog.metrics.host | STRING | 127.0.0.1

@@ -42,8 +42,10 @@ from ..metrics.metrics import Counter
 from ..network.connection import ConnectedClient, DeferredResponse, Refused, Response
 from ..request.context import BrokerContext, Deferred, NoAnswer, RequestContext
 from ..request.large_requests import run_slice
+from .muting import muted
 
 if TYPE_CHECKING:
+    from .fetch_pacing import FetchPacing
     from .request_cache import RequestCache
 
 _API = slice(0, 4)
@@ -123,7 +125,7 @@ class _Finished(NamedTuple):
 class _ParsedHeader:
     """A parsed header, with what every request with that header needs."""
 
-    __slots__ = ("api", "body", "cache", "context", "owner", "rest", "route")
+    __slots__ = ("api", "body", "cache", "context", "owner", "pacing", "rest", "route")
 
     def __init__(
         self,
@@ -141,6 +143,7 @@ class _ParsedHeader:
         self.route = route
         self.context = context
         self.cache: RequestCache | None = None
+        self.pacing: FetchPacing | None = None
 
 
 class Apis:
@@ -148,6 +151,8 @@ class Apis:
 
     _caches_requests = True
     """Whether repeated requests are answered without being decoded."""
+    _paces_fetches = True
+    """Whether Fetch responses are paced: not while quotas mute clients (`fetch_pacing.py`)."""
     _wait_s = 0.0
     """How long to mute the client of the current request after the response."""
     _request_bytes = 0
@@ -159,6 +164,8 @@ class Apis:
         self._large_requests = broker.large_requests
         self._elements_max = broker.config.values.integer("tierlog.request.elements.max")
         self._answer_bytes_max = broker.config.values.integer("tierlog.response.max.bytes")
+        self._is_pacing = broker.config.values.boolean("tierlog.fetch.pacing.enable")
+        self._loop = asyncio.get_running_loop()
 
     def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
         """Answer one request. Raises Refused or ProtocolError if the connection must be closed."""
@@ -174,6 +181,14 @@ class Apis:
             except UnsupportedApiError as error:
                 return self._unsupported(error)
             client.last_header = header if header.body <= _CACHED_HEADER_BYTES_MAX else None
+        pacing = header.pacing
+        if pacing is None:
+            return self._answer(header, frame)
+        now = self._loop.time()
+        pacing.requested(now)
+        return self._paced(pacing, now, self._answer(header, frame))
+
+    def _answer(self, header: _ParsedHeader, frame: memoryview) -> Response:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         header.route.requests.value += 1
         cache = header.cache
@@ -186,6 +201,19 @@ class Apis:
         if isinstance(cached, list):
             return cached
         return self._handle(header, frame, correlation_id, cached)
+
+    def _paced(self, pacing: "FetchPacing", requested_at: float, answer: Response) -> Response:
+        """The Fetch response, after which the client is muted if the pacing says so."""
+        if isinstance(answer, DeferredResponse):
+            respond = answer.respond
+
+            def respond_and_pace(done: asyncio.Future[object]) -> Response:
+                return self._paced(pacing, requested_at, respond(done))
+
+            return answer._replace(respond=respond_and_pace)
+        nbytes = sum(map(size_of, answer))
+        wait_s = pacing.responded(requested_at, self._loop.time(), nbytes)
+        return muted(self._loop, answer, wait_s) if wait_s else answer
 
     def _handle(
         self,
@@ -306,6 +334,12 @@ class Apis:
         parsed = _ParsedHeader(self, frame, body, route, context)
         if self._caches_requests:
             parsed.cache = self._cache_for(context, body)
+        if header.api_key == ApiKey.FETCH and self._is_pacing and self._paces_fetches:
+            from .fetch_pacing import FetchPacing
+
+            if client.fetch_pacing is None:
+                client.fetch_pacing = FetchPacing()
+            parsed.pacing = cast("FetchPacing", client.fetch_pacing)
         return parsed
 
     def _cache_for(self, context: RequestContext, body: int) -> "RequestCache | None":

@@ -23,6 +23,7 @@ from ..quota.quotas import ClientQuotas, Kept, Quota
 from ..request.context import BrokerContext, Deferred, RequestContext
 from .apis import Apis, Handler, HandlerResult, Outcome
 from .mutation_quotas import MutationCharge, TokenBucket
+from .muting import muted
 
 _REQUEST_WAIT_MAX_S = 1.0
 _SIZE_BYTES = 4
@@ -49,11 +50,11 @@ class ThrottlingApis(Apis):
     """An `Apis` that throttles clients."""
 
     _caches_requests = False
+    _paces_fetches = False
 
     def __init__(self, broker: BrokerContext, quotas: ClientQuotas) -> None:
         super().__init__(broker)
         self.quotas = quotas
-        self._loop = asyncio.get_running_loop()
         self._buckets = Kept[tuple[str, str, str], TokenBucket](TokenBucket)
         # Both of the request that is being answered now.
         self._request_bytes = 0
@@ -81,10 +82,7 @@ class ThrottlingApis(Apis):
         """The response, after which the client is muted for the throttle time."""
         if self._wait_s <= 0:
             return chunks
-        wake: asyncio.Future[object] = self._loop.create_future()
-        timer = self._loop.call_later(self._wait_s, _wake, wake)
-        wake.add_done_callback(lambda _: timer.cancel())
-        return DeferredResponse(wake, _nothing_more, chunks)
+        return muted(self._loop, chunks, self._wait_s)
 
     def _handler(self, key: ApiKey, handle: Handler) -> Handler:
         def measured(
@@ -201,12 +199,3 @@ def _timed(
 
 def _identity(response: object) -> Message:
     return cast("Message", response)
-
-
-def _wake(future: "asyncio.Future[object]") -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-def _nothing_more(_: "asyncio.Future[object]") -> Sequence[Chunk]:
-    return ()

@@ -116,13 +116,15 @@ Response = Sequence[Chunk] | DeferredResponse
 class ConnectedClient:
     """The client of one connection."""
 
-    __slots__ = ("host", "last_header", "listener")
+    __slots__ = ("fetch_pacing", "host", "last_header", "listener")
 
     def __init__(self, host: str, listener: str) -> None:
         self.host = host
         self.listener = listener
         self.last_header: object = None
         """The decoded header of the last request; only the dispatch uses it."""
+        self.fetch_pacing: object = None
+        """The pacing of its Fetch responses; only the dispatch uses it."""
 
 
 class ConnectionOwner(Protocol):
