@@ -1,7 +1,10 @@
-"""AddOffsetsToTxn (key 25), versions 0-4: a transaction is about to commit offsets of a group.
+"""AddOffsetsToTxn (key 25), versions 0-4: adds a group's offsets to a transaction.
 
-The group's partition of `__consumer_offsets` becomes part of the transaction. Before 2 a fenced
-producer is told of its epoch. From TxnOffsetCommit 5 on clients need not ask (KIP-890).
+The group's partition of `__consumer_offsets` becomes part of the transaction. Clients that use
+TxnOffsetCommit 5 or later need not send this request (KIP-890).
+
+v2: a fenced producer gets PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH
+v3: flexible
 """
 
 from ...clients.errors import ErrorCode

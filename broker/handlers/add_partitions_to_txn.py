@@ -1,8 +1,13 @@
-"""AddPartitionsToTxn (key 24), versions 0-5: partitions that a transaction is about to write to.
+"""AddPartitionsToTxn (key 24), versions 0-5: adds partitions to transactions.
 
-0-3 come from clients with one transaction, 4 and 5 from brokers with several, which may also only
-look whether the partitions are there (KIP-890). A partition that does not exist is refused, and the
-others of its transaction are then not attempted. Before 2 a fenced producer is told of its epoch.
+If a partition does not exist, it is UNKNOWN_TOPIC_OR_PARTITION, and the other partitions of its
+transaction are OPERATION_NOT_ATTEMPTED.
+
+v0-v3: one transaction, from a client
+v2: a fenced producer gets PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH
+v3: flexible
+v4: several transactions, from a broker, which may only verify that they have the partitions
+    (KIP-890)
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""AlterClientQuotas (key 49), versions 0-1: sets and removes quotas, decided by the controller.
+"""AlterClientQuotas (key 49), versions 0-1: sets and removes client quotas, by the controller.
 
-1 is the first flexible version; nothing else changed.
+v1: flexible; nothing else changed
 """
 
 from ...clients.errors import ErrorCode
@@ -17,7 +17,7 @@ from ..request.context import BrokerContext, RequestContext
 async def handle(
     broker: BrokerContext, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
-    """Change what can be changed; each entity is answered by itself."""
+    """Make the valid changes; each entity has its own result."""
     alterations = [
         QuotaAlteration(
             [(each.entity_type, each.entity_name) for each in entry.entity],
@@ -39,6 +39,6 @@ async def handle(
 
 
 def _once(entity: list[EntityData]) -> list[EntityData]:
-    """Each type once, as it was understood: of several names the last."""
+    """Each entity type once, sorted; if a type has several names, the last one counts."""
     named = {each.entity_type: each for each in entity}
     return [named[kind] for kind in sorted(named)]

@@ -1,7 +1,10 @@
-"""AlterConfigs (key 33), versions 0-2: gives resources a whole new configuration; what is not named
-goes back to its default. Key 44 has superseded it (KIP-339).
+"""AlterConfigs (key 33), versions 0-2: replaces the whole configuration of resources.
 
-1 throttles after the answer, 2 is the first flexible version.
+A property that the request does not name returns to its default. Superseded by
+IncrementalAlterConfigs, key 44 (KIP-339).
+
+v1: throttles after the response
+v2: flexible
 """
 
 from ...clients.protocol.messages.alter_configs import (
@@ -18,7 +21,7 @@ from ..request.context import BrokerContext, RequestContext
 async def handle(
     broker: BrokerContext, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
-    """Change what can be changed; each resource is answered by itself."""
+    """Make the valid changes; each resource has its own result."""
     alterations = [
         ConfigAlteration(
             ConfigResource(resource.resource_type, resource.resource_name),

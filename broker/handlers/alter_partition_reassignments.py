@@ -1,7 +1,9 @@
-"""AlterPartitionReassignments (key 45), versions 0-1: decided by the controller (KIP-455).
+"""AlterPartitionReassignments (key 45), versions 0-1: moves replicas between brokers (KIP-455).
 
-1 can forbid a change of the replication factor (KIP-860). Brokers that are not registered are
-refused, as Kafka does; so with one broker a partition can only stay where it is.
+The controller decides. Brokers that are not registered are refused, as in Kafka; so in a cluster of
+one broker, a partition can only stay where it is.
+
+v1: the client may forbid a change of the replication factor (KIP-860)
 """
 
 from collections.abc import Coroutine
@@ -16,5 +18,5 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Coroutine[object, object, AlterPartitionReassignmentsResponse]:
-    """Pass the request on; the answer comes when its records are committed."""
+    """Pass it to the controller; the response follows once the records are committed."""
     return broker.controller.alter_partition_reassignments(request)

@@ -1,10 +1,11 @@
-"""AlterReplicaLogDirs (key 34), versions 1-2: replicas move between directories (KIP-113).
+"""AlterReplicaLogDirs (key 34), versions 1-2: moves replicas between log directories (KIP-113).
 
-The answer says whether a move has begun; DescribeLogDirs tells how far it is. Asking for the
-directory that a replica is in calls its move off. A partition that is not here yet is answered
-with REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION, and is made in that directory when it
-comes. One that is named for two directories goes to the last. 2 is the first flexible version;
-nothing else changed.
+The response only says whether a move has begun; DescribeLogDirs shows its progress. A request for
+the directory that a replica is already in cancels its move. A partition that is not on this broker
+yet gets REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION, and is created in that directory
+later. If a partition is named for two directories, the last one counts.
+
+v2: flexible; nothing else changed
 """
 
 from ...clients.protocol.messages.alter_replica_log_dirs import (
@@ -20,7 +21,7 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Begin the moves, or call them off."""
+    """Begin or cancel the moves."""
     destinations = {
         TopicPartition(topic.name, partition): directory.path
         for directory in request.dirs

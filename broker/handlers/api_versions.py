@@ -1,8 +1,10 @@
-"""ApiVersions (key 18), versions 0-4: what is served, and which features are finalised.
+"""ApiVersions (key 18), versions 0-4: the APIs that are served, and the finalised features.
 
-3 checks the client's software name and version (KIP-511); before 4, features whose lowest version
-is 0 are not shown, because clients could not read them (KAFKA-17011). The features are those that
-the metadata log has finalised: none is claimed whose protocol is not served.
+The finalised features are those of the metadata log; each one's protocol is served.
+
+v1: throttle time
+v3: flexible; checks the client's software name and version (KIP-511); returns features
+v4: also features whose lowest version is 0, which older clients cannot read (KAFKA-17011)
 """
 
 import re
@@ -32,13 +34,13 @@ _WITHOUT_TELEMETRY = [
     for each in _API_KEYS
     if each.api_key not in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 ]
-"""Not announced while there is no client metrics subscription (KIP-714)."""
+"""What is announced while there is no client metrics subscription (KIP-714)."""
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
-    """Announce."""
+    """Announce the APIs and features."""
     if context.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)

@@ -1,7 +1,9 @@
-"""ConsumerGroupDescribe (key 69), versions 0-1: groups of the consumer protocol and their members.
+"""ConsumerGroupDescribe (key 69), versions 0-1: consumer groups and their members (KIP-848).
 
-KIP-848. 1 says which protocol each member speaks. Classic groups are GROUP_ID_NOT_FOUND here, as
-these are for DescribeGroups. A topic that was deleted since is left out of the assignments.
+A classic group is GROUP_ID_NOT_FOUND here, as a consumer group is in DescribeGroups. The
+assignments leave out topics that have been deleted since.
+
+v1: which protocol each member speaks, classic or consumer
 """
 
 from collections.abc import Iterable
@@ -30,7 +32,7 @@ _CLASSIC, _CONSUMER = 0, 1
 def handle(
     broker: BrokerContext, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    """Describe."""
+    """Describe each group."""
     if not serves_consumer_groups(broker):
         error = ErrorCode.UNSUPPORTED_VERSION
         refused = [DescribedGroup(group_id=each, error_code=error) for each in request.group_ids]

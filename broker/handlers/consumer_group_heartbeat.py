@@ -1,9 +1,10 @@
-"""ConsumerGroupHeartbeat (key 68): a member of a group of the consumer protocol (KIP-848).
+"""ConsumerGroupHeartbeat (key 68), versions 0-1: joins, stays in or leaves a consumer group.
 
-Versions 0-1. Answered when what the group decided is in the log. Until version 1 the coordinator
-draws the id of a member that joins without one; from 1 on the member draws it (KIP-1082), and may
-subscribe to a regular expression. Where the cluster's `group.version` is 0 the answer is
-UNSUPPORTED_VERSION.
+KIP-848. The response follows once the log has the group's changes. If the cluster's
+`group.version` is 0, it is UNSUPPORTED_VERSION.
+
+v0: the coordinator generates the id of a member that joins without one
+v1: the member generates its id (KIP-1082), and may subscribe to a regular expression
 """
 
 from ...clients.errors import ErrorCode, KafkaError

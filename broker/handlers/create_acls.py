@@ -1,4 +1,7 @@
-"""CreateAcls (key 30), versions 1-3: answered as Kafka does without an authorizer."""
+"""CreateAcls (key 30), versions 1-3: refused, as in Kafka without an authorizer.
+
+v2: flexible
+"""
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.create_acls import (

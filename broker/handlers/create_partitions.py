@@ -1,6 +1,7 @@
-"""CreatePartitions (key 37), versions 0-3: decided by the controller, topic by topic.
+"""CreatePartitions (key 37), versions 0-3: adds partitions. The controller decides topic by topic.
 
-2 is the first flexible version; nothing else changed but error codes.
+v2: flexible
+v3: may return THROTTLING_QUOTA_EXCEEDED (KIP-599)
 """
 
 from collections.abc import Coroutine
@@ -15,5 +16,5 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: CreatePartitionsRequest
 ) -> Coroutine[object, object, CreatePartitionsResponse]:
-    """Pass the request on; the answer comes when its records are committed."""
+    """Pass it to the controller; the response follows once the records are committed."""
     return broker.controller.create_partitions(request, context.charge_partitions)

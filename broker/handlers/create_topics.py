@@ -1,6 +1,9 @@
-"""CreateTopics (key 19), versions 2-7: decided by the controller, topic by topic.
+"""CreateTopics (key 19), versions 2-7: creates topics. The controller decides topic by topic.
 
-4 lets the broker choose counts (KIP-464), 5 shows what was created (KIP-525), 7 tells topic ids.
+v4: counts of -1 are the broker's defaults (KIP-464)
+v5: flexible; returns the counts and configs of the new topics (KIP-525)
+v6: may return THROTTLING_QUOTA_EXCEEDED (KIP-599)
+v7: returns topic ids
 """
 
 from collections.abc import Coroutine
@@ -12,5 +15,5 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: CreateTopicsRequest
 ) -> Coroutine[object, object, CreateTopicsResponse]:
-    """Pass the request on; the answer comes when its records are committed."""
+    """Pass it to the controller; the response follows once the records are committed."""
     return broker.controller.create_topics(request, context.charge_partitions)

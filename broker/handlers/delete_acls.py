@@ -1,4 +1,7 @@
-"""DeleteAcls (key 31), versions 1-3: answered as Kafka does without an authorizer."""
+"""DeleteAcls (key 31), versions 1-3: refused, as in Kafka without an authorizer.
+
+v2: flexible
+"""
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.delete_acls import (

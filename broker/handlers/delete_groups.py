@@ -1,7 +1,9 @@
-"""DeleteGroups (key 42), versions 0-2: groups without members go, with their committed offsets.
+"""DeleteGroups (key 42), versions 0-2: deletes empty groups and their committed offsets.
 
-Answered when the log has the deletions, with an error code a group: GROUP_ID_NOT_FOUND, or
-NON_EMPTY_GROUP. A group that is named twice is deleted, and answered, once.
+The response follows once the log has the deletions, with one error code per group:
+GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP. A group named twice is deleted, and returned, once.
+
+v2: flexible
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Coroutine[object, object, DeleteGroupsResponse]:
-    """Delete."""
+    """Delete the groups."""
     group_ids = list(dict.fromkeys(request.groups_names))
     answers = [broker.group_coordinator.delete_group(group_id) for group_id in group_ids]
     settled = [answer for answer in answers if not isinstance(answer, asyncio.Future)]

@@ -1,8 +1,9 @@
-"""DeleteRecords (key 21), versions 0-2: the log start offset moves up, and stays there.
+"""DeleteRecords (key 21), versions 0-2: raises the log start offset, for good.
 
-The answer tells the low watermark: the smallest log start over all replicas. 2 is the first
-flexible version; nothing else changed. A partition that is named twice is taken once, with the
-offset that was named last.
+The response has the low watermark: the smallest log start offset of all replicas. A partition named
+twice is returned once, and its last offset counts.
+
+v2: flexible; nothing else changed
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from ..request.context import BrokerContext, Deferred, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Deferred[list[DeleteRecordsResult]]:
-    """Delete at once; the answer waits for the followers, where there are any."""
+    """Delete at once; the response waits for the followers, if any."""
     offsets = {
         TopicPartition(topic.name, each.partition_index): each.offset
         for topic in request.topics

@@ -1,7 +1,10 @@
-"""DeleteTopics (key 20), versions 1-6: decided by the controller, topic by topic.
+"""DeleteTopics (key 20), versions 1-6: deletes topics. The controller decides topic by topic.
 
-5 tells messages, 6 names topics by name or id in one list. The controller speaks of topics as 6
-does, so older requests are rewritten.
+It takes requests in the form of v6, so older ones are converted.
+
+v4: flexible
+v5: error messages
+v6: topics by name or id, in one list
 """
 
 from collections.abc import Coroutine
@@ -13,5 +16,5 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: DeleteTopicsRequest
 ) -> Coroutine[object, object, DeleteTopicsResponse]:
-    """Pass the request on; the answer comes when its records are committed."""
+    """Pass it to the controller; the response follows once the records are committed."""
     return broker.controller.delete_topics(request, context.charge_partitions)

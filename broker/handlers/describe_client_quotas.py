@@ -1,6 +1,6 @@
-"""DescribeClientQuotas (key 48), versions 0-1: the quotas that are set (KIP-546).
+"""DescribeClientQuotas (key 48), versions 0-1: the client quotas that are set (KIP-546).
 
-1 is the first flexible version; nothing else changed.
+v1: flexible; nothing else changed
 """
 
 from ...clients.errors import KafkaError
@@ -18,7 +18,7 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """Show the entities that meet the conditions."""
+    """Return the entities that match the filters."""
     filters = [
         QuotaFilter(each.entity_type, each.match_type, each.match) for each in request.components
     ]

@@ -1,7 +1,7 @@
-"""DescribeCluster (key 60), versions 0-2: the brokers, without any topic.
+"""DescribeCluster (key 60), versions 0-2: the brokers, without topics.
 
-1 may ask for controllers instead (KIP-919), whose listener a single voter does not open; 2 may ask
-for fenced brokers too (KIP-1073).
+v1: may request controllers instead (KIP-919), whose listener a single voter does not open
+v2: may request fenced brokers too (KIP-1073)
 """
 
 from ...clients.errors import ErrorCode
@@ -20,7 +20,7 @@ _CONTROLLERS = 2
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Describe."""
+    """Describe the cluster."""
     if request.endpoint_type != _BROKERS:
         unknown = request.endpoint_type != _CONTROLLERS
         code = (

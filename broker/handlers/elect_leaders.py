@@ -11,7 +11,7 @@ from ..request.context import BrokerContext, RequestContext
 async def handle(
     broker: BrokerContext, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
-    """Pass the request on; the answer comes when its records are committed."""
+    """Pass it to the controller; the response follows once the records are committed."""
     answer = await broker.controller.elect_leaders(request)
     if context.api_version == 0:
         # Version 0 says it partition by partition only.
