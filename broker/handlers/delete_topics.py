@@ -3,7 +3,7 @@
 It takes requests in the form of v6, so older ones are converted.
 
 v4: flexible
-v5: error messages
+v5: error messages; may return THROTTLING_QUOTA_EXCEEDED (KIP-599)
 v6: topics by name or id, in one list
 """
 

@@ -1,14 +1,15 @@
-"""DescribeConfigs (key 32), versions 1-4: what topics, this broker, groups and client metrics
-subscriptions are set to, and by whom.
+"""DescribeConfigs (key 32), versions 1-4: the values of properties, and where each comes from.
 
-1 shows synonyms: every property that could have given the value, the strongest first (KIP-226).
-3 shows types and, if asked, documentation (KIP-569).
+Resources are topics, this broker, its loggers (KIP-412), groups and client metrics subscriptions.
 
-Of the broker's properties those are shown that tierlog acts on, and those that its file states;
-a name that nobody knows belongs to a plugin, may be a secret, and is shown without its value.
-Those that cannot be altered while it runs are read-only (`dynamic_config.py`). A broker without a
-name stands for all brokers: only what was set for all of them is shown. The levels of its loggers
-are shown as a resource of their own (KIP-412).
+Of the broker's properties, the response has those that tierlog acts on and those that its file
+sets. An unknown name belongs to a plugin and may be a secret, so it comes without its value.
+Properties that cannot be altered at runtime are read-only (`dynamic_config.py`). A broker without a
+name stands for all brokers: the response only has what is set for all of them.
+
+v1: synonyms: every property that could have set the value, the effective one first (KIP-226)
+v3: types and, on request, documentation (KIP-569)
+v4: flexible
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -44,7 +45,7 @@ _TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 
 
 class _Entry(NamedTuple):
-    """One property on its way into the answer."""
+    """One property of the response."""
 
     name: str
     value: str | None
@@ -56,14 +57,14 @@ class _Entry(NamedTuple):
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """Describe each resource, or say why it cannot be."""
+    """Describe each resource, or return its error."""
     strange = [each for each in request.resources if each.resource_type not in _TYPES]
     if strange:
-        # Kafka, too, refuses the whole request for it.
+        # Like Kafka, refuse the whole request.
         return DescribeConfigsResponse(
             results=[_not_a_type(each, strange[0].resource_type) for each in request.resources]
         )
-    # A resource is described once, however often it is asked for: a few bytes ask for 13 KB.
+    # Describe a resource once, however often it is requested: a few bytes request 13 KB.
     distinct = {
         (each.resource_type, each.resource_name, frozenset(each.configuration_keys or ())): each
         for each in request.resources
@@ -200,7 +201,7 @@ def _broker_synonyms(
         if definition is not None and definition.default is not None:
             default, source = definition.default, ConfigSource.DEFAULT_CONFIG
             synonyms.append(DescribeConfigsSynonym(name=each, value=default, source=source))
-    # As Kafka does it: what stands before the property's own name is not shown.
+    # Like Kafka, leave out the synonyms before the property's own name.
     return list(dropwhile(lambda synonym: synonym.name != name, synonyms))
 
 

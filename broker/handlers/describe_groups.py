@@ -1,7 +1,12 @@
 """DescribeGroups (key 15), versions 0-6: the state and the members of classic groups.
 
-3 may ask for authorized operations (KIP-430). A group that is not there, or that is of the consumer
-protocol, is described as Dead, and from 6 it is also GROUP_ID_NOT_FOUND (KIP-1043).
+A group that does not exist, or is a consumer group, has the state Dead.
+
+v1: throttle time
+v3: authorized operations, on request (KIP-430)
+v4: group instance ids
+v5: flexible
+v6: such a group is also GROUP_ID_NOT_FOUND, with an error message (KIP-1043)
 """
 
 from ...clients.errors import ErrorCode
@@ -22,7 +27,7 @@ _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 6
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    """Describe."""
+    """Describe each group."""
     coordinator = broker.group_coordinator
 
     def describe(group_id: str) -> DescribedGroup:

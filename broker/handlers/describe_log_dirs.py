@@ -1,10 +1,13 @@
-"""DescribeLogDirs (key 35), versions 1-5: what lies in which log directory (KIP-113).
+"""DescribeLogDirs (key 35), versions 1-5: the log directories and the logs in each (KIP-113).
 
-Sizes are of the local logs, without what is in the tier. A partition that is moved between
-directories is told twice, as a future log in the new one, which is so many records behind. 2 is
-flexible; 3 brought the top-level error, 4 the room on each directory's volume (KIP-827), 5 whether
-a directory is cordoned, which none is (KIP-1066). A directory whose disk has failed is told with
-KAFKA_STORAGE_ERROR.
+Sizes are those of the local logs, without the remote tier. A partition that is being moved between
+directories appears twice: in the new one it is a future log, with the number of records by which it
+lags. A directory whose disk has failed has KAFKA_STORAGE_ERROR.
+
+v2: flexible
+v3: top-level error
+v4: the total and usable bytes of each directory's volume (KIP-827)
+v5: whether a directory is cordoned, which none is (KIP-1066)
 """
 
 from collections.abc import Collection
@@ -26,7 +29,7 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """Every directory, with those of its logs that are requested."""
+    """Return every directory, with the requested ones of its logs."""
     partitions = None
     if request.topics is not None:
         partitions = {
@@ -83,7 +86,7 @@ def _topics(
 
 
 def _lag(broker: BrokerContext, log: UnifiedLog) -> int:
-    """A future log is as far behind as the current one is ahead; -1 where that is offline."""
+    """How far a future log is behind the current one; -1 if that is missing or offline."""
     logs = broker.log_manager
     current = logs.get_log(log.topic_partition)
     if current is None or not current.log_dir.is_online:

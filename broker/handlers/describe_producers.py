@@ -1,7 +1,7 @@
-"""DescribeProducers (key 61), version 0: what a partition remembers of its producers (KIP-664).
+"""DescribeProducers (key 61), version 0: the producer state of partitions (KIP-664).
 
-`kafka-transactions describe-producers` and `find-hanging` look here for hanging
-transactions. Only the leader of a partition answers.
+`kafka-transactions describe-producers` and `find-hanging` use it to find hanging transactions.
+Only the leader of a partition answers.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ _NO_TRANSACTION = -1
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    """Describe."""
+    """Describe each partition's producers."""
 
     def answer(topic: TopicRequest) -> TopicResponse:
         return TopicResponse(

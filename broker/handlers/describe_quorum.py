@@ -1,8 +1,10 @@
 """DescribeQuorum (key 55), versions 0-2: the quorum of the metadata log (KIP-595).
 
-The one voter is this node, which leads it and is always up to date. 1 tells when replicas fetched
-last (KIP-836); 2 tells messages, directory ids, which static voters do not have, and listeners for
-controllers, of which a single voter opens none (KIP-853).
+This node is the only voter: it leads the quorum and is always caught up.
+
+v1: when each replica last fetched and was caught up (KIP-836)
+v2: error messages; directory ids, which static voters do not have; the nodes and their controller
+    listeners, of which a single voter opens none (KIP-853)
 """
 
 from ...clients.errors import ErrorCode

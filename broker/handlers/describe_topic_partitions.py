@@ -1,8 +1,8 @@
 """DescribeTopicPartitions (key 75), version 0: the partitions of topics, page by page (KIP-966).
 
-Topics come in the order of their names, each with its partitions in order, until the limit is
-reached: the client's, or `max.request.partition.size.limit` where that is smaller. The cursor of
-the answer says where the next page begins. Without names it holds every topic.
+Topics are sorted by name, their partitions by number. A page ends at the limit: the client's, or
+`max.request.partition.size.limit` if that is smaller. The response's cursor says where the next
+page begins. A request without names returns every topic.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _NO_LEADER = -1
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """One page."""
+    """Return one page."""
     image = broker.controller.image
     cursor = request.cursor
     start = "" if cursor is None else cursor.topic_name
@@ -46,7 +46,7 @@ def handle(
 
 
 def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The cursor points before a partition, or at a topic that is not requested."""
+    """Refuse a cursor with a negative partition, or at a topic that is not requested."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(
@@ -58,7 +58,7 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
 
 
 class _Page:
-    """An answer that is being filled."""
+    """A response that is being filled."""
 
     def __init__(self, image: ClusterImage, listener: str, room: int) -> None:
         self.response = DescribeTopicPartitionsResponse()
@@ -67,7 +67,7 @@ class _Page:
         self._room = room
 
     def add(self, name: str, first: int) -> bool:
-        """Add a topic from one of its partitions on; whether there may be room for the next."""
+        """Add a topic from partition `first` on; False if not all of it fits."""
         if self._room == 0:
             self.response.next_cursor = Cursor(topic_name=name, partition_index=0)
             return False

@@ -1,6 +1,6 @@
-"""DescribeTransactions (key 65), version 0: transactional ids from their coordinator (KIP-664).
+"""DescribeTransactions (key 65), version 0: the state of transactions by their id (KIP-664).
 
-While a decided transaction waits for its markers, its partitions are those that have none yet.
+Once a transaction is decided, its partitions are those that have no marker yet.
 """
 
 from ...clients.errors import ErrorCode

@@ -1,7 +1,8 @@
-"""ElectLeaders (key 43), versions 0-2: elections on request (KIP-183, KIP-460).
+"""ElectLeaders (key 43), versions 0-2: elects leaders on request (KIP-183, KIP-460).
 
-0 knows only the preferred leader; 1 brought unclean elections and the top-level error; 2 is
-flexible.
+v0: preferred leaders only
+v1: unclean elections; top-level error
+v2: flexible
 """
 
 from ...clients.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -14,6 +15,6 @@ async def handle(
     """Pass it to the controller; the response follows once the records are committed."""
     answer = await broker.controller.elect_leaders(request)
     if context.api_version == 0:
-        # Version 0 says it partition by partition only.
+        # Version 0 has errors of partitions only.
         answer.error_code = 0
     return answer

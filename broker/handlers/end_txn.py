@@ -1,8 +1,10 @@
-"""EndTxn (key 26), versions 0-5: commit or abort.
+"""EndTxn (key 26), versions 0-5: commits or aborts a transaction.
 
-Answered when the decision is in the log; the markers are on their way then. Version 5 tells the
-producer the id and epoch of its next transaction (KIP-890). Before 2 a fenced producer is told of
-its epoch.
+The response follows once the decision is in the log; the markers are written after that.
+
+v2: a fenced producer gets PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH
+v3: flexible
+v5: returns the producer id and epoch of the next transaction (KIP-890)
 """
 
 from functools import partial

@@ -1,10 +1,15 @@
-"""Fetch (key 1), versions 4-18: record batches, as they lie in the log.
+"""Fetch (key 1), versions 4-18: record batches, as they are in the log.
 
-Nothing is decoded or copied: what is answered are regions of segment files. With a session
-(7, KIP-227) only what is new is answered. 12 tells a fetcher where its log diverges (KIP-595),
-13 names topics by id (KIP-516), 15 moved the replica id (KIP-903), 16 tells the leader's address.
+Batches are neither decoded nor copied: the response refers to regions of segment files. A fetch
+waits up to `max_wait_ms` for `min_bytes`, unless a partition has an error.
 
-A fetch waits up to `max_wait_ms` for `min_bytes`, unless something is wrong with a partition.
+v5: log start offsets
+v7: sessions, whose responses have only what is new (KIP-227)
+v9: current leader epoch
+v12: flexible; diverging epochs, for a fetcher's log to be truncated to (KIP-595)
+v13: topic ids instead of names (KIP-516)
+v15: the replica id moves into the replica state (KIP-903)
+v16: addresses of new leaders
 """
 
 from collections.abc import Sequence
@@ -34,14 +39,14 @@ from ..request.fetch_session import NO_SESSION, FetchContext, SessionPartition
 _FIRST_TELLING_LEADERS = 16
 _NOT_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
-# Python 3.11 looks a member of an enum up in 0.1 µs; here that happens for every fetch.
+# Python 3.11 takes 0.1 µs to look up a member of an enum, which every fetch would pay.
 _HIGH_WATERMARK, _TXN_COMMITTED = FetchIsolation.HIGH_WATERMARK, FetchIsolation.TXN_COMMITTED
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Deferred[FetchResults]:
-    """Read what is there, or wait for it."""
+    """Read the partitions, or wait for more records."""
     version = context.api_version
     params = params_of(broker, context, request)
     try:
@@ -77,7 +82,7 @@ def handle(
 
 
 def params_of(broker: BrokerContext, context: RequestContext, request: FetchRequest) -> FetchParams:
-    """What holds for all partitions of the request."""
+    """The parameters that all partitions of the request share."""
     state = request.replica_state
     replica_id = state.replica_id if context.api_version >= 15 else request.replica_id
     if replica_id >= 0:
@@ -99,7 +104,7 @@ def params_of(broker: BrokerContext, context: RequestContext, request: FetchRequ
 def resolve(
     image: ClusterImage, partition: SessionPartition, version: int
 ) -> FetchPartition | ErrorCode:
-    """What to read, or why it cannot be read."""
+    """The partition to read, or its error code."""
     if version >= 13:
         topic = image.topics_by_id.get(partition.topic_id)
         if topic is None:
@@ -134,7 +139,7 @@ def _merge(unknown: dict[int, PartitionData], results: FetchResults) -> FetchRes
 def answered(
     broker: BrokerContext, context: RequestContext, fetch: FetchContext, answers: FetchResults
 ) -> FetchResponse:
-    """The response to a fetch whose partitions have these results, in request order."""
+    """The response with these results, which are in request order."""
     pairs = list(zip(fetch.partitions, answers, strict=True))
     session = fetch.session
     if session is not None:
@@ -167,7 +172,7 @@ def answered(
 def _by_topic(
     pairs: Sequence[tuple[SessionPartition, PartitionData]],
 ) -> list[FetchableTopicResponse]:
-    """Neighbours of one topic share an entry; the order of partitions is kept."""
+    """Adjacent partitions of one topic share an entry; the order of partitions is kept."""
     topics: list[FetchableTopicResponse] = []
     last: SessionPartition | None = None
     for partition, answer in pairs:

@@ -1,10 +1,13 @@
-"""FindCoordinator (key 10): which broker coordinates a group or a transactional id.
+"""FindCoordinator (key 10), versions 0-6: the coordinator of a group or a transactional id.
 
-Versions 0-6; from v4 several keys at once (KIP-699). The coordinator is the leader of the group's
-partition of `__consumer_offsets`, or of the transactional id's (type 1) of `__transaction_state`,
-which is created when it is first asked for; the answer waits for that. Share groups (type 2) are
-not served: they are answered INVALID_REQUEST, as Kafka answers for a type that is switched off,
-which clients do not retry.
+The coordinator is the leader of the group's partition of `__consumer_offsets`, or of the
+transactional id's (type 1) of `__transaction_state`. The first request creates that topic, and
+waits for it. Share groups (type 2) are not served: they get INVALID_REQUEST, Kafka's error for a
+disabled type, which clients do not retry.
+
+v1: key types, error messages, throttle time
+v3: flexible
+v4: several keys in one request (KIP-699)
 """
 
 from collections.abc import Coroutine, Sequence
@@ -57,7 +60,7 @@ async def _create_then_respond(
         else transaction_topic(broker.transaction_coordinator.config)
     )
     creation = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
-    # Where it could not be created there is no leader, and the client is told to try again.
+    # If the creation fails there is no leader, and the client gets a retriable error.
     await broker.controller.create_topics(creation)
     coordinators = made_in_turn(partial(_coordinator, broker, context, name), keys)
     return _response(coordinators, context.api_version >= _FIRST_WITH_SEVERAL)
@@ -93,7 +96,7 @@ def _response(coordinators: list[Coordinator], several: bool) -> FindCoordinator
     only = coordinators[0]
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        # Kafka says it in these versions and leaves it empty in the later ones.
+        # Kafka returns NONE in these versions, and an empty message in later ones.
         error_message=only.error_message if only.error_code else "NONE",
         node_id=only.node_id,
         host=only.host,

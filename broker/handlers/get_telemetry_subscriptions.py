@@ -1,6 +1,6 @@
-"""GetTelemetrySubscriptions (key 71), version 0: what a client is to push.
+"""GetTelemetrySubscriptions (key 71), version 0: the metrics that a client is to push (KIP-714).
 
-KIP-714. Announced while there are subscriptions, as Kafka announces it only with a receiver plugin.
+Announced only while there are subscriptions; Kafka announces it only with a receiver plugin.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from ...clients.protocol.messages.get_telemetry_subscriptions import (
 from ..metrics.telemetry import MAX_BYTES
 from ..request.context import BrokerContext, RequestContext
 
-# zstd, lz4, gzip, snappy: in the order in which Kafka prefers them.
+# zstd, lz4, gzip, snappy: in Kafka's order of preference.
 _COMPRESSION_TYPES = (4, 3, 1, 2)
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
-    """Tell the client what concerns it; a new one gets its id."""
+    """Return the client's subscription; a new client also gets an id."""
     client = request.client_instance_id
     if client == ZERO_UUID:
         client = broker.environment.random_uuid()

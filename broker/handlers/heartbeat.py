@@ -1,7 +1,11 @@
-"""Heartbeat (key 12): a member of a classic group says that it is alive.
+"""Heartbeat (key 12), versions 0-4: keeps a member of a classic group alive.
 
-Versions 0-4. Answered at once: NONE, REBALANCE_IN_PROGRESS to call the member to rejoin, or why it
-is not a member of this generation. v3 carries the instance id (KIP-345).
+The response is immediate: NONE, REBALANCE_IN_PROGRESS if the member must rejoin, or the reason why
+it is not a member of this generation.
+
+v1: throttle time
+v3: group instance id (KIP-345)
+v4: flexible
 """
 
 from ...clients.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -1,7 +1,8 @@
-"""IncrementalAlterConfigs (key 44), versions 0-1: changes properties of topics, of this broker or
-all brokers, of groups and of client metrics subscriptions, one by one (KIP-339).
+"""IncrementalAlterConfigs (key 44), versions 0-1: changes single properties (KIP-339).
 
-1 is the first flexible version; nothing else changed.
+Resources are topics, this broker or all brokers, groups and client metrics subscriptions.
+
+v1: flexible; nothing else changed
 """
 
 from ...clients.protocol.messages.incremental_alter_configs import (
@@ -18,7 +19,7 @@ from ..request.context import BrokerContext, RequestContext
 async def handle(
     broker: BrokerContext, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Change what can be changed; each resource is answered by itself."""
+    """Make the valid changes; each resource has its own result."""
     alterations = [
         ConfigAlteration(
             ConfigResource(resource.resource_type, resource.resource_name),

@@ -1,9 +1,12 @@
-"""InitProducerId (key 22): an id and an epoch for a producer.
+"""InitProducerId (key 22), versions 0-5: a producer id and an epoch for a producer.
 
-Versions 0-5. An idempotent producer (no transactional id) gets a fresh id with epoch 0 every time,
-also when it names the id it had (KIP-360, v3). A transactional id keeps its producer id; each time
-its epoch is the next, and a transaction that was left open is aborted first, for which the client
-is to come again. Before v4 a producer that is fenced is told of its epoch.
+An idempotent producer (no transactional id) gets a new id with epoch 0 every time, even if it names
+its previous id. A transactional id keeps its producer id, with the next epoch each time; a
+transaction that is still open is aborted first, and the client must retry.
+
+v2: flexible
+v3: the producer may name the id and epoch that it has (KIP-360)
+v4: a fenced producer gets PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH
 """
 
 from collections.abc import Coroutine
@@ -47,7 +50,7 @@ async def _later(producer_ids: ProducerIds) -> InitProducerIdResponse:
     try:
         producer_id = await producer_ids.next_id()
     except KafkaError:
-        # Whatever keeps the controller from answering passes; clients retry this code.
+        # The controller's failure is temporary; clients retry on this code.
         return _failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 

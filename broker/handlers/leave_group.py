@@ -1,8 +1,12 @@
-"""LeaveGroup (key 13): members leave a classic group.
+"""LeaveGroup (key 13), versions 0-5: members leave a classic or a consumer group.
 
-Versions 0-5. Until v2 one member, whose error is the answer's; from v3 several, each with its own
-error, and static members may be named by their instance id alone (KIP-345). The rebalance that
-follows is not waited for. A group of the consumer protocol answers when the log has it.
+The response does not wait for the rebalance of a classic group; that of a consumer group follows
+once the log has the change.
+
+v0-v2: one member, whose error is top-level
+v1: throttle time
+v3: several members, each with an error; static ones by instance id alone (KIP-345)
+v4: flexible
 """
 
 import asyncio

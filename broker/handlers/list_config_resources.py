@@ -1,7 +1,7 @@
-"""ListConfigResources (key 74), versions 0-1: what has a configuration that can be described.
+"""ListConfigResources (key 74), versions 0-1: the resources that can be described by their configs.
 
-0 lists client metrics subscriptions only (KIP-1000); 1 lists topics, brokers, and the groups and
-subscriptions that something is set for (KIP-1142).
+v0: client metrics subscriptions only (KIP-1000)
+v1: topics, brokers, and the groups and subscriptions with configs of their own (KIP-1142)
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from ...clients.protocol.messages.list_config_resources import (
 from ...replication.metadata.cluster_image import ClusterImage, ConfigResourceType
 from ..request.context import BrokerContext, RequestContext
 
-# In the order in which Kafka lists them.
+# In Kafka's order.
 _LISTED = (
     ConfigResourceType.GROUP,
     ConfigResourceType.CLIENT_METRICS,
@@ -28,7 +28,7 @@ _LISTED = (
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """List them, type by type."""
+    """List the resources, type by type."""
     if context.api_version == 0:
         resource_types = {int(ConfigResourceType.CLIENT_METRICS)}
     else:

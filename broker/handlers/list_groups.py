@@ -1,7 +1,12 @@
 """ListGroups (key 16), versions 0-5: the groups that this broker coordinates.
 
-4 filters by state (KIP-518), 5 by type (KIP-848). While a partition of the offsets topic is being
-loaded the answer is COORDINATOR_LOAD_IN_PROGRESS, since part of a list would look like all of it.
+While a partition of the offsets topic is loading, the response is COORDINATOR_LOAD_IN_PROGRESS,
+because an incomplete list would look complete.
+
+v1: throttle time
+v3: flexible
+v4: states, and a filter by state (KIP-518)
+v5: types, and a filter by type (KIP-848)
 """
 
 from ...clients.protocol.messages.list_groups import (
@@ -15,7 +20,7 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
-    """List."""
+    """List the groups that match the filters."""
     error, groups = broker.group_coordinator.list_groups(
         request.states_filter, request.types_filter
     )

@@ -1,12 +1,17 @@
-"""ListOffsets (key 2), versions 1-11: offsets by timestamp, or by a word for one.
+"""ListOffsets (key 2), versions 1-11: offsets by timestamp, or by a special timestamp.
 
-The words are negative timestamps, each known from some version on: -1 latest, -2 earliest, -3 the
-largest timestamp (7, KIP-734), -4 earliest local (8, KIP-405), -5 last tiered (9, KIP-1005),
--6 earliest pending upload (11, KIP-1023). 2 brought the isolation level: read_committed sees
-nothing beyond the last stable offset. A search in the remote tier makes the answer wait, from 10 on
-for as long as the client says (KIP-1075).
+Special timestamps are negative: -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local,
+-5 last tiered, -6 earliest pending upload. A search in the remote tier delays the response. Each
+partition is looked up by itself; after some of them other requests get their turn.
 
-Each partition is looked up for itself; between some of them others have their turn.
+v2: isolation level: read_committed sees nothing beyond the last stable offset
+v4: leader epochs
+v6: flexible
+v7: -3 (KIP-734)
+v8: -4 (KIP-405)
+v9: -5 (KIP-1005)
+v10: the client's timeout for searches in the remote tier (KIP-1075)
+v11: -6 (KIP-1023)
 """
 
 import asyncio
@@ -29,7 +34,7 @@ from ..request.context import BrokerContext, Deferred, RequestContext
 
 _CONSUMER_REPLICA_ID = -1
 _FIRST_VERSION = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""The first version that knows each of the words."""
+"""The first version that knows each special timestamp."""
 
 _PARTITIONS_A_STEP = 100
 
@@ -40,7 +45,7 @@ _FIRST_WITH_TIMEOUT = 10
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListOffsetsRequest
 ) -> Generator[None, None, ListOffsetsResponse | Deferred[list[list[OffsetResult]]]]:
-    """Look each partition up; one that is named twice is refused, once."""
+    """Look up each partition; one that is named twice is refused, with one result."""
     isolation = _isolation(request)
     queries, refusals = yield from _sorted_out(context, request)
     timeout_ms = request.timeout_ms if context.api_version >= _FIRST_WITH_TIMEOUT else 0
@@ -69,7 +74,7 @@ def handle(
 def _sorted_out(
     context: RequestContext, request: ListOffsetsRequest
 ) -> Generator[None, None, tuple[list[OffsetQuery], dict[int, ListOffsetsPartitionResponse]]]:
-    """What to look up, and by their place in the request the partitions that are refused."""
+    """The queries, and the refused partitions by their index in the request."""
     named = Counter(
         (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
     )
@@ -114,7 +119,7 @@ def _response(
     results: Sequence[list[OffsetResult]],
 ) -> Generator[None, None, ListOffsetsResponse]:
     remaining = chain.from_iterable(results)
-    # A topic may come in several parts; like each partition it is answered once.
+    # A topic that is named several times is returned once, like each partition.
     topics: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     index = 0
     for topic in request.topics:

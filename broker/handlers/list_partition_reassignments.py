@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46), version 0: which partitions are on the move (KIP-455)."""
+"""ListPartitionReassignments (key 46), version 0: the reassignments in progress (KIP-455)."""
 
 from ...clients.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -11,5 +11,5 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """List."""
+    """List them from the cluster image."""
     return list_reassignments(broker.controller.image, request)

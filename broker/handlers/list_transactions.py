@@ -1,8 +1,9 @@
-"""ListTransactions (key 66), versions 0-2: every transactional id that this broker coordinates.
+"""ListTransactions (key 66), versions 0-2: the transactional ids that this broker coordinates.
 
-Filters leave out what is in no named state, of no named producer id, (1) what has not run for
-longer than so many milliseconds (KIP-994), and (2) what does not match a pattern, which is read as
-RE2 reads it (KIP-1152). Names of states that nobody knows are told, and match nothing.
+Filters select by state and by producer id. Unknown state names are returned, and match nothing.
+
+v1: filter by duration: transactions that have run for more than so many milliseconds (KIP-994)
+v2: filter by a pattern of transactional ids, in RE2's syntax (KIP-1152)
 """
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -16,7 +17,7 @@ from ..coordinator.transaction.transaction_state import TransactionState
 from ..request.context import BrokerContext, RequestContext
 
 _STATES = {state.value for state in TransactionState} | {"PrepareEpochFence"}
-"""The last is a step of Kafka's own that no id is ever seen in."""
+"""The last is a state inside Kafka that no id is ever seen in."""
 
 
 def handle(
@@ -45,7 +46,7 @@ def handle(
 
 
 def _matching(transactions: list[Transaction], pattern: str | None) -> list[Transaction]:
-    """Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
+    """Those with a matching id. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
     if not pattern:
         return transactions
     from ..coordinator.consumer.topic_regex import compile_regex

@@ -1,9 +1,19 @@
-"""Metadata (key 3), versions 0-13: who leads which partition, and at which address.
+"""Metadata (key 3), versions 0-13: the brokers, the topics, and the leaders of their partitions.
 
-All topics are asked for by an empty list in version 0 and by null from 1 on. Naming a topic that
-does not exist creates it, if the client (from 4 on) and `auto.create.topics.enable` allow: the
-answer then waits for the creation and already shows the new topic. 10 tells topic ids, from 12 on
-topics may be asked for by id; 10 and 11 refuse that with INVALID_REQUEST, as Kafka does.
+A request that names a topic that does not exist creates it, if the client (from v4 on) and
+`auto.create.topics.enable` allow that. The response waits for the creation, and has the new topic.
+
+v0: an empty list means all topics; from v1 on null does
+v1: rack, controller id, internal topics
+v2: cluster id
+v3: throttle time
+v4: clients may forbid the creation of topics
+v5: offline replicas
+v7: leader epochs
+v8: authorized operations, on request
+v9: flexible
+v10: returns topic ids; in requests v10 and v11 refuse them with INVALID_REQUEST, as Kafka does
+v12: topics may be requested by id
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -44,7 +54,7 @@ _CREATE_TIMEOUT_MS = 30_000
 _RETRIABLE = (
     ErrorCode.NONE,
     ErrorCode.TOPIC_ALREADY_EXISTS,
-    # Its client finds no topic yet, asks again, and by then may be under its quota.
+    # The client finds no topic yet and retries; by then it may be under its quota.
     ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 )
 
@@ -59,11 +69,11 @@ def handle(
         return _response(broker, context, request, list(broker.controller.image.topics_by_name))
     if version < 12 and any(t.name is None or t.topic_id != ZERO_UUID for t in topics):
         return _refused(context, topics)
-    # As in Kafka, a topic that is named twice is described once.
+    # Like Kafka, describe a topic once even if it is named twice.
     topics = list({(topic.name, topic.topic_id): topic for topic in topics}.values())
     by_id = [topic for topic in topics if topic.topic_id != ZERO_UUID]
     if by_id:
-        # A request names all of its topics by id or none; Java's clients leave names empty.
+        # A request names all its topics by id or none; Java clients then leave the names empty.
         return _response(broker, context, request, by_id)
     if request.allow_auto_topic_creation and broker.config.values.boolean(
         "auto.create.topics.enable"
@@ -105,7 +115,7 @@ async def _create_then_respond(
 
 
 def _creatable(broker: BrokerContext, name: str) -> CreatableTopic:
-    """An internal topic is what its coordinator needs it to be (`AutoTopicCreationManager`)."""
+    """The topic to create; an internal one as configured (`AutoTopicCreationManager`)."""
     if name == GROUP_METADATA_TOPIC:
         return broker.group_coordinator.internal_topic(name)
     if name == TRANSACTION_STATE_TOPIC:
@@ -135,7 +145,7 @@ def _response(
 ) -> MetadataResponse:
     image = broker.controller.image
     if request.include_topic_authorized_operations:
-        # These descriptions are changed below.
+        # Not from the cache: these descriptions are modified below.
         describe = partial(describe_topic, image, context.listener)
     else:
         describe = partial(broker.described_topics.describe, image, context.listener)

@@ -1,8 +1,14 @@
-"""OffsetCommit (key 8): the group coordinator stores a group's committed offsets.
+"""OffsetCommit (key 8), versions 2-10: stores a group's committed offsets.
 
-Versions 2-10. The response follows once the offsets are in the log, with one error code per
-partition. v2-v4 have a retention time. v6 adds the leader epoch, and v7 the group instance id
-(KIP-345). From v9 a missing group is GROUP_ID_NOT_FOUND. v10 has topic ids instead of names.
+The response follows once the offsets are in the log, with one error code per partition.
+
+v2-v4: retention time
+v3: throttle time
+v6: leader epoch
+v7: group instance id (KIP-345)
+v8: flexible
+v9: a missing group is GROUP_ID_NOT_FOUND
+v10: topic ids instead of names
 """
 
 from collections.abc import Generator, Iterable

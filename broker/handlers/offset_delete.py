@@ -1,8 +1,8 @@
-"""OffsetDelete (key 47), version 0: some of a group's committed offsets go (KIP-496).
+"""OffsetDelete (key 47), version 0: deletes some of a group's committed offsets (KIP-496).
 
-Answered when the log has the deletion. Partitions that do not exist are refused one by one; a topic
-that a member subscribes to is GROUP_SUBSCRIBED_TO_TOPIC; an offset that was never committed is as
-good as deleted.
+The response follows once the log has the deletion, with one error code per partition:
+UNKNOWN_TOPIC_OR_PARTITION if it does not exist, GROUP_SUBSCRIBED_TO_TOPIC if a member subscribes to
+its topic. An offset that was never committed counts as deleted.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from ..request.context import BrokerContext, Deferred, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Deferred[ErrorCode]:
-    """Delete."""
+    """Delete the offsets."""
     image = broker.controller.image
     missing = {
         (topic.name, each.partition_index)

@@ -1,10 +1,16 @@
-"""OffsetFetch (key 9): a group's committed positions.
+"""OffsetFetch (key 9), versions 1-10: a group's committed offsets.
 
-Versions 1-10. A partition without one is answered with offset -1 and no error, and so is a group
-that does not exist. v2 all topics (null), error at the top; v7 `require_stable` waits for commits
-that are under way, and is told where a transaction has yet to decide (KIP-447); v8 several groups
-(KIP-709); v9 member id and epoch, which a group of the consumer protocol checks (KIP-848); v10
-names topics by their ids.
+A partition without a committed offset has offset -1 and no error, also if the group does not exist.
+
+v2: null means all topics; top-level error
+v3: throttle time
+v5: leader epoch
+v6: flexible
+v7: `require_stable` waits for pending commits; UNSTABLE_OFFSET_COMMIT while a transaction is
+    undecided (KIP-447)
+v8: several groups (KIP-709)
+v9: member id and epoch, which are checked for a consumer group (KIP-848)
+v10: topic ids instead of names
 """
 
 import asyncio
@@ -46,7 +52,7 @@ P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
 
 class _GroupRequest(NamedTuple):
-    """One group of a request, of whichever version; `topics` is None for all of them."""
+    """One group of a request of any version; `topics` is None for all topics."""
 
     group_id: str
     topics: Sequence[FetchTopic] | None
@@ -101,7 +107,7 @@ def _fetch_topic(image: ClusterImage, topic: OffsetFetchRequestTopics, by_id: bo
     if not by_id:
         return _by_name(image, topic.name, topic.partition_indexes)
     image_topic = image.topics_by_id.get(topic.topic_id)
-    # No topic has an empty name: the answer says UNKNOWN_TOPIC_ID.
+    # No topic has an empty name, so this becomes UNKNOWN_TOPIC_ID.
     name = "" if image_topic is None else image_topic.name
     return FetchTopic(name, topic.topic_id, topic.partition_indexes)
 
@@ -124,12 +130,12 @@ def _response(
             if each.topics is None and by_id:
                 image_topic = image.topics_by_name.get(topic.topic)
                 if image_topic is None:
-                    # Deleted a moment ago: the response needs its id.
+                    # The topic was just deleted, and the response would need its id.
                     continue
                 topic = topic._replace(topic_id=image_topic.topic_id)
             topics.append(_topic(topic, by_id))
         if by_id:
-            # As Kafka does it: unknown topics come last.
+            # Like Kafka, put unknown topics last.
             topics.sort(key=lambda topic: not topic.name)
         groups.append(
             OffsetFetchResponseGroup(group_id=each.group_id, topics=topics, error_code=error)
@@ -152,7 +158,7 @@ def _response_of_one_group(
     error, fetched = answer
     partition_error = ErrorCode.NONE
     if error and version < _FIRST_WITH_TOP_LEVEL_ERROR:
-        # Version 1 has no other place for it than every partition.
+        # Version 1 has no top-level error: every partition gets it.
         partition_error = error
         fetched = [
             FetchedTopic(
@@ -175,7 +181,7 @@ def _response_of_one_group(
 
 
 def _partitions(answer: type[P], error: ErrorCode, topic: FetchedTopic) -> list[P]:
-    """What is committed for the partitions of a topic, as the version's kind of answer."""
+    """The committed offsets of a topic's partitions, as the version's response class."""
 
     def made(fetched: tuple[int, CommittedOffset]) -> P:
         partition, committed = fetched

@@ -1,7 +1,10 @@
-"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ends (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch (key 23), versions 2-4: the end of a leader epoch (KIP-101, KIP-320).
 
-The answer is the largest epoch known that is not larger than the one asked for, and its end; -1
-for both where there is none.
+The response has the largest known epoch up to the requested one, and its end offset; -1 for both if
+there is none.
+
+v3: replica id
+v4: flexible
 """
 
 from functools import partial
@@ -23,7 +26,7 @@ from ..request.lazy_list import made_in_turn
 def handle(
     broker: BrokerContext, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Answer partition by partition."""
+    """Return the end offset of each partition."""
 
     def answer(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
         return OffsetForLeaderTopicResult(

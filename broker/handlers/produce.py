@@ -1,17 +1,24 @@
-"""Produce (key 0), versions 3-13: append batches, and answer when `acks` is satisfied.
+"""Produce (key 0), versions 3-13: appends batches, and responds when `acks` is satisfied.
 
-Each partition carries exactly one batch of magic 2 (KIP-98), zstd only from version 7 on (KIP-110).
-13 names topics by id (KIP-516). With acks=0 nothing is answered; if something failed the connection
-is closed instead, so that the producer notices. Bytes that cannot be cut into batches at all fail
-every partition of the request with CORRUPT_MESSAGE. From 10 on, NOT_LEADER_OR_FOLLOWER comes with
-the leader's address (KIP-951).
+Each partition has exactly one batch of magic 2 (KIP-98). With acks=0 there is no response; if
+something fails the connection is closed instead, so that the producer notices. Bytes that cannot be
+cut into batches fail every partition of the request with CORRUPT_MESSAGE.
 
-The first batch of a transaction in a partition is appended only if the coordinator knows of the
-partition; from 12 on it learns of it here (`transaction_membership.py`, KIP-890). Transactional
-batches of a request that names no transactional id fail all of it.
+The first batch of a transaction in a partition is appended only if the coordinator has the
+partition in the transaction (`transaction_membership.py`, KIP-890). A transactional batch in a
+request without a transactional id fails the whole request.
 
-Kafka appends each partition for itself as well. So a request of many partitions, or with much to
-look at, is appended in parts, between which others have their turn.
+Like Kafka, partitions are appended independently. So a request with many partitions, or with long
+checks, is appended in parts, and other requests get their turn in between.
+
+v5: log start offset
+v7: zstd (KIP-110)
+v8: errors of single records, error messages
+v9: flexible
+v10: the leader's address with NOT_LEADER_OR_FOLLOWER (KIP-951)
+v11: TRANSACTION_ABORTABLE
+v12: adds the partitions to the transaction (KIP-890)
+v13: topic ids instead of names (KIP-516)
 """
 
 import asyncio
@@ -57,7 +64,7 @@ _TRANSACTIONAL = 0x10
 _Objection: TypeAlias = tuple[ErrorCode, str | None]
 
 _NO_BATCHES: _Objection = ErrorCode.CORRUPT_MESSAGE, None
-"""The bytes cannot be cut into batches: a length or a magic that none has."""
+"""The bytes cannot be cut into batches: an invalid length or magic."""
 _TRANSACTIONAL_BATCH: _Objection = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
 """Only a request that names its transactional id may hold such a batch."""
 _NOT_ONE_BATCH = "must have exactly one record batch per partition"
@@ -65,28 +72,28 @@ _NOT_ONE_BATCH = "must have exactly one record batch per partition"
 _PARTITIONS_A_STEP = 256
 _WORK_AT_ONCE = 16_384
 _WORK_OF_A_PART = 4_096
-"""Several batches of more work (`work_of`) than the first are appended in parts of the second."""
+"""Several batches with more work (`work_of`) than the first are appended in parts of the second."""
 
 _FIRST_KNOWING_ABORTABLE = 11
 _FIRST_ADDING_PARTITIONS = 12
 
 _Entries: TypeAlias = list[AppendEntry]
-"""In the request's order; where all partitions are answered, one for each."""
+"""In request order; for a response, one for each partition."""
 _Outcome: TypeAlias = asyncio.Future[_Entries] | Coroutine[object, object, _Entries]
-"""What an append is waited for: followers, or first the transaction's coordinator."""
+"""What an append waits for: followers, or first the transaction coordinator."""
 _NOTHING = memoryview(b"")
 
 
 class _Sorted(NamedTuple):
-    """A request's partitions, and which of them may be appended to so far."""
+    """A request's partitions, and those that have passed the checks so far."""
 
     entries: _Entries
     allowed: _Entries
     nbytes: int
     work: int = 0
-    """What it takes to append the plain batches among them."""
+    """The work of appending the plain batches."""
     others: Sequence[AppendEntry] = ()
-    """Those whose batches are not plain (`plain_work`)."""
+    """The entries with other batches than plain ones (`plain_work`)."""
     refused_as_a_whole: bool = False
 
 
@@ -95,7 +102,7 @@ def handle(
 ) -> (
     ProduceResponse | Deferred[_Entries] | Coroutine[object, object, ProduceResponse | None] | None
 ):
-    """Append what can be appended; each partition is answered by itself."""
+    """Append the valid batches; each partition has its own result."""
     if sum(len(topic.partition_data) for topic in request.topic_data) > _PARTITIONS_A_STEP:
         _keep_records(request)
         return _in_parts(broker, context, request, None)
@@ -105,7 +112,7 @@ def handle(
         return _answer(broker, context, request, entries)
     if _takes_long(broker, parts):
         for entry in allowed:
-            # The request's buffer is reused by then.
+            # Before these are appended, the request's buffer is reused.
             entry.records = lasting(entry.records)
         return _in_parts(broker, context, request, parts)
     outcome = _append(broker, context, request, allowed)
@@ -119,7 +126,7 @@ def handle(
 
 
 def _keep_records(request: ProduceRequest) -> None:
-    """The request's buffer may be reused before all of it is checked."""
+    """Keep the records, as the request's buffer may be reused before all are checked."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             if isinstance(data.records, memoryview):
@@ -165,7 +172,7 @@ def _sorted_out(
                 others.append(entry)
                 continue
             if problem is _NO_BATCHES or problem is _TRANSACTIONAL_BATCH:
-                # Kafka looks through all of them for transactions before it does anything.
+                # Kafka checks all batches for transactions before it appends any.
                 return _Sorted(_all_refused(request, problem[0]), [], 0, refused_as_a_whole=True)
             _refuse(broker, entry, problem)
             is_refused = True
@@ -174,7 +181,7 @@ def _sorted_out(
 
 
 def _is_decided(broker: BrokerContext, request: ProduceRequest, parts: _Sorted) -> bool:
-    """Whether nothing is left to be appended; what is left is counted."""
+    """Whether nothing is left to append. Counts the bytes that are left."""
     if parts.refused_as_a_whole:
         return True
     if request.acks not in (-1, 0, 1):
@@ -190,7 +197,7 @@ async def _in_parts(
     request: ProduceRequest,
     parts: _Sorted | None,
 ) -> ProduceResponse | None:
-    """Append with pauses, one part of all such requests after the other."""
+    """Append in parts, with pauses; only one part of all such requests at a time."""
     if parts is None:
         parts = await in_turns(_sorted_out(broker, context, request))
         if _is_decided(broker, request, parts):
@@ -214,7 +221,7 @@ async def _in_parts(
                 outcome = _append(broker, context, request, part)
                 await asyncio.sleep(0)
             if isinstance(outcome, asyncio.Future):
-                # For followers; the next part need not wait for them.
+                # It waits for followers; the next part need not.
                 waiting.append(outcome)
             elif outcome is not None:
                 await outcome
@@ -227,11 +234,11 @@ async def _in_parts(
 def _append(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
 ) -> _Outcome | None:
-    """Append to these partitions of the request; what is to be awaited for that, if anything."""
+    """Append these entries of the request; returns what to wait for, if anything."""
     if request.transactional_id is not None:
         from ..request.transactional_append import append_in_transaction
 
-        # Non-transactional batches go with the others.
+        # Non-transactional batches are appended along with the others.
         return append_in_transaction(broker, request, entries, _support(context))
     appending = AppendRequest(entries, request.acks, request.timeout_ms, sender=context.client_id)
     outcome = broker.replica_manager.append_records(appending)
@@ -239,7 +246,7 @@ def _append(
 
 
 def _support(context: RequestContext) -> "Support":
-    """What a client that writes in a transaction understands."""
+    """What a transactional client of this version supports."""
     from ..request.transaction_membership import Support
 
     version = context.api_version
@@ -249,14 +256,14 @@ def _support(context: RequestContext) -> "Support":
 def _refuse(broker: BrokerContext, entry: AppendEntry, objection: _Objection) -> None:
     topic, partition = entry.topic_partition
     if topic and broker.controller.image.partition(topic, partition) is None:
-        # Kafka asks that first; here it is soon enough for what is refused anyway.
+        # Kafka checks this first; here only entries that are refused anyway need it.
         entry.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     else:
         entry.refuse(*objection)
 
 
 def _refuse_wrong_acks(broker: BrokerContext, entries: _Entries) -> None:
-    """Kafka asks for the acks last, of what it would append otherwise."""
+    """Refuse, for invalid acks, what would be appended otherwise; Kafka checks acks last."""
     image = broker.controller.image
     for entry in entries:
         is_unknown = image.partition(*entry.topic_partition) is None
@@ -276,8 +283,8 @@ def topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> 
 def objection(version: int, topic: str, records: Chunk | None) -> _Objection | None:
     """Check one partition's records before the append; nearly always None.
 
-    The header alone decides that. Otherwise the checks run one by one in Kafka's
-    order, so that the codes are the same (`ByteBufferLogInputStream.nextBatchSize`, then
+    Usually the header is enough. Otherwise the checks run one by one in Kafka's order, so that the
+    error codes are the same (`ByteBufferLogInputStream.nextBatchSize`, then
     `ProduceRequest.validateRecords`).
     """
     if version >= 13 and not topic:
@@ -371,7 +378,7 @@ def _answer(
 def answered(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
 ) -> ProduceResponse:
-    """One answer for each partition, in the request's order."""
+    """The response, with the result of each partition in request order."""
     responses: list[TopicProduceResponse] = []
     start = 0
     for topic in request.topic_data:

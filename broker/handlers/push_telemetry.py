@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72), version 0: a client's own metrics, taken and counted (KIP-714)."""
+"""PushTelemetry (key 72), version 0: receives a client's metrics, and counts them (KIP-714)."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ _METRICS = "kafka.server:type=client-metrics"
 def handle(
     broker: BrokerContext, context: RequestContext, request: PushTelemetryRequest
 ) -> PushTelemetryResponse:
-    """Count it."""
+    """Check and count the push."""
     nbytes = len(request.metrics)
     try:
         broker.telemetry.push(

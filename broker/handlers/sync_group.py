@@ -1,7 +1,11 @@
-"""SyncGroup (key 14): the leader hands in the assignment, every member takes its own away.
+"""SyncGroup (key 14), versions 0-5: distributes the leader's assignment to the members.
 
-Versions 0-5. Parked until the leader's assignment is in the log. v3 carries the instance id
-(KIP-345); v5 the protocol type and name, which must be the group's (KIP-559).
+The response follows once the leader's assignment is in the log.
+
+v1: throttle time
+v3: group instance id (KIP-345)
+v4: flexible
+v5: protocol type and name, which must be the group's (KIP-559)
 """
 
 from ...clients.errors import ErrorCode

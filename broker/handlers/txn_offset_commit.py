@@ -1,9 +1,14 @@
-"""TxnOffsetCommit (key 28), versions 0-5: positions of a group that count once a transaction does.
+"""TxnOffsetCommit (key 28), versions 0-5: commits a group's offsets as part of a transaction.
 
-The group's partition of `__consumer_offsets` must be part of the transaction; from 5 on it becomes
-so here (KIP-890). From 3 on a consumer says who it is, and is refused if its group has moved on
-(KIP-447): UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID. Before 2 a coordinator that is
-loading is one that is not there, since old clients fail otherwise (KAFKA-7296).
+The group's partition of `__consumer_offsets` must be part of the transaction.
+
+v0-v1: a coordinator that is loading is COORDINATOR_NOT_AVAILABLE; old clients fail otherwise
+    (KAFKA-7296)
+v2: leader epoch
+v3: flexible; member id and generation: if the group has moved on, a consumer is refused with
+    UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or FENCED_INSTANCE_ID (KIP-447)
+v4: TRANSACTION_ABORTABLE
+v5: adds the partition of `__consumer_offsets` to the transaction (KIP-890)
 """
 
 import asyncio
@@ -53,7 +58,7 @@ def handle(
         for offset in _offsets_of(topic, image):
             offsets.append(offset)
             yield
-    # As in Kafka the group is not even asked about partitions that do not exist.
+    # Like Kafka, skip the coordinator if no offset belongs to an existing partition.
     if all(offset.error for offset in offsets):
         return _response(version, request, [offset.error for offset in offsets])
     coordinator = broker.group_coordinator
@@ -66,7 +71,7 @@ def handle(
         offsets=offsets,
         producer=OffsetsProducer(request.producer_id, request.producer_epoch),
     )
-    # Before the transaction is joined: what follows must not be interrupted.
+    # Before joining the transaction: the join and the commit must not be interrupted.
     prepared = yield from coordinator.prepare_commit(commit)
     partition = TopicPartition(OFFSETS_TOPIC, coordinator.partition_of(request.group_id))
     producer = TransactionProducer(
@@ -132,7 +137,7 @@ def _offsets_of(
 def _response(
     version: int, request: TxnOffsetCommitRequest, errors: list[ErrorCode]
 ) -> TxnOffsetCommitResponse:
-    """The request's topics and partitions in their order, each with its error."""
+    """The response: each requested partition with its error code, in request order."""
     if version < _FIRST_KNOWING_LOADING:
         loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         absent = ErrorCode.COORDINATOR_NOT_AVAILABLE

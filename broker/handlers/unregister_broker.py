@@ -1,7 +1,7 @@
-"""UnregisterBroker (key 64), version 0: forget a broker that will not come back (KIP-631).
+"""UnregisterBroker (key 64), version 0: removes a broker that will not come back (KIP-631).
 
-The broker that answers cannot be forgotten, which Apache Kafka allows and then does not recover
-from.
+The broker that serves the request cannot be removed; Apache Kafka allows that, and does not recover
+from it.
 """
 
 from ...clients.errors import KafkaError
@@ -15,7 +15,7 @@ from ..request.context import BrokerContext, RequestContext
 async def handle(
     broker: BrokerContext, context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
-    """Forget it; the answer comes when its records are committed."""
+    """Remove the broker; the response follows once the records are committed."""
     try:
         await broker.controller.unregister_broker(request.broker_id)
     except KafkaError as error:

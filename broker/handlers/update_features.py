@@ -1,7 +1,9 @@
 """UpdateFeatures (key 57), versions 0-2: raises or lowers finalised features, all or none.
 
-KIP-584. 1 names the kind of change and can validate only (KIP-778); 2 tells of the whole only
-(KIP-1022).
+KIP-584.
+
+v1: names the kind of change; may only validate (KIP-778)
+v2: one result for all features (KIP-1022)
 """
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -18,7 +20,7 @@ from ..request.context import BrokerContext, RequestContext
 async def handle(
     broker: BrokerContext, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
-    """Let the controller decide."""
+    """Pass the updates to the controller."""
     updates = [
         FeatureUpdate(
             each.feature,
@@ -33,7 +35,7 @@ async def handle(
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
     response = UpdateFeaturesResponse(error_message=None)
     if context.api_version < 2:
-        # Kafka names the error that there is not.
+        # Like Kafka, the message of a success is NONE.
         response.results = [
             UpdatableFeatureResult(feature=each.feature, error_message=ErrorCode.NONE.name)
             for each in updates

@@ -1,8 +1,10 @@
-"""WriteTxnMarkers (key 27), versions 1-2: end transactions in partitions that this broker leads.
+"""WriteTxnMarkers (key 27), versions 1-2: ends transactions in partitions that this broker leads.
 
-Coordinators of other brokers ask for it, and administrators who end a transaction that hangs
-(KIP-664). A marker that is there already does no harm. From 2 on the marker says by which protocol
-its transaction was run, and one of the transaction before is refused (KIP-1228).
+Sent by coordinators on other brokers, and by administrators to end a hanging transaction (KIP-664).
+Writing a marker twice does no harm.
+
+v2: the version of the transaction's protocol; a marker of the previous transaction is refused
+    (KIP-1228)
 """
 
 import asyncio
