@@ -1,4 +1,4 @@
-"""AlterClientQuotas (key 49), versions 0-1: sets and removes client quotas, by the controller.
+"""AlterClientQuotas (key 49), versions 0-1: sets and removes client quotas. The controller decides.
 
 v1: flexible; nothing else changed
 """

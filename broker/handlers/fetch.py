@@ -6,7 +6,7 @@ waits up to `max_wait_ms` for `min_bytes`, unless a partition has an error.
 v5: log start offsets
 v7: sessions, whose responses have only what is new (KIP-227)
 v9: current leader epoch
-v12: flexible; diverging epochs, for a fetcher's log to be truncated to (KIP-595)
+v12: flexible; the epoch and offset where a fetcher's log diverges (KIP-595)
 v13: topic ids instead of names (KIP-516)
 v15: the replica id moves into the replica state (KIP-903)
 v16: addresses of new leaders

@@ -1,7 +1,7 @@
-"""ListConfigResources (key 74), versions 0-1: the resources that can be described by their configs.
+"""ListConfigResources (key 74), versions 0-1: the resources that have a configuration.
 
 v0: client metrics subscriptions only (KIP-1000)
-v1: topics, brokers, and the groups and subscriptions with configs of their own (KIP-1142)
+v1: topics, brokers, and the groups and subscriptions that have one (KIP-1142)
 """
 
 from collections.abc import Iterable

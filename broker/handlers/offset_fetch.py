@@ -1,6 +1,6 @@
 """OffsetFetch (key 9), versions 1-10: a group's committed offsets.
 
-A partition without a committed offset has offset -1 and no error, also if the group does not exist.
+A partition without a committed offset has offset -1 and no error, even if the group does not exist.
 
 v2: null means all topics; top-level error
 v3: throttle time
