@@ -1,7 +1,7 @@
-"""A command's broker configuration: `--config FILE` and `--override NAME=VALUE`, read together.
+"""The broker configuration of a command: `--config FILE` and `--override NAME=VALUE`, combined.
 
-Every command takes these two and nothing else for URLs and credentials: what is secret stays in a
-file, and a tool works on the very tier that the broker of that file works on.
+No command has other arguments for URLs and credentials: secrets stay in a file, and a tool works on
+the same tier as the broker with that file.
 """
 
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_configuration_arguments(parser: "ArgumentParser") -> None:
-    """The arguments that name a broker's configuration."""
+    """Add the arguments that name a broker's configuration."""
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -35,7 +35,7 @@ def add_configuration_arguments(parser: "ArgumentParser") -> None:
 
 
 def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerConfig:
-    """What file and overrides say together. Raises KafkaError with one plain sentence."""
+    """The configuration of file and overrides. Raises KafkaError with one plain sentence."""
     stated = dev_properties()
     if file is not None:
         try:

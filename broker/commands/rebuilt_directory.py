@@ -1,20 +1,20 @@
-"""A broker's data directory, written from a plan while no broker runs.
+"""Writes a broker's data directory from a rebuild plan, while no broker runs.
 
     mark the directories as unfinished      a start refuses them, another rebuild wipes them
-    meta.properties                         a new cluster: what it was called is not in the tier
-    a log for each partition                empty, beginning where the tier ends; its epoch history
-                                            and its producers are those of its last segment
+    meta.properties                         a new cluster: the old cluster id is not in the tier
+    a log for each partition                empty; starts where the tier ends, with the leader
+                                            epochs and producer state of its last segment
     __remote_log_metadata                   one finished segment after the other
-    __cluster_metadata-0                    topics under their old ids, configs, leader epochs above
-                                            any in the tier, producer ids above any remembered
-    take the mark away                      only now is it a data directory
+    __cluster_metadata-0                    topics with their old ids, configs, leader epochs above
+                                            any in the tier, producer ids above any in the tier
+    remove the mark                         only now is it a data directory
 
 A transaction that was open at the end of the tier can never be decided, because the coordinator's
-log is gone with the disk. It is aborted, as Kafka's tool for hanging transactions does it: else
-nobody could read past it with read_committed, and nothing above it would ever be copied.
+log is lost with the disk. It is aborted, as Kafka's tool for hanging transactions does: otherwise
+read_committed consumers could not read past it, and nothing above it would ever be copied.
 
-What is not in the tier does not come back: topics that are not tiered, what was not copied yet,
-consumer groups' offsets, quotas, and the brokers' own dynamic configuration.
+What is not in the tier is lost: topics that are not tiered, records that were not copied yet,
+consumer groups' offsets, quotas, and the dynamic configuration of brokers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ _IGNORED = frozenset({LOCK_FILE, "lost+found"})
 
 
 class RebuiltDirectory:
-    """See the top of this file. Blocks on the disk."""
+    """The data directory of the rebuilt broker. Its methods block on the disk."""
 
     def __init__(self, config: BrokerConfig, files: Files, environment: Environment) -> None:
         self._config = config
@@ -65,7 +65,7 @@ class RebuiltDirectory:
         self._default = TopicDefaults(config.values).log_config()
 
     def check(self) -> None:
-        """Raise LogDirError unless every log directory is empty, or a rebuild was cut short."""
+        """Raise LogDirError unless each log directory is empty or left by an unfinished rebuild."""
         for path in self._config.log_dirs:
             if not self._files.is_directory(path) or self._files.exists(f"{path}/{REBUILD_MARKER}"):
                 continue
@@ -77,7 +77,7 @@ class RebuiltDirectory:
                 )
 
     def write(self, plan: RebuildPlan) -> None:
-        """Write it all, durably. Raises LogDirError, OSError, KafkaError."""
+        """Write and flush everything. Raises LogDirError, OSError, KafkaError."""
         self.check()
         for path in self._config.log_dirs:
             self._files.mkdirs(path)
@@ -107,7 +107,7 @@ class RebuiltDirectory:
             self._files.sync_dir(path)
 
     def _wipe(self, path: str) -> None:
-        """Take away what a rebuild that was cut short has left."""
+        """Remove the files of an unfinished rebuild."""
         for name in self._files.listdir(path):
             if name in _IGNORED or name == REBUILD_MARKER:
                 continue
@@ -119,7 +119,7 @@ class RebuiltDirectory:
     # -- Topics -------------------------------------------------------------------------------
 
     def _topic(self, manager: LogManager, topic: PlannedTopic, now_ms: int) -> list[Message]:
-        """Make the logs of a topic; the records that tell the cluster of it."""
+        """Make the logs of a topic; returns its metadata records."""
         config = LogConfig.from_properties(topic.config, self._default)
         records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic.topic_id)]
         records += _config_records(topic.name, topic.config)
@@ -136,7 +136,7 @@ class RebuiltDirectory:
         return records
 
     def _partition(self, log: UnifiedLog, leader_epoch: int) -> PartitionRecord:
-        """It is led from here, in the epoch after this one once the broker has come up."""
+        """The partition, led by this broker; its start raises the leader epoch by one."""
         return PartitionRecord(
             partition_id=log.topic_partition.partition,
             topic_id=log.topic_id,

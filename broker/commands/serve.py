@@ -1,9 +1,9 @@
-"""`tierlog serve`: a broker that runs until it is told to stop.
+"""`tierlog serve`: runs a broker until it is stopped.
 
-Everything that a person gets to see is one plain line: what is wrong with the configuration or the
-address or the data directory (exit code 1, nothing started), and, once clients can connect, who
-serves where, how long the start took and where the remote tier is. Ctrl-C and SIGTERM stop cleanly;
-a second one stops waiting for that.
+All output for people is one plain line each: the problem with the configuration, the address or the
+data directory (exit code 1, nothing started), and, once clients can connect, the version, the
+addresses, how long the start took and where the remote tier is. Ctrl-C and SIGTERM stop cleanly; a
+second one exits at once.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _GARBAGE_THRESHOLD = 50_000
 
 
 def serve(file: str | None, overrides: Sequence[str], started_ms: int) -> int:
-    """Run a broker of a process that began at `started_ms`; the exit code."""
+    """Run a broker; returns the exit code. The process began at `started_ms`."""
     _log_to_stderr()
     try:
         config = stated_configuration(file, overrides)
@@ -49,17 +49,17 @@ def serve(file: str | None, overrides: Sequence[str], started_ms: int) -> int:
 
 
 def _allow_many_files() -> None:
-    """As many as the system lets the process have: shells begin with few, and a JVM does it too."""
+    """Raise the limit on open files to its maximum, as a JVM does: shells set it low."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError) as error:
-        # Some systems name a limit that they do not grant.
+        # Some systems report a limit that they do not grant.
         _log.debug("The limit on open files stays as it is: %s", error)
 
 
 async def _run(config: BrokerConfig, started_ms: int) -> int:
-    """Start, say so, wait to be told to stop, stop."""
+    """Start the broker, wait for the stop signal, and stop it; returns the exit code."""
     broker = Broker(config)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(tell_what_failed)
@@ -74,7 +74,7 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
     await broker.start()
     for number in _SIGNALS:
         loop.add_signal_handler(number, _on_signal, stop)
-    # What is alive now stays: it need not be looked at by every collection to come.
+    # These objects live as long as the process: collections need not scan them.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE_THRESHOLD)
@@ -98,7 +98,7 @@ def _on_signal(stop: asyncio.Event) -> None:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
-    """Told a second time. Not through the loop: it may be busy with just what takes so long."""
+    """Exit on the second signal, without the event loop: the slow stop may be blocking it."""
     os._exit(130)
 
 

@@ -1,10 +1,9 @@
-"""`tierlog tier`: what can be asked of a remote tier, and what can be done about it.
+"""`tierlog tier`: commands that inspect and repair a remote tier.
 
-The tools work on the bucket that the broker's own configuration names. Credentials come from there
-too, and never from arguments of their own: whatever stands on a command line stands in the shell's
-history and in the process table.
+They work on the bucket in the broker's own configuration. Credentials come from there too, and
+never from arguments: a command line is visible in the shell's history and in the process table.
 
-Exit codes: 0 all is sound, 1 something is not, 2 it could not be found out.
+Exit codes: 0 sound, 1 trouble found, 2 cannot run.
 """
 
 import argparse
@@ -33,7 +32,7 @@ Run = Callable[[BrokerConfig, argparse.Namespace, Output], Coroutine[None, None,
 
 class _Command(NamedTuple):
     help: tuple[str, str]
-    """A line, and examples."""
+    """One line, and examples."""
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Run
 
@@ -48,7 +47,7 @@ _COMMANDS = {
 
 
 def add_tier_commands(parser: argparse.ArgumentParser) -> None:
-    """Teach the parser of `tierlog tier` its commands."""
+    """Add the commands to the parser of `tierlog tier`."""
     commands = parser.add_subparsers(dest="tier_command", metavar="command", required=True)
     for name, command in _COMMANDS.items():
         line, examples = command.help
@@ -65,8 +64,8 @@ def add_tier_commands(parser: argparse.ArgumentParser) -> None:
 
 
 def _reader_closed() -> int:
-    """The reader closed the pipe, as `head` does: end quietly."""
-    # What is still buffered, a few kilobytes, is written to this pipe at the interpreter's end.
+    """End quietly if the reader closes the pipe, as `head` does."""
+    # The interpreter's exit writes what is still buffered, a few kilobytes, to this pipe.
     _, unread = os.pipe()
     os.dup2(unread, sys.stdout.fileno())
     return CANNOT_RUN
@@ -87,7 +86,7 @@ async def _run(command: _Command, config: BrokerConfig, parsed: argparse.Namespa
 
 
 def run_tier_command(parsed: argparse.Namespace) -> int:
-    """Run what was asked for; the exit code."""
+    """Run the command; returns the exit code."""
     command = _COMMANDS[parsed.tier_command]
     try:
         config = stated_configuration(parsed.config, parsed.override)

@@ -1,9 +1,9 @@
-"""The tier that a command works on, and the metadata that says what in it counts.
+"""The tier that a command works on, and the metadata that says which segments it has.
 
 The URL and its options come from the broker's own configuration. The metadata topic is read from a
-broker that runs (`--bootstrap`) or, if none does, from the log directories of one that has stopped
-(`--offline`). Either way it is read from its beginning or not at all, and what damage keeps from
-being read is told: a scrub on half of it would take live segments for orphans.
+running broker (`--bootstrap`) or from the log directories of a stopped one (`--offline`). Either
+way it is read from its beginning, or not at all, and unreadable parts are reported: a scrub with
+half of the metadata would take live segments for orphans.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -48,14 +48,14 @@ async def open_tier(config: BrokerConfig) -> AsyncGenerator[TierFileSystem]:
 
 
 class StatedMetadata(NamedTuple):
-    """What the metadata topic says."""
+    """The contents of the metadata topic."""
 
     remote_logs: Mapping[TopicIdPartition, RemoteLog]
     findings: Sequence[Finding] = ()
-    """What of it could not be read."""
+    """The parts of it that could not be read."""
 
     def only(self, topic: str) -> "StatedMetadata":
-        """What it says of this topic; what could not be read may have been of any."""
+        """The contents for this topic, with all findings: those may concern any topic."""
         logs = self.remote_logs
         return StatedMetadata(
             {each: logs[each] for each in logs if each.topic == topic}, self.findings
@@ -65,10 +65,10 @@ class StatedMetadata(NamedTuple):
 def metadata_of_log_dirs(
     config: BrokerConfig, skipped: SkippedEvents | None = None
 ) -> StatedMetadata:
-    """What the metadata topic in the log directories of a stopped broker says.
+    """The contents of the metadata topic in the log directories of a stopped broker.
 
-    What is no event is stepped over, and told through `skipped`. Raises KafkaError, also if a
-    broker has the directories in use.
+    Records that are not events are skipped and counted in `skipped`. Raises KafkaError, also if a
+    broker uses the directories.
     """
     files = OsFiles()
     metadata = KnownMetadata(skipped)

@@ -1,4 +1,4 @@
-"""`tierlog tier ls`: the topics of a tier, their partitions and segments."""
+"""`tierlog tier ls`: lists the topics of a tier, their partitions and segments."""
 
 import argparse
 
@@ -23,7 +23,7 @@ LS_HELP = (
 
 
 def add_metadata_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Where the metadata topic is to be read: from a broker, or from a stopped one's disk."""
+    """Add the source of the metadata topic: a running broker, or the disk of a stopped one."""
     group = parser.add_mutually_exclusive_group(required=required)
     group.add_argument(
         "--bootstrap", metavar="HOST:PORT", help="a broker whose metadata topic is to be read"
@@ -36,7 +36,7 @@ def add_metadata_arguments(parser: argparse.ArgumentParser, *, required: bool) -
 
 
 def add_ls_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `tier ls`."""
+    """Add the arguments of `tier ls`."""
     parser.add_argument("topic", nargs="?", help="only this topic")
     parser.add_argument("--segments", action="store_true", help="each segment, not only partitions")
     add_metadata_arguments(parser, required=False)
@@ -45,7 +45,7 @@ def add_ls_arguments(parser: argparse.ArgumentParser) -> None:
 async def stated_metadata(
     config: BrokerConfig, parsed: argparse.Namespace, skipped: SkippedEvents | None = None
 ) -> StatedMetadata | None:
-    """The metadata topic as the arguments say; None if they name no place. Raises KafkaError."""
+    """The metadata topic from the source in the arguments; None without one. Raises KafkaError."""
     if parsed.bootstrap:
         return StatedMetadata(
             await metadata_of_cluster(parsed.bootstrap, SystemEnvironment(), skipped)
@@ -54,11 +54,11 @@ async def stated_metadata(
 
 
 async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
-    """Print it; the exit code."""
+    """Print the list; returns the exit code."""
     async with open_tier(config) as tier:
         with output.progress("reading manifests") as progress:
             survey = await survey_tier(tier, progress)
-        # After the listing: what was copied meanwhile is known, and not taken for unknown.
+        # After the listing, so that it has every segment listed, also those just copied.
         metadata = await stated_metadata(config, parsed)
     listed = list_contents(survey, None if metadata is None else metadata.remote_logs)
     findings = [*survey.findings, *(() if metadata is None else metadata.findings)]

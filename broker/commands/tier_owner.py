@@ -1,4 +1,4 @@
-"""`tierlog tier owner`: whose a tier is, and the one way in which it changes hands."""
+"""`tierlog tier owner`: shows the owner of a tier, or changes it, which nothing else can."""
 
 import argparse
 from collections.abc import Generator
@@ -34,7 +34,7 @@ OWNER_HELP = (
 
 
 def add_owner_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `tier owner`."""
+    """Add the arguments of `tier owner`."""
     parser.add_argument(
         "--take-over",
         action="store_true",
@@ -44,7 +44,7 @@ def add_owner_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def show_owner(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
-    """Say whose it is, after taking it over if that was asked for; the exit code."""
+    """Print the owner, after a take-over if requested; returns the exit code."""
     async with open_tier(config) as tier:
         if parsed.take_over:
             before = await take_over(config, tier)
@@ -58,16 +58,16 @@ async def show_owner(config: BrokerConfig, parsed: argparse.Namespace, output: O
 
 
 def said_of(owner: Owner | None, tier: TierFileSystem) -> str:
-    """A sentence for people."""
+    """The owner in a sentence for people."""
     if owner is None:
         return f"{tier} has no owner: it belongs to the first that writes to it."
     return f"{tier} belongs to {owner}."
 
 
 async def take_over(config: BrokerConfig, tier: TierFileSystem) -> Owner | None:
-    """Give a tier to the data directory of a configuration; whose it was.
+    """Make the data directory of a configuration the owner; returns the previous owner.
 
-    Raises KafkaError where there is no data directory, RemoteStorageError.
+    Raises KafkaError if there is no data directory, and RemoteStorageError.
     """
     meta = stored_meta(config)
     if meta is None:
@@ -81,7 +81,7 @@ async def take_over(config: BrokerConfig, tier: TierFileSystem) -> Owner | None:
 
 
 def stored_meta(config: BrokerConfig) -> MetaProperties | None:
-    """Whose the first log directory is; None if it is nobody's."""
+    """The meta.properties of the first log directory; None if it has none."""
     return LogDir(OsFiles(), config.log_dirs[0]).read_meta_properties()
 
 
@@ -99,8 +99,8 @@ def _tools(config: BrokerConfig, meta: MetaProperties) -> Generator[OwnerTools]:
 async def check_may_scrub(config: BrokerConfig, tier: TierFileSystem, cluster_id: str) -> None:
     """Refuse to remove what another cluster may need. Raises NotTheOwnerError.
 
-    `cluster_id` is that of the metadata that says what is needed. Where the data directory is at
-    hand its token is looked at as well, which a copy of the directory does not have.
+    `cluster_id` is the cluster of the metadata that the scrub uses. If the data directory is here,
+    its token must match too, which a copy of the directory does not have.
     """
     owner = await read_owner(tier)
     if owner is None:

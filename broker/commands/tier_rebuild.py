@@ -1,4 +1,4 @@
-"""`tierlog tier rebuild`: restore a broker's data directories from the tier alone."""
+"""`tierlog tier rebuild`: restores a broker's data directories from the tier alone."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""`tierlog tier scrub`: find the objects that no segment refers to, and remove them."""
+"""`tierlog tier scrub`: finds the objects that no segment refers to, and removes them."""
 
 import argparse
 import re
@@ -36,7 +36,7 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def add_scrub_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `tier scrub`."""
+    """Add the arguments of `tier scrub`."""
     add_metadata_arguments(parser, required=True)
     parser.add_argument(
         "--grace",
@@ -62,7 +62,7 @@ def add_scrub_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def milliseconds(text: str) -> int:
-    """A time such as 1h or 30m. Raises KafkaError(INVALID_CONFIG)."""
+    """The milliseconds of a time such as 1h or 30m. Raises KafkaError(INVALID_CONFIG)."""
     match = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text.strip())
     if match is None:
         raise KafkaError(
@@ -72,7 +72,7 @@ def milliseconds(text: str) -> int:
 
 
 async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
-    """Look, and with --delete remove; the exit code."""
+    """Find orphans, and with --delete remove them; returns the exit code."""
     skipped = SkippedEvents()
     unread: Sequence[Finding] = ()
 
@@ -93,7 +93,7 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
             unknown_segments=parsed.unknown_segments,
         )
         look = await scrubber.look()
-        # The second look, at what was listed in the first.
+        # The second look, at the objects that the first listed.
         ripe = (await scrubber.look_again(look.listing)).ripe
         is_damaged = any(each.is_trouble for each in unread)
         if is_damaged:
@@ -126,7 +126,7 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
 
 
 async def _cluster_of(config: BrokerConfig, parsed: argparse.Namespace) -> str:
-    """Whose metadata the arguments name. Raises KafkaError, LogDirError."""
+    """The cluster id of the metadata in the arguments. Raises KafkaError, LogDirError."""
     if parsed.bootstrap:
         async with Admin(parsed.bootstrap, environment=SystemEnvironment()) as admin:
             await admin.list_topics()

@@ -1,4 +1,4 @@
-"""`tierlog tier verify`: read a whole tier and say what is not as it should be."""
+"""`tierlog tier verify`: reads a whole tier and reports what is wrong with it."""
 
 import argparse
 
@@ -21,7 +21,7 @@ VERIFY_HELP = (
 
 
 def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `tier verify`."""
+    """Add the arguments of `tier verify`."""
     parser.add_argument("topic", nargs="?", help="only this topic")
     parser.add_argument(
         "--quick", action="store_true", help="sizes and manifests only: do not read the records"
@@ -30,7 +30,7 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
-    """Check it, print each finding; the exit code."""
+    """Check the tier and print each finding; returns the exit code."""
     async with open_tier(config) as tier:
         with output.progress("reading manifests") as progress:
             survey = await survey_tier(tier, progress)
@@ -46,7 +46,7 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
             with output.progress("reading segments") as progress:
                 findings += await check_segments(tier, survey, progress)
     if not survey.listing.segments and not findings:
-        # Nothing found is not sound: the wrong place looks the same.
+        # An empty tier is not reported as sound: a wrong URL looks the same.
         what = "no segment" if parsed.topic is None else f"no topic {parsed.topic}"
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
