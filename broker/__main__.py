@@ -1,8 +1,8 @@
-"""Where the `tierlog` command begins.
+"""The entry point of the `tierlog` command.
 
-It looks at the clock before it imports what takes time. Until the broker is up, Ctrl-C and SIGTERM
-end the process on the spot, even in the middle of a long recovery: whatever a start does survives a
-kill, and no client has been served yet.
+It reads the clock before the slow imports. Until the broker is up, Ctrl-C and SIGTERM end the
+process at once, even during a long recovery: every step of a start survives a kill, and no client
+has been served yet.
 """
 
 import os
@@ -14,7 +14,7 @@ try:
     from types import FrameType
     from typing import NoReturn
 except KeyboardInterrupt:
-    # There is no handler for it yet.
+    # No signal handler is set yet.
     os._exit(0)
 
 
@@ -29,12 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     from ..clients.environment import SystemEnvironment
 
     started_ms = SystemEnvironment().wall_clock_ms()
-    # Imported here so that the time it takes is part of the start that is told to the user.
+    # Imported here so that the startup time printed includes this import.
     from .command_line import run
 
     code = run(arguments, started_ms)
-    # Everything is stopped. What may be left is a thread that waits for an answer of a remote tier;
-    # leaving in the usual way would wait for it, for minutes if the tier has fallen silent.
+    # Everything is stopped, except perhaps a thread that waits for a remote tier. A normal exit
+    # would wait for it, for minutes if the tier does not respond.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""One broker process: its parts, in the order in which they come up and go down.
+"""One broker process: its parts, in the order in which they start.
 
     addresses bound (no client accepted yet)      a port in use is found before anything is touched
     log directories locked                        a second process on the same data is found here
@@ -8,10 +8,10 @@
     clients accepted
     remote log manager started                    it is a client of this very broker
 
-Stopping is the same in reverse, within bounds: no new clients, what waits is answered, logs are
-flushed and closed, and the marker that says so is written last.
+They stop in reverse order, within a time limit: no new clients, waiting requests are answered, logs
+are flushed and closed, and the clean shutdown marker is written last.
 
-What the broker needs of its environment is in `Dependencies`: a simulation passes a network, a disk
+`Dependencies` has what the broker needs of its environment: a simulation passes a network, a disk
 and a clock of its own.
 """
 
@@ -85,7 +85,7 @@ _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
 
 
 class StartError(Exception):
-    """The broker cannot start, and a person must decide: a plain sentence says why."""
+    """The broker cannot start until a person acts; the message is a plain sentence."""
 
 
 def _threads(threads: int) -> BlockingPool:
@@ -94,7 +94,7 @@ def _threads(threads: int) -> BlockingPool:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The clock, disk, network and threads of a broker. Without a network: sockets."""
+    """The clock, disk, network and threads of a broker. Without a network it uses sockets."""
 
     environment: Environment = field(default_factory=SystemEnvironment)
     files: Files = field(default_factory=OsFiles)
@@ -110,11 +110,11 @@ class Broker:
         self.listeners = config.listeners
         self.metrics = Metrics()
         self.metrics_port = -1
-        """Where they are served; -1: nowhere."""
+        """The port that serves the metrics; -1 if none does."""
         self._dependencies = dependencies or Dependencies()
         self._supervisor = Supervisor(self._dependencies.environment.random)
         self.metrics.family(lambda: failures_of_loops(self._supervisor))
-        # What was started, to be stopped in reverse.
+        # Stops what was started, in reverse order.
         self._started = AsyncExitStack()
         self._remote: RemoteLogManager | None = None
         self._mounts: Mounts | None = None
@@ -122,7 +122,7 @@ class Broker:
         """Called with the reason why the broker cannot go on; its caller should stop it."""
 
     async def start(self) -> None:
-        """Come up, or leave nothing behind. Raises StartError with a plain sentence."""
+        """Start, or undo what was started. Raises StartError with a plain sentence."""
         try:
             await self._start()
         except (LogDirError, KafkaError) as error:
@@ -130,7 +130,7 @@ class Broker:
             message = error.message if isinstance(error, KafkaError) else str(error)
             raise StartError(with_remedy(message)) from error
         except OSError as error:
-            # A disk that is full, or that refuses, is for a person to mend, and no bug.
+            # A full or failing disk is for a person to fix, and not a bug.
             await self._started.aclose()
             raise StartError(storage_sentence(error)) from error
         except BaseException:
@@ -138,7 +138,7 @@ class Broker:
             raise
 
     async def stop(self) -> None:
-        """Go down cleanly: the next start finds everything and recovers nothing."""
+        """Stop cleanly: the next start has nothing to recover."""
         await self._started.aclose()
 
     async def _start(self) -> None:
@@ -153,13 +153,13 @@ class Broker:
         await self._bind(server)
         await self._serve_metrics(network)
         context = self._build(server)
-        # Pushed again: clients go before anything that serves them does.
+        # Pushed again, to disconnect clients before anything that serves them stops.
         self._started.push_async_callback(server.stop)
         server.open(Apis(context).answer)
         serve_within_quotas(server, context)
         if self._remote is not None:
             await mend_metadata_topic(context.controller)
-            # It is a client of this broker: it comes up after the listeners, and goes before them.
+            # It is a client of this broker: it starts after the listeners and stops before them.
             self._started.push_async_callback(self._remote.stop)
             await self._remote.start()
             self._start_scrub(lambda: context.controller.image)
@@ -186,7 +186,7 @@ class Broker:
         self.listeners = with_bound_ports(self.config.listeners, ports)
 
     async def _serve_metrics(self, network: Network) -> None:
-        """Open the door to the metrics where the configuration names a port for it."""
+        """Start the metrics endpoint if the configuration has a port for it."""
         host = self.config.values.text("tierlog.metrics.host")
         port = self.config.values.integer("tierlog.metrics.port")
         if port < 0:
@@ -251,7 +251,7 @@ class Broker:
                 self._remote.limit(remote_log_manager_config(config, values))
 
         dynamic_config.subscribe(on_config_change)
-        # After the defaults that its logs are to have.
+        # After the topic defaults, which its logs use.
         controller.subscribe(replica_manager.publish)
         controller.subscribe(Announcements(config.node_id, log_manager.get_log).publish)
         self._register_metrics(replica_manager, log_manager, controller)
@@ -325,7 +325,7 @@ class Broker:
         )
 
     def _mounted_topics(self) -> Container[Uuid]:
-        """The ids of topics that a previous run of this broker had from a mount."""
+        """The topic ids that a previous run of this broker had from mounts."""
         files, directory = self._dependencies.files, self.config.log_dirs[0]
         if not files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}"):
             return ()
@@ -334,7 +334,7 @@ class Broker:
         return MountedTopicsFile(files, directory).mount_of.keys()
 
     def _make_mounts(self, log_manager: LogManager, controller: Controller) -> "Mounts | None":
-        """Tiers of other clusters, also those of a previous run, whose topics must be removed."""
+        """Tiers of other clusters, if any is or was mounted: old mounts' topics must be removed."""
         config, dependencies = self.config, self._dependencies
         path = f"{config.log_dirs[0]}/{MOUNTED_TOPICS_FILE}"
         if not config.mounts and not dependencies.files.exists(path):
@@ -355,7 +355,7 @@ class Broker:
         return self._mounts
 
     def _start_scrub(self, image: Callable[[], ClusterImage]) -> None:
-        """Look after the tier now and then, where the configuration says how often."""
+        """Scrub the tier periodically if the configuration has an interval for it."""
         config, dependencies = self.config, self._dependencies
         if config.remote_storage is None or config.values.integer("tierlog.scrub.interval.ms") < 0:
             return
@@ -426,7 +426,7 @@ class Broker:
             flusher,
             self._supervisor,
         )
-        # Kafka halts the process as well: without decisions a broker is of no use to anybody.
+        # Kafka halts the process as well: a broker is useless without its controller.
         controller.on_failure = lambda sentence: self.on_fatal(sentence)
         controller.start(
             self._registration(meta), partial(_refuse_lost_topics, log_manager, metadata_log)
@@ -455,7 +455,7 @@ class Broker:
         return log_manager, controller, housekeeping.compaction
 
     async def _close_logs(self, log_manager: LogManager, controller: Controller) -> None:
-        """Write down with the clean stop in which of its registrations this broker stopped."""
+        """Close the logs; the clean shutdown markers have the broker's registration epoch."""
         registration = controller.image.brokers[self.config.node_id]
         now_ms = self._dependencies.environment.wall_clock_ms()
         with ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="flush-at-stop") as threads:
@@ -485,7 +485,7 @@ class Broker:
 def _refuse_lost_topics(
     log_manager: LogManager, metadata_log: MetadataLog, image: ClusterImage
 ) -> None:
-    """Raises StartError for a log without its topic, which would be deleted as a stray."""
+    """Raise StartError if a lost topic has a log, which would be deleted as a stray."""
     for directory, topic_id in log_manager.directories.logs_of_others(image.topics_by_name):
         if metadata_log.has_lost(topic_id):
             raise StartError(
@@ -505,9 +505,9 @@ def _report_loaded(log_manager: LogManager, took_ms: int) -> None:
 
 
 def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> list[int]:
-    """Producer ids that logs hold and that the metadata log, which lost its end, would reissue.
+    """Producer ids in logs that the metadata log would reissue, because it has lost its end.
 
-    If two producers had one id, the records of the second would look like duplicates.
+    If two producers had the same id, records of the second would look like duplicates.
     """
     used = log_manager.producer_ids_from(controller.image.next_producer_id)
     if used:

@@ -1,7 +1,7 @@
-"""The `tierlog` command line: which command is asked for, and with what.
+"""The `tierlog` command line: parses the arguments and runs the command.
 
 `tierlog serve` runs a broker, `tierlog tier` looks after a remote tier. Each command is a module of
-`commands/`, imported only when it is asked for: a broker's start pays for no tool.
+`commands/`, imported only when it runs: a broker's start does not pay for the tools.
 """
 
 import argparse
@@ -22,7 +22,7 @@ Without --config this is a dev broker: 127.0.0.1:9092, data in ./data, closed se
 
 
 def run(arguments: Sequence[str] | None, started_ms: int) -> int:
-    """Run the command line of a process that began at `started_ms`; the exit code."""
+    """Run the command; returns the exit code. The process began at `started_ms`."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     parser = argparse.ArgumentParser(
         prog="tierlog", description="A Kafka-wire-compatible broker with tiered storage built in."
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
         return run_tier_command(parser.parse_args(words))
     parsed, unknown = parser.parse_known_args(words)
     if unknown:
-        # Kafka's start script takes the file as it is; who comes from there learns how it is here.
+        # Kafka's start script takes the file as a plain argument: the error explains --config.
         serve.error(f"unrecognized arguments: {' '.join(unknown)}; a file goes behind --config")
     from .commands.serve import serve as run_broker
 
