@@ -1,10 +1,10 @@
-"""Mounted topics in the cluster's metadata: which there are to be, as records (pure).
+"""The metadata records that add, change and remove mounted topics (pure).
 
-A mounted topic has the topic id that it has in the other cluster, because the keys of its objects
-carry it, and leader epochs above those of its records: clients remember the newest epoch that they
-have seen, and would take a leader of an older one for a stale answer.
+A mounted topic keeps the topic id that it has in the other cluster, because the keys of its objects
+contain it. Its leader epochs are above those of its records: clients remember the newest epoch that
+they have seen, and would take metadata with an older one for stale.
 
-A topic whose name exists here is refused.
+A topic is refused if its name exists here.
 """
 
 from collections.abc import Mapping, Set as AbstractSet
@@ -26,7 +26,7 @@ from ...replication.topic_names import colliding_topic, validate_topic_name
 from ...tiering.tools.mounted_lineages import MountedTopic, MountedView
 
 _RECORDS_MAX = 5_000
-"""In one decision of the controller; what is left comes with the next look."""
+"""The most for one decision of the controller; the rest follows after the next look."""
 
 _CONFIG = {
     "remote.log.copy.disable": "true",
@@ -34,21 +34,21 @@ _CONFIG = {
     "retention.bytes": "-1",
     "retention.ms": "-1",
 }
-"""Nothing is copied, and nothing goes because of its age: that is the other cluster's to decide."""
+"""Nothing is copied, and nothing expires: the other cluster decides that."""
 
 
 class MountDecision(NamedTuple):
-    """What the metadata needs for a view to be served."""
+    """The metadata changes that a view needs."""
 
     records: list[Message]
     refused: dict[str, str]
-    """Topics that cannot be served, each with a sentence."""
+    """Topics that cannot be served, each with the reason."""
 
 
 def decide_topics(
     image: ClusterImage, node_id: int, view: MountedView, mounted: AbstractSet[Uuid]
 ) -> MountDecision:
-    """Bring the metadata to a view. `mounted`: the topic ids that came from this very mount."""
+    """The changes that make the metadata match a view. `mounted`: the topic ids of this mount."""
     decision = MountDecision([], {})
     for topic in view.topics.values():
         if len(decision.records) > _RECORDS_MAX:
@@ -76,7 +76,7 @@ def decide_topics(
 
 
 def removals(image: ClusterImage, topic_ids: AbstractSet[Uuid]) -> list[Message]:
-    """Topics of mounts that are not stated any more go; in their own tier nothing happens."""
+    """Removals of the topics of former mounts; their tier is not touched."""
     return [RemoveTopicRecord(topic_id=each) for each in topic_ids if each in image.topics_by_id]
 
 
@@ -92,7 +92,7 @@ def _refusal(image: ClusterImage, name: str) -> str:
 
 
 def _epochs(topic: MountedTopic, view: MountedView) -> dict[int, int]:
-    """By partition, the highest leader epoch in the tier."""
+    """The highest leader epoch in the tier, by partition."""
     epochs: dict[int, int] = {}
     for number in range(topic.partitions):
         partition = TopicIdPartition(topic.topic_id, topic.name, number)
@@ -139,7 +139,7 @@ def _changes(
     new = {number: epochs[number] for number in epochs if number not in existing.partitions}
     records = _new_partitions(image, node_id, topic, new)
     for number, partition in existing.partitions.items():
-        # Each change of leader raises the epoch by one, also from a leader to itself.
+        # Each leader change raises the epoch by one, even one to the same leader.
         behind = min(epochs.get(number, 0) - partition.leader_epoch, _RECORDS_MAX)
         records += [
             PartitionChangeRecord(partition_id=number, topic_id=topic.topic_id, leader=node_id)

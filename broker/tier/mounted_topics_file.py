@@ -1,7 +1,7 @@
-"""The file `mounted-topics` in the first log directory: which topic ids came from which mount.
+"""The file `mounted-topics` in the first log directory: the mount of each mounted topic id.
 
-It is written before a topic is made, so that no log of a mounted topic is ever taken for one of our
-own, and read at a start, when nothing is known yet of the mounted tiers.
+It is written before a topic is created, so that the log of a mounted topic is never taken for a
+local one, and read at startup, when the mounted tiers have not been read yet.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from ..config.mount_config import MOUNTED_TOPICS_FILE
 
 
 class MountedTopicsFile:
-    """Which topic ids came from which mount: known before their topics are, and after a restart."""
+    """The mount of each mounted topic id, known before the topic exists and after a restart."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
@@ -28,7 +28,7 @@ class MountedTopicsFile:
         return {topic_id for topic_id, name in self.mount_of.items() if name == mount}
 
     def replace(self, mount_of: Mapping[Uuid, str]) -> None:
-        """Remember these from now on, durably. Raises OSError."""
+        """Replace the contents, durably. Raises OSError."""
         lines = [f"{uuid_to_string(each)} {mount_of[each]}\n" for each in sorted(mount_of)]
         self._files.atomic_replace(self._path, "".join(lines).encode())
         self.mount_of = dict(mount_of)

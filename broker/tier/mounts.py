@@ -1,4 +1,4 @@
-"""Tiers of other clusters, shown read-only among this broker's own topics.
+"""Mounted tiers: topics of other clusters, served read-only beside this broker's own.
 
     every refresh.ms:  list and read what is new      (tiering/tools/mounted_lineages.py)
                        -> topics, partitions, epochs   into the cluster's metadata, through the
@@ -6,14 +6,13 @@
                        -> each partition's log         empty; it begins and ends where the tier
                                                        does, with the tier's epoch history
 
-From there on everything is as with a local topic whose records are all in the tier: clients
-find it in the metadata, offsets and timestamps are looked up, fetches are remote reads. What is
-different is said in two places: the log is read-only (`UnifiedLog.read_only_reason`), and the
-remote log manager, which copies, expires and deletes, never hears of it. Nothing is ever written to
-a mounted tier.
+After that a mounted topic works like a local one with all its records in the tier: clients find it
+in the metadata, offsets and timestamps are looked up, fetches are remote reads. There are two
+differences: the log is read-only (`UnifiedLog.read_only_reason`), and the remote log manager, which
+copies, expires and deletes, does not get the topic. Nothing is ever written to a mounted tier.
 
-A tier that does not answer is told once; what was seen of it before goes on being served as far as
-the caches have it. A mount that is not stated any more takes its topics with it.
+If a tier does not respond, this is logged once, and its last view is served as far as the caches
+have it. The topics of a mount that is no longer configured are removed.
 """
 
 import asyncio
@@ -65,7 +64,7 @@ _DIRECTORY = "mounted-tiers"
 
 @dataclass(frozen=True, slots=True)
 class MountTools:
-    """What mounts need of the broker that shows them."""
+    """The parts of the broker that mounts use."""
 
     node_id: int
     controller: Controller
@@ -78,13 +77,13 @@ class MountTools:
 
 
 class _ViewMetadata:
-    """The metadata of a mounted tier, for its remote reads: the result of the last look."""
+    """The metadata of a mounted tier as of the last look, for its remote reads."""
 
     def __init__(self) -> None:
         self.view = MountedView()
 
     def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """Nothing: a look finds every partition."""
+        """Does nothing: a look finds every partition."""
 
     def is_ready(self, partition: TopicIdPartition) -> bool:
         return partition in self.view.partitions
@@ -97,23 +96,23 @@ class _ViewMetadata:
         return [each.remote for each in self.view.partitions.values()]
 
     def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """Nothing: the next view does not hold what the tier has lost."""
+        """Does nothing: the next view leaves out what the tier has lost."""
 
     def watch_all(self) -> None:
-        """Nothing: a look finds every partition."""
+        """Does nothing: a look finds every partition."""
 
     async def publish(self, event: RemoteLogMetadata) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "A mounted tier is read-only.")
 
     async def start(self) -> None:
-        """Nothing to begin."""
+        """Does nothing: there is nothing to start."""
 
     async def stop(self) -> None:
-        """Nothing to end."""
+        """Does nothing: there is nothing to stop."""
 
 
 class _Mount:
-    """One mounted tier: how it is looked at and how it is read."""
+    """One mounted tier: its watcher, its last view and its remote reads."""
 
     def __init__(self, config: MountConfig, tools: MountTools, statistics: TierStatistics) -> None:
         self.config = config
@@ -137,7 +136,7 @@ class _Mount:
 
     @property
     def reason(self) -> str:
-        """Why nothing may be written to its topics."""
+        """The reason why its topics are read-only."""
         return f"The topic is mounted read-only from the tier {self.config.name} of another cluster"
 
     async def close(self) -> None:
@@ -160,7 +159,7 @@ class Mounts:
         self._tasks = TaskOwner(_TASKS_MAX)
 
     async def start(self) -> None:
-        """Take away what is not mounted any more, and begin to look. Never waits for a tier."""
+        """Remove the topics of former mounts, and start looking. Never waits for a tier."""
         lost = {each for each, name in self._file.mount_of.items() if name not in self._mounts}
         if lost:
             await self._tools.controller.decide(lambda image: Decision(removals(image, lost), None))
@@ -180,7 +179,7 @@ class Mounts:
             await mount.close()
         self._tools.pool.stop()
 
-    # -- What replication asks ----------------------------------------------------------------
+    # -- Calls from replication ---------------------------------------------------------------
 
     @property
     def is_fetch_throttled(self) -> bool:
@@ -280,7 +279,7 @@ class Mounts:
             self._show(mount, partition)
 
     async def _agree(self, mount: _Mount, view: MountedView) -> None:
-        """Have the cluster know the topics of a view."""
+        """Make the metadata match the topics of a view."""
         name = mount.config.name
         before = self._file.of(name)
         image = self._tools.controller.image
@@ -306,7 +305,7 @@ class Mounts:
         mount.refused = decision.refused
 
     def _show(self, mount: _Mount, partition: TopicIdPartition) -> None:
-        """Let a partition's log be what the last look found."""
+        """Make a partition's log match the last look."""
         log = self._tools.log_manager.get_log(partition.topic_partition)
         if log is None or log.topic_id != partition.topic_id:
             return
@@ -317,7 +316,7 @@ class Mounts:
 
 
 def bring_to(log: UnifiedLog, mounted: MountedPartition) -> None:
-    """Make an empty log begin and end where a tier does. Raises KafkaError for a failed disk."""
+    """Make an empty log start and end where the tier does. Raises KafkaError if the disk fails."""
     lineage = mounted.lineage
     log.remote = mounted.remote
     history = [EpochEntry(*entry) for entry in lineage.history]

@@ -1,4 +1,4 @@
-"""The remote tier of this broker, put together: imported only where a tier is configured."""
+"""Makes the remote tier of this broker. Imported only if a tier is configured."""
 
 from collections.abc import Callable
 
@@ -31,13 +31,13 @@ from .tier_resources import TierResources
 
 
 def own_address(endpoint: Endpoint) -> str:
-    """Where this process reaches its own listener."""
+    """The address at which this process reaches its own listener."""
     host = "127.0.0.1" if endpoint.host in EVERY_INTERFACE else endpoint.host
     return endpoint._replace(host=host).address
 
 
 class ImageTopics:
-    """The topics that exist and those deleted, from the cluster image."""
+    """The existing and the deleted topics, from the cluster image."""
 
     def __init__(self, image: Callable[[], ClusterImage]) -> None:
         self._image = image
@@ -66,10 +66,10 @@ def make_remote_log_manager(
     writer: str,
     supervisor: Supervisor,
 ) -> RemoteLogManager:
-    """Make it, not started: it is a client of the broker that has these listeners, once open.
+    """Make the remote log manager; start it once the listeners are open, as it is a client of them.
 
-    `writer` is the client id by which the broker knows its producer.
-    Raises KafkaError(INVALID_CONFIG) where a plugin cannot be loaded or configured.
+    `writer` is the client id by which the broker recognises its producer.
+    Raises KafkaError(INVALID_CONFIG) if a plugin cannot be loaded or configured.
     """
     environment, files, pool = resources
     settings = config.remote_log_manager
@@ -85,11 +85,11 @@ def make_remote_log_manager(
 
 
 Bootstrap = Callable[[], str]
-"""Where the metadata topic is reached."""
+"""Returns the address at which the metadata topic is reached."""
 
 
 def metadata_client(config: BrokerConfig, listeners: Callable[[], Listeners]) -> Bootstrap:
-    """Through the listener that the configuration names, unless it names a whole address."""
+    """The address of the listener that is configured, unless a bootstrap address is."""
     stated = stated_bootstrap(config.values)
     if stated:
         return lambda: stated
@@ -99,9 +99,9 @@ def metadata_client(config: BrokerConfig, listeners: Callable[[], Listeners]) ->
 def plugin_configs(
     config: BrokerConfig, prefix: str, client: Bootstrap, image: Callable[[], ClusterImage]
 ) -> dict[str, str]:
-    """A plugin's configuration: the properties behind its prefix, and the broker's address.
+    """A plugin's configuration: the properties with its prefix, and the broker's address.
 
-    The names beside its own are those that Kafka adds.
+    It also has the properties that Kafka adds.
     """
     return {
         f"{COMMON_CLIENT}bootstrap.servers": client(),
@@ -140,7 +140,7 @@ def owner_tools(
     resources: TierResources,
     image: Callable[[], ClusterImage],
 ) -> OwnerTools | None:
-    """What checks that this broker owns the tier; None for a store in this process's memory."""
+    """The tools that check the ownership of the tier; None for a store in this process's memory."""
     location = config.remote_storage
     assert location is not None
     if location.protocol == "memory":
@@ -173,7 +173,7 @@ def _metadata(
     settings = config.remote_log_manager
     hosted: HostedReplicas | None = None
     if not stated_bootstrap(config.values):
-        # A thread of its own: an event must not wait behind a store that hangs.
+        # A thread of its own: a flush of events must not wait for a store that hangs.
         durability = LogDurability(ThreadedPool(1, "remote-log-metadata-flush"))
         hosted = HostedReplicas(log_manager.get_log, durability)
     return TopicBasedRemoteLogMetadataManager(

@@ -1,4 +1,4 @@
-"""What every part of a remote tier works with."""
+"""The resources that all parts of a remote tier use."""
 
 from typing import NamedTuple
 

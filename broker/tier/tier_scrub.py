@@ -1,10 +1,10 @@
 """The scrub that a broker runs by itself, every `tierlog.scrub.interval.ms`; off by default.
 
-An object that two looks in turn find unreferenced is removed if it is older than
+An object that is unreferenced in two consecutive looks is removed if it is older than
 `tierlog.scrub.grace.ms`. The rules are those of `tierlog tier scrub` (`tiering/tools/orphans.py`),
-and like the tool it reads the whole metadata topic for each look, as a client of its own broker.
-A look that fails changes nothing; it is logged once, and the next one comes in its time. In a
-cluster one broker's scrub is enough, and several do no harm.
+and like that command it reads the whole metadata topic for each look, as a client of this broker.
+A failed look changes nothing; it is logged once, and the next look follows at the usual time. In a
+cluster the scrub of one broker is enough, and several do no harm.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ _log = logging.getLogger(__name__)
 
 
 class Closable(Protocol):
-    """A tier whose connections are closed at the end."""
+    """A tier with connections to close at the end."""
 
     async def close(self) -> None: ...
 
 
 class TierScrub:
-    """Looks at the tier again and again until it is stopped."""
+    """Scrubs the tier at each interval until it is stopped."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class TierScrub:
         self._trouble = ""
 
     def start(self) -> None:
-        """Begin; the first look comes after the first interval."""
+        """Start; the first look follows after the first interval."""
         self._tasks.start(self._run(), "tier scrub")
 
     async def stop(self) -> None:
-        """Stop, in the midst of a look if need be. Idempotent."""
+        """Stop, even during a look. Idempotent."""
         await self._tasks.stop()
         await self._tier.close()
 
@@ -80,7 +80,7 @@ class TierScrub:
             self._trouble = str(error)
 
     async def look_once(self) -> int:
-        """Look, and remove what is ripe; how many objects that was."""
+        """Look, and remove the ripe objects; returns how many were removed."""
         if self._ownership is not None:
             await self._ownership.check()
         look = await self._scrubber.look()
@@ -98,7 +98,7 @@ def make_tier_scrub(
     supervisor: Supervisor,
     owner: OwnerTools | None,
 ) -> TierScrub:
-    """Make it, not started: it is a client of the broker that `bootstrap` names."""
+    """Make the scrub, not started: it is a client of the broker at `bootstrap`."""
     environment, files, pool = resources
     tier = TierFileSystem(location, files, pool)
 

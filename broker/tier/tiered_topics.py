@@ -1,4 +1,4 @@
-"""Topics that need the remote tier, and the one that it needs, looked at as a broker starts."""
+"""Checks at startup: the tier that tiered topics need, and the metadata topic that it needs."""
 
 import logging
 from collections.abc import Container
@@ -18,10 +18,10 @@ _TIERED = "remote.storage.enable"
 def check_tier_is_there(
     image: ClusterImage, is_tiered: bool, mounted: Container[Uuid] = ()
 ) -> None:
-    """Refuse to serve topics of which a part cannot be reached.
+    """Refuse to serve tiered topics without the tier that has a part of them.
 
-    Those of a mounted tier do not need ours.
-    Raises KafkaError(INVALID_CONFIG) with Kafka's sentence.
+    Topics of a mounted tier do not need this broker's tier.
+    Raises KafkaError(INVALID_CONFIG) with Kafka's message.
     """
     if is_tiered:
         return
