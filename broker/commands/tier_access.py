@@ -67,7 +67,7 @@ def metadata_of_log_dirs(
 ) -> StatedMetadata:
     """The contents of the metadata topic in the log directories of a stopped broker.
 
-    Records that are not events are skipped and counted in `skipped`. Raises KafkaError, also if a
+    Records that are not events are skipped, and reported by `skipped`. Raises KafkaError, also if a
     broker uses the directories.
     """
     files = OsFiles()

@@ -1,13 +1,13 @@
-"""How much each client may ask of the broker, and for how long it is held back (KIP-13, KIP-257).
+"""The quotas of clients, and how long a client above its quota is throttled (KIP-13, KIP-257).
 
-The quota of a request is the first that is set of: (user, client id), (user, any client id), user,
-(any user, client id), (any user, any client id), any user, client id, any client id. What shares a
-quota shares its meter: the user alone, the client id alone, or the two together.
+The quota of a request is the first one set of: (user, client id), (user, any client id), user,
+(any user, client id), (any user, any client id), any user, client id, any client id. Clients that
+share a quota share its meter: those of a user, of a client id, or of the two together.
 
-A meter adds up what was used in the last eleven samples of a second, the current one not yet full.
-A client above the quota is held back until the average is at the quota again (`Rate`,
-`QuotaUtils.throttleTime`), counted over the window as if all its samples but the current one were
-full, so that a start from idle is no excess.
+A meter sums what was used in the last eleven one-second samples; the current one is incomplete. A
+client above its quota is throttled until the average is at the quota again (`Rate`,
+`QuotaUtils.throttleTime`). The average is taken as if all samples but the current one were full, so
+that a start from idle is no excess.
 """
 
 from collections import OrderedDict
@@ -24,19 +24,19 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class Quota(NamedTuple):
-    """A limit a second, and who shares it."""
+    """A limit per second, and the key of the meter that its clients share."""
 
     limit: float
     shared_by: tuple[str, str, str]
 
     @property
     def window(self) -> float:
-        """What may be used in a whole window."""
+        """The most that may be used in a whole window."""
         return self.limit * (SAMPLES - 1) * SAMPLE_S
 
 
 class Meter:
-    """What was used lately. Times are seconds of one clock that never goes back."""
+    """The recent usage. Times are seconds of one monotonic clock."""
 
     __slots__ = ("_samples", "_total")
 
@@ -45,14 +45,14 @@ class Meter:
         self._total = 0.0
 
     def record(self, amount: float, now: float) -> None:
-        """Count what is used; a negative amount takes it back."""
+        """Add usage; a negative amount takes it back."""
         self._expire(now)
         sample = int(now / SAMPLE_S)
         self._samples[sample] = self._samples.get(sample, 0.0) + amount
         self._total += amount
 
     def excess_s(self, limit: float, now: float) -> float:
-        """How long to use nothing so that the average is at the limit again; 0 if it is."""
+        """The seconds without usage until the average is down to the limit; 0 if it already is."""
         self._expire(now)
         window = (SAMPLES - 1) * SAMPLE_S + now % SAMPLE_S
         return max(self._total / limit - window, 0.0)
@@ -66,7 +66,7 @@ class Meter:
 
 
 class Kept(Generic[KeyT, T]):
-    """One thing for each key, made when first asked for; of too many, the longest unused goes."""
+    """One value per key, made at the first use; if full, the least recently used is dropped."""
 
     __slots__ = ("_kept", "_make")
 
@@ -86,23 +86,23 @@ class Kept(Generic[KeyT, T]):
 
 
 class ClientQuotas:
-    """The quotas of one broker, and the meters of those that are subject to one."""
+    """The quotas of one broker, and the meters of its clients."""
 
     def __init__(self) -> None:
         self._quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
         self._meters = Kept[tuple[str, str, str], Meter](Meter)
 
     def update(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Let these hold from now on."""
+        """Replace all quotas."""
         self._quotas = quotas
 
     @property
     def holds_clients_back(self) -> bool:
-        """Whether anything is set for users or client ids."""
+        """Whether a quota is set for any user or client id."""
         return any(entity[0][0] != "ip" for entity in self._quotas)
 
     def quota(self, key: str, user: str, client_id: str) -> Quota | None:
-        """The quota that counts for this user's client, if there is one."""
+        """The quota that applies to this user's client, if any."""
         for user_name, client_name in (
             (user, client_id),
             (user, None),
@@ -124,7 +124,7 @@ class ClientQuotas:
         return None
 
     def address_limit(self, address: str) -> float | None:
-        """Connections that this address may open in a second."""
+        """The connections that this address may open per second; None for no limit."""
         for name in (address, None):
             limit = self._quotas.get((("ip", name),), {}).get("connection_creation_rate")
             if limit is not None:
@@ -132,5 +132,5 @@ class ClientQuotas:
         return None
 
     def meter(self, quota: Quota) -> Meter:
-        """The meter of those who share a quota."""
+        """The meter of the clients that share a quota."""
         return self._meters[quota.shared_by]
