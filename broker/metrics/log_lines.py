@@ -1,11 +1,11 @@
-"""What the log lets through: no line that a client has forged, and no flood of one kind.
+"""Makes and limits log lines: no line that a client has forged, and no flood of one kind.
 
-Names and ids of clients stand in log lines. Here, at the one place where lines are written,
-whatever could begin a new line or move a terminal's cursor is escaped, and what is too long is cut.
-The lines of a stack trace are indented, so that none of them can be taken for a line of ours.
+Log lines contain names and ids from clients. Here, where all lines are written, any character that
+could begin a new line or move a terminal's cursor is escaped, and a long message is cut. The lines
+of a stack trace are indented, so that none of them looks like a log line.
 
-Lines of one cause, by the place in the code that writes them, are limited to `_BURST` at once and
-`_PER_SECOND` in the long run; the next one that is let through says how many were not.
+Lines with one cause, the place in the code that writes them, are limited to `_BURST` at once and
+`_PER_SECOND` in the long run; the next line written says how many were suppressed.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from ...clients.supervisor import is_answer_of_system
 _log = logging.getLogger(__name__)
 
 LINE_MAX = 4_000
-"""Characters of a message; what is longer is cut."""
+"""The most characters of a message; a longer one is cut."""
 
 _BURST = 1_000
 _PER_SECOND = 50.0
@@ -32,7 +32,7 @@ _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 
 
 def printable(text: str) -> str:
-    """The same text on one line, without anything that a terminal would obey, not too long."""
+    """The text on one line, without control characters, and cut if it is too long."""
     if len(text) > LINE_MAX:
         text = f"{text[:LINE_MAX]}… ({len(text) - LINE_MAX} more characters)"
     if text.isprintable():
@@ -44,26 +44,26 @@ def printable(text: str) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """A record as one line; a stack trace as indented lines behind it."""
+    """Formats a record as one line, and its stack trace as indented lines after it."""
 
     def __init__(self) -> None:
         super().__init__(_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line itself. `record.message` was made by `format`."""
+        """The line itself. `format` has set `record.message`."""
         record.message = printable(record.message)
         suppressed = record.__dict__.get(_SUPPRESSED, 0)
         line = super().formatMessage(record)
         return f"{line} ({suppressed} more like it suppressed)" if suppressed else line
 
     def formatException(self, ei: object) -> str:
-        """A stack trace whose messages may hold what a client has sent."""
+        """The indented stack trace; its messages may contain text from a client."""
         text = super().formatException(ei)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
         return "\n".join(_INDENT + printable(line) for line in text.splitlines())
 
 
 class _Cause(NamedTuple):
-    """What a cause may still write, when that was counted, and how much was suppressed since."""
+    """How many lines a cause may still write, as of when, and how many were suppressed."""
 
     left: float
     at: float
@@ -71,7 +71,7 @@ class _Cause(NamedTuple):
 
 
 class LineLimit(logging.Filter):
-    """Lets a cause write so many lines and no more."""
+    """Limits the lines of each cause."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class LineLimit(logging.Filter):
         self._causes: dict[tuple[str, int], _Cause] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is to be written."""
+        """Whether to write the record."""
         key = record.pathname, record.lineno
         now = record.created
         cause = self._causes.get(key, _Cause(_BURST, now, 0))
@@ -94,16 +94,16 @@ class LineLimit(logging.Filter):
 
 
 class LineHandler(logging.StreamHandler[Any]):
-    """Writes lines. One that the machine does not take, as on a full disk, is lost, no more."""
+    """Writes lines. A line that cannot be written, as on a full disk, is dropped."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Called while the error is handled."""
+        """Report other errors than OSError. Called while the error is handled."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 
 
 def tell_what_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """For `set_exception_handler`: what the operating system has refused needs no trace."""
+    """For `set_exception_handler`: log errors of the operating system without a stack trace."""
     error = context.get("exception")
     if isinstance(error, Exception) and is_answer_of_system(error):
         _log.error("%s: %s", context["message"].partition(" <")[0], error)

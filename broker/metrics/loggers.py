@@ -1,8 +1,8 @@
-"""The levels of the broker's loggers, read and set under Kafka's names (`LoggingController`).
+"""The levels of the broker's loggers, read and set with Kafka's names (`LoggingController`).
 
-A logger is there once something has asked for it, which is mostly when its module is loaded. What
-is set lasts until the process ends and is written down nowhere. TRACE is finer than anything that
-is logged here, and FATAL leaves only what ends the broker.
+A logger exists from its first use, which is usually when its module is loaded. Levels that are set
+last until the process ends, and are not stored. TRACE is finer than anything that is logged here,
+and FATAL leaves only what ends the broker.
 """
 
 import logging
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 ROOT = "root"
 
 _LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
-"""The finest first."""
+"""From the finest to the coarsest."""
 
 
 def levels() -> Mapping[str, str]:
-    """Every logger's name and the level that is in force for it."""
+    """Every logger's name and its effective level."""
     names = {ROOT: _name_of(logging.getLogger().level)}
     for name, logger in sorted(logging.getLogger().manager.loggerDict.items()):
-        # A placeholder stands for a name that only others begin with.
+        # A placeholder is not a logger: its name is only a prefix of others.
         if isinstance(logger, logging.Logger):
             names[name] = _name_of(logger.getEffectiveLevel())
     return names
 
 
 def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
-    """Refuse what cannot be done. Raises KafkaError. `name` is the broker's id."""
+    """Raise KafkaError if a change is invalid. `name` is the broker's id."""
     from ...replication.controller.alter_configs import ConfigOperation
 
     broker_id = parse_broker_id(name)
@@ -64,7 +64,7 @@ def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
 
 
 def change(changes: "Sequence[ConfigChange]") -> None:
-    """Set the levels, and let a logger without one follow those above it. To be checked before."""
+    """Set the levels; a logger without one inherits its level. Call `check` before."""
     from ...replication.controller.alter_configs import ConfigOperation
 
     for name, operation, level in changes:

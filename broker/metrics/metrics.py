@@ -1,11 +1,11 @@
-"""What the broker counts about itself, under the names of Kafka's MBeans.
+"""The broker's metrics, under the names of Kafka's MBeans.
 
-A counter is an object with a number in it: the hot path keeps the object and adds to it, and the
-name is looked up once. A gauge is a function, called only when the metrics are read. A family is a
-function that gives many figures at once, where it is known only then which there are, such as one
-for each topic. Names are written as JMX writes them, ``kafka.server:type=BrokerTopicMetrics,
-name=BytesInPerSec``; what JMX calls a rate is a total here, from which two readings give any
-rate: of a meter's attributes there is `Count`.
+A counter is an object with a number: the hot path keeps the object and adds to it, so its name is
+looked up only once. A gauge is a function, called only when the metrics are read. A family is a
+function that returns many samples, such as one per topic, if it is not known before the reading
+which there are. Names are written as in JMX, ``kafka.server:type=BrokerTopicMetrics,
+name=BytesInPerSec``. A rate in JMX is a total here, from which two readings give any rate: of a
+meter's attributes there is only `Count`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...clients.supervisor import Supervisor
 
 COUNT = "Count"
-"""The attribute of what only grows."""
+"""The attribute of a counter."""
 
 VALUE = "Value"
 """The attribute of a gauge."""
@@ -35,7 +35,7 @@ class Counter:
 
 
 class Sample(NamedTuple):
-    """One figure: an attribute of an MBean, and its value of this moment."""
+    """An attribute of an MBean, and its value at the time of the reading."""
 
     name: str
     attribute: str
@@ -51,19 +51,19 @@ class Metrics:
         self._families: list[Callable[[], Iterable[Sample]]] = []
 
     def counter(self, name: str) -> Counter:
-        """The counter of that name, made when it is first asked for."""
+        """The counter with that name, made at the first call."""
         return self._counters.setdefault(name, Counter())
 
     def gauge(self, name: str, read: Callable[[], float], attribute: str = VALUE) -> None:
-        """Let `read` answer for `name` from now on."""
+        """Register `read` as the gauge `name`."""
         self._gauges[name, attribute] = read
 
     def family(self, read: Callable[[], Iterable[Sample]]) -> None:
-        """Have `read` add its own samples at each reading."""
+        """Register `read`, which returns its samples at each reading."""
         self._families.append(read)
 
     def samples(self) -> list[Sample]:
-        """Every figure of this moment, sorted by name."""
+        """All samples at this time, sorted by name."""
         samples = [Sample(name, COUNT, each.value) for name, each in self._counters.items()]
         samples += [Sample(*key, read()) for key, read in self._gauges.items()]
         for read in self._families:
@@ -72,14 +72,14 @@ class Metrics:
         return samples
 
     def read(self) -> Iterator[tuple[str, float]]:
-        """Every name that has a count or a value with it, sorted."""
+        """Every name that has a count or a value, with that number, sorted."""
         for name, attribute, value in self.samples():
             if attribute in (COUNT, VALUE):
                 yield name, value
 
 
 def failures_of_loops(supervisor: Supervisor) -> Iterator[Sample]:
-    """How often the loops of the broker failed unexpectedly: all, and each one that ever did."""
+    """How often the broker's loops failed unexpectedly: in total, and each loop that ever did."""
     yield Sample(_LOOP_FAILURES, COUNT, supervisor.failures.total())
     for loop, failures in supervisor.failures.items():
         yield Sample(f"{_LOOP_FAILURES},loop={loop}", COUNT, failures)

@@ -1,14 +1,14 @@
-"""Metrics as text that Prometheus reads (its exposition format 0.0.4).
+"""Metrics in the text format of Prometheus (exposition format 0.0.4).
 
-The names are those that its JMX exporter gives Kafka's MBeans when it has no rules of its own, so
-that dashboards and alerts for a Kafka read ours: domain, value of the first property and attribute
-are joined by ``_``, with ``_`` in place of what a name may not hold, and the other properties are
+The names are those that Prometheus's JMX exporter without rules gives Kafka's MBeans, so that
+dashboards and alerts for Kafka work here: domain, value of the first property and attribute are
+joined by ``_``, characters that a name may not have become ``_``, and the other properties are
 labels.
 
     kafka.server:type=BrokerTopicMetrics,name=RemoteCopyBytesPerSec,topic=orders   Count
     kafka_server_BrokerTopicMetrics_Count{name="RemoteCopyBytesPerSec",topic="orders"}
 
-HELP says the MBeans' common name and the attribute as JMX writes them.
+HELP has the MBeans' common name and the attribute as in JMX.
 """
 
 import re
@@ -23,7 +23,7 @@ _NOT_IN_NAMES = re.compile("[^a-zA-Z0-9:]+")
 
 
 def exposition(samples: Iterable[Sample]) -> str:
-    """The text, with the series of one name together as the format wants it."""
+    """The text; the series of one name are together, as the format requires."""
     families: dict[str, list[str]] = {}
     heads: dict[str, str] = {}
     for sample in samples:
@@ -42,7 +42,7 @@ def exposition(samples: Iterable[Sample]) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name that Prometheus takes: no run of ``_`` is longer than one, as in the exporter."""
+    """A valid Prometheus name, without two ``_`` in a row, as in the exporter."""
     return _NOT_IN_NAMES.sub("_", name)
 
 

@@ -1,9 +1,9 @@
-"""Metrics that clients push (KIP-714): subscriptions per client, and the checks of each push.
+"""Metrics that clients push (KIP-714): their subscriptions, and the checks of each push.
 
 A subscription is a configuration of type client-metrics: which metrics, how often, of which clients
-(`ClientMetricsManager`). A client asks for what concerns it, with the zero id at first, and then
-pushes within its interval; an earlier push gets THROTTLING_QUOTA_EXCEEDED. What is
-pushed is counted and dropped: Kafka hands it to a plugin, and tierlog has none.
+(`ClientMetricsManager`). A client requests its subscription, first with the zero id, and then
+pushes once in each interval; an earlier push gets THROTTLING_QUOTA_EXCEEDED. Pushes are counted and
+dropped: Kafka passes them to a plugin, and tierlog has none.
 """
 
 import logging
@@ -23,8 +23,8 @@ _DEFAULT_INTERVAL_MS = 300_000
 _CLIENTS_MAX = 10_000
 _INT32 = 1 << 31
 _MATCHED_CHARACTERS_MAX = 1_024
-"""A client that describes itself with more than this matches no pattern: a pattern of the worst
-kind takes 6 ms for so much, and 200 ms for the longest client id."""
+"""A client property longer than this matches no pattern: the slowest kind of pattern takes 6 ms for
+this length, and 200 ms for the longest client id."""
 
 _SHOWN_CHARACTERS = 200
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Subscription(NamedTuple):
-    """What one client is to push: a number that changes with it, how often, which metrics."""
+    """The metrics that one client is to push, how often, and a number that identifies both."""
 
     number: int
     interval_ms: int
@@ -40,7 +40,7 @@ class Subscription(NamedTuple):
 
 
 class _ConfiguredSubscription(NamedTuple):
-    """A configured subscription: which clients it concerns, and what they are to push."""
+    """A configured subscription: the clients that match it, and what they are to push."""
 
     patterns: Mapping[str, Pattern]
     interval_ms: int
@@ -56,7 +56,7 @@ class _ConfiguredSubscription(NamedTuple):
 
 
 class _Client:
-    """A client that has a subscription, and when it last asked for it and pushed."""
+    """A client with a subscription, and when it last requested it and pushed."""
 
     __slots__ = ("is_ending", "pushed_s", "subscribed_s", "subscription")
 
@@ -67,7 +67,7 @@ class _Client:
 
 
 class Telemetry:
-    """The clients that push, the longest silent of too many forgotten."""
+    """The clients that push; if there are too many, the least recent one is dropped."""
 
     def __init__(self) -> None:
         self._clients: OrderedDict[Uuid, _Client] = OrderedDict()
@@ -77,7 +77,7 @@ class Telemetry:
     def subscribe(
         self, image: ClusterImage, client_instance: Uuid, traits: Mapping[str, str], now_s: float
     ) -> Subscription:
-        """What a client is to push. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED)."""
+        """A client's subscription. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED)."""
         subscription = self._subscription(image, client_instance, traits)
         client = self._clients.get(client_instance)
         if client is not None and client.subscription == subscription:
@@ -94,7 +94,7 @@ class Telemetry:
     def push(
         self, client_instance: Uuid, number: int, nbytes: int, ends: bool, now_s: float
     ) -> None:
-        """Take a push. Raises KafkaError: 42, 89, 117, 118."""
+        """Accept a push. Raises KafkaError with code 42, 89, 117 or 118."""
         client = self._clients.get(client_instance)
         if client_instance == ZERO_UUID or client is None or client.is_ending:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
@@ -123,7 +123,7 @@ class Telemetry:
         return Subscription(number, interval_ms, names)
 
     def _configured_subscriptions(self, image: ClusterImage) -> list[_ConfiguredSubscription]:
-        """Those of the image, compiled once for all clients."""
+        """The subscriptions of the image, compiled once for all clients."""
         if self._configs is not image.configs:
             self._configs = image.configs
             self._configured = [
@@ -136,11 +136,11 @@ class Telemetry:
 
 
 def _configured(name: str, values: Mapping[str, str]) -> _ConfiguredSubscription | None:
-    """None for a pattern that cannot be used: no client matches it."""
+    """The compiled subscription; None if a pattern is invalid, so that no client matches."""
     try:
         patterns = client_patterns(values.get("match", ""))
     except KafkaError as error:
-        # Patterns that earlier versions accepted may use what RE2 leaves out.
+        # Earlier versions accepted patterns that RE2 does not support.
         _log.warning(
             "Client metrics subscription %r matches no client until its match is altered: %s",
             name[:_SHOWN_CHARACTERS],

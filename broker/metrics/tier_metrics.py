@@ -1,16 +1,17 @@
-"""The metrics of tiered storage, as a Kafka with remote storage shows them (KIP-405, 963, 956).
+"""The metrics of tiered storage, as in Kafka with remote storage (KIP-405, 963, 956).
 
-Of each figure of `BrokerTopicMetrics` there is one for all topics, always, and one for each topic
-that has it. What Kafka calls a rate is a total; of a timer there are Count and Total, of late also
-Mean and Max, in milliseconds. The reader's queue and idleness stand under two names, of which Kafka
-has deprecated the one that begins with ``org.apache.kafka``.
+Each metric of `BrokerTopicMetrics` always exists for all topics together, and for each topic that
+has it. A rate in Kafka is a total here; a timer has Count and Total, and Mean and Max of recent
+times, in milliseconds. The reader's queue size and idle percentage have two names each; Kafka has
+deprecated the one that begins with ``org.apache.kafka``.
 
-Retention in percent is worked out when it is asked for, Kafka does it when it looks for what to
-delete: how much of `retention.bytes` a partition takes in the tier and beyond what is there, and
-how much of `local.retention.bytes` it takes here; 0 where there is no such limit.
+Retention percentages are computed when they are read; Kafka computes them when it looks for
+segments to delete. They are the part of `retention.bytes` that a partition uses in the tier, and
+locally for records that are not in the tier, and the part of `local.retention.bytes` that it uses
+locally; 0 without a limit.
 
-Kafka has no figures of its caches, nor of records of the metadata topic that nobody can decode.
-Ours stand under a name of our own, ``tierlog.tiering``.
+Kafka has no metrics of its caches, nor of undecodable records of the metadata topic. Those have a
+name of their own, ``tierlog.tiering``.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ _EXPIRED = {
     "RemoteFetch": "kafka.server:type=DelayedRemoteFetchMetrics,name=ExpiresPerSec",
     "RemoteListOffsets": _SEARCHES_EXPIRED,
 }
-"""By the purgatory's name: which MBean tells of what expired in it."""
+"""The MBean that counts expired operations, by the purgatory's name."""
 
 
 class WaitingOperations(Protocol):
@@ -67,7 +68,7 @@ def register_tier_metrics(
     manager: "RemoteLogManager",
     log_of: Callable[[TopicPartition], UnifiedLog | None],
 ) -> None:
-    """Let `metrics` tell what `manager` does."""
+    """Register the metrics of `manager`."""
     statistics = manager.statistics
     _register_manager(metrics, manager)
     metrics.family(lambda: _topic_samples(statistics))
@@ -77,7 +78,7 @@ def register_tier_metrics(
 def forget_deleted_topics(
     statistics: "TierStatistics", image: "ClusterImage", delta: "ClusterDelta"
 ) -> None:
-    """The metrics of a topic go with it (a listener of the controller, but for the first part)."""
+    """Remove the metrics of deleted topics: a controller listener once `statistics` is bound."""
     for topic in delta.deleted_topics.values():
         if topic.name not in image.topics_by_name:
             statistics.forget_topic(topic.name)
@@ -119,7 +120,7 @@ def register_purgatories(
     purgatories: Iterable[WaitingOperations],
     expired_searches: Mapping[TopicPartition, int],
 ) -> None:
-    """Let `metrics` tell how many operations wait in each, and how many waited in vain."""
+    """Register, for each purgatory, the operations that wait and those that expired."""
     for each in purgatories:
         tag = f"delayedOperation={each.name}"
         metrics.gauge(f"{_PURGATORY},name=NumDelayedOperations,{tag}", each.__len__)
