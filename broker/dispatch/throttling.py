@@ -56,7 +56,7 @@ class ThrottlingApis(Apis):
         super().__init__(broker)
         self.quotas = quotas
         self._buckets = Kept[tuple[str, str, str], TokenBucket](TokenBucket)
-        # Both of the request that is being answered now.
+        # The size and the throttle time of the request that is being answered.
         self._request_bytes = 0
         self._wait_s = 0.0
 

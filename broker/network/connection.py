@@ -2,7 +2,7 @@
 
 A connection has at most one request in progress; Kafka calls the channel muted meanwhile. Nothing
 more is read until the response is made and the client has read it: TCP flow control holds back a
-client that sends faster than it reads. Bytes of the last read behind the request in progress are
+client that sends faster than it reads. Bytes of the last read after the request in progress are
 kept; that is at most one read. A disconnect is noticed all the same (`Receiver.hung_up`), and
 cancels what the request waits for. A client that has only closed its sending side gets the
 responses before the cancelled one, and none after it.
@@ -33,7 +33,7 @@ from .transport import Transport
 from .turns import REQUESTS_A_TURN, Turns
 
 _READ_AHEAD_MAX = 4 * 1024 * 1024
-"""How much to read behind a waiting request to see whether the client is still connected: the
+"""How much to read after a waiting request to see whether the client is still connected: the
 default maximum of the client's TCP send buffer."""
 
 _CORK_BYTES = 256 * 1024
@@ -204,7 +204,7 @@ class Connection:
         self._admitted = 0
         """The number of the partial request that the budget has admitted; 0 if none."""
         self._rest: memoryview | None = None
-        """What was read behind the request in progress: a copy, not a view of the scratch."""
+        """The bytes read after the request in progress: a copy, not a view of the scratch."""
         self._is_hung_up = False
         self._is_silenced = False
         """No more responses are sent: an earlier one was cancelled."""
@@ -239,7 +239,7 @@ class Connection:
             elif (frame := self._frames.only_frame(view)) is not None:
                 answer = self._owner.answer(self.client, frame)
                 if not isinstance(answer, DeferredResponse):
-                    # The usual case: nothing is incomplete, kept or queued behind the request.
+                    # The usual case: nothing is incomplete, kept or queued after the request.
                     if answer:
                         self._transport.send(answer)
                         self._flush()
@@ -400,7 +400,7 @@ class Connection:
             self._continue(deadline)
 
     def look_ahead(self) -> None:
-        """Look for the end of the stream behind a request that waits.
+        """Look for the end of the stream after a request that waits.
 
         The end arrives after the bytes before it, and while those are not read there may be no room
         for them in the socket's receive buffer.
@@ -460,7 +460,7 @@ class Connection:
             self.overtaken()
 
     def overtaken(self) -> None:
-        """More has arrived behind the request in progress, and is not read until it is answered."""
+        """More has arrived after the request in progress, and is not read until it is answered."""
         if self.state is ConnectionState.WAITING:
             self._budget.watch(self)
 

@@ -172,7 +172,7 @@ class _Exchange:
         """Never called, because `space` is None."""
 
     def progressed(self) -> None:
-        """Nothing: progress does not extend the connection's deadline."""
+        """Does nothing: progress does not extend the connection's deadline."""
 
     def overtaken(self) -> None:
         """Never called, because `appetite` is never 0."""

@@ -9,8 +9,8 @@ The budget is never smaller than the largest request, so that one can always be 
 that was admitted and then sends almost nothing while others wait is disconnected. A request that is
 processed in steps counts until that work has ended, even if its client has disconnected.
 
-Bytes read behind a request that must wait count too. When half of the budget is in use, reads are
-short. When all of it is in use, connections with more bytes behind a waiting request are closed;
+Bytes read after a request that must wait count too. When half of the budget is in use, reads are
+short. When all of it is in use, connections with more bytes after a waiting request are closed;
 and so is a connection that must keep bytes when usage exceeds the budget by a quarter.
 """
 
@@ -35,7 +35,7 @@ _LOOK_S = 5.0
 """How often the progress of admitted requests is checked while others wait."""
 
 _LOOK_AHEAD_S = 1.0
-"""How often to check that clients with bytes behind a waiting request are still connected."""
+"""How often to check that clients with bytes after a waiting request are still connected."""
 
 _LOOKED_AT = 16
 """How many of these clients are checked at once."""
@@ -67,7 +67,7 @@ class Arrival(Protocol):
 
 
 class Parked(Protocol):
-    """A connection with a request that waits, and more bytes behind it."""
+    """A connection with a request that waits, and more bytes after it."""
 
     def look_ahead(self) -> None:
         """See whether its client is still connected."""
@@ -228,7 +228,7 @@ class ReceiveBudget:
             if self.used < self._max_bytes:
                 each.look_ahead()
             else:
-                # Else no large request would find room until these connections were idle too long.
+                # Otherwise large requests find no room until these connections are closed as idle.
                 each.shed("it has sent more behind a request that waits, and memory is short")
         if self._parked:
             self._look_ahead_later(

@@ -85,7 +85,7 @@ class Turns:
         end = now + _ROUND_S
         # The fewer are queued, the longer the turns: each ends with a system call or two.
         turn = max(_SHORT_TURN_S, _ROUND_S / max(1, len(self._line)))
-        # Each at most once, so that this ends even if the clock stands still.
+        # Each at most once, so that this ends even if the clock does not advance.
         try:
             for _ in range(len(self._line)):
                 self._line.popleft().take_turn(now + turn)

@@ -66,7 +66,7 @@ def make_remote_log_manager(
     writer: str,
     supervisor: Supervisor,
 ) -> RemoteLogManager:
-    """Make the remote log manager; start it once the listeners are open, as it is a client of them.
+    """Make the remote log manager, not started: it connects to a listener of this broker.
 
     `writer` is the client id by which the broker recognises its producer.
     Raises KafkaError(INVALID_CONFIG) if a plugin cannot be loaded or configured.
