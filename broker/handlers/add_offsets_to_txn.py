@@ -3,7 +3,7 @@
 The group's partition of `__consumer_offsets` becomes part of the transaction. Clients that use
 TxnOffsetCommit 5 or later need not send this request (KIP-890).
 
-v2: a fenced producer gets PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH
+v2: a fenced producer gets PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH
 v3: flexible
 """
 

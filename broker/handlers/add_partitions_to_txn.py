@@ -4,10 +4,9 @@ If a partition does not exist, it is UNKNOWN_TOPIC_OR_PARTITION, and the other p
 transaction are OPERATION_NOT_ATTEMPTED.
 
 v0-v3: one transaction, from a client
-v2: a fenced producer gets PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH
+v2: a fenced producer gets PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH
 v3: flexible
-v4: several transactions, from a broker, which may only verify that they have the partitions
-    (KIP-890)
+v4: several transactions, from a broker, which may request only to verify partitions (KIP-890)
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 
 The response only says whether a move has begun; DescribeLogDirs shows its progress. A request for
 the directory that a replica is already in cancels its move. A partition that is not on this broker
-yet gets REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION, and is created in that directory
-later. If a partition is named for two directories, the last one counts.
+yet gets REPLICA_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION, and is later created in that
+directory. If a partition is named for two directories, the last one counts.
 
 v2: flexible; nothing else changed
 """

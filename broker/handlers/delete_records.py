@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21), versions 0-2: raises the log start offset, for good.
+"""DeleteRecords (key 21), versions 0-2: deletes records, by raising the log start offset for good.
 
 The response has the low watermark: the smallest log start offset of all replicas. A partition named
 twice is returned once, and its last offset counts.

@@ -2,7 +2,7 @@
 
 The response follows once the decision is in the log; the markers are written after that.
 
-v2: a fenced producer gets PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH
+v2: a fenced producer gets PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH
 v3: flexible
 v5: returns the producer id and epoch of the next transaction (KIP-890)
 """

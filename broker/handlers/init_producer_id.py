@@ -6,7 +6,7 @@ transaction that is still open is aborted first, and the client must retry.
 
 v2: flexible
 v3: the producer may name the id and epoch that it has (KIP-360)
-v4: a fenced producer gets PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH
+v4: a fenced producer gets PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH
 """
 
 from collections.abc import Coroutine

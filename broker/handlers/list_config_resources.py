@@ -1,7 +1,8 @@
 """ListConfigResources (key 74), versions 0-1: the resources that have a configuration.
 
 v0: client metrics subscriptions only (KIP-1000)
-v1: topics, brokers, and the groups and subscriptions that have one (KIP-1142)
+v1: the requested types: topics, brokers, and groups and subscriptions with properties set
+    (KIP-1142)
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 Special timestamps are negative: -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local,
 -5 last tiered, -6 earliest pending upload. A search in the remote tier delays the response. Each
-partition is looked up by itself; after some of them other requests get their turn.
+partition is looked up by itself, and other requests get their turn in between.
 
 v2: isolation level: read_committed sees nothing beyond the last stable offset
 v4: leader epochs

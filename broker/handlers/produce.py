@@ -8,7 +8,7 @@ The first batch of a transaction in a partition is appended only if the coordina
 partition in the transaction (`transaction_membership.py`, KIP-890). A transactional batch in a
 request without a transactional id fails the whole request.
 
-Like Kafka, partitions are appended independently. So a request with many partitions, or with long
+As in Kafka, partitions are appended independently. So a request with many partitions, or with long
 checks, is appended in parts, and other requests get their turn in between.
 
 v5: log start offset

@@ -1,8 +1,6 @@
-"""UpdateFeatures (key 57), versions 0-2: raises or lowers finalised features, all or none.
+"""UpdateFeatures (key 57), versions 0-2: changes finalised features, all or none (KIP-584).
 
-KIP-584.
-
-v1: names the kind of change; may only validate (KIP-778)
+v1: names the kind of change, a raise or a lowering; may only validate (KIP-778)
 v2: one result for all features (KIP-1022)
 """
 
