@@ -1,19 +1,19 @@
-"""A group of the consumer protocol (KIP-848): what its records say, folded.
+"""A group of the consumer protocol (KIP-848): its state, folded from its records.
 
     group + records = group'
 
-A group changes in no other way, whether the records were read back from the log or have just been
-appended, so that what any broker makes of the log is what the group was. What a request means is
-worked out elsewhere (`consumer_group_update.py`) on a group that stands still meanwhile.
+Only records change a group, whether they were replayed from the log or have just been appended, so
+every broker that loads the log gets the same group. `consumer_group_update.py` computes the records
+of a request; it does not change the group.
 
-The group's epoch rises with every change of its members, their subscriptions or its topics. The
-target assignment is worked out for an epoch; the members move towards it, each at its own pace
-(`reconciliation.py`). Where the group is on that way is its state:
+The group epoch is bumped when the members, their subscriptions or the subscribed topics change. The
+target assignment is computed for a group epoch; each member reconciles to it at its own pace
+(`reconciliation.py`). The group's state follows from this:
 
-    EMPTY         it has no members
-    ASSIGNING     its epoch is beyond its target's
-    RECONCILING   not every member has reached the target
-    STABLE        all have
+    EMPTY         the group has no members
+    ASSIGNING     the group epoch is greater than the target assignment epoch
+    RECONCILING   some member has not reached the target assignment
+    STABLE        all members have reached it
 
 After Kafka's ConsumerGroup and ModernGroup.
 """
@@ -41,19 +41,19 @@ from .reconciliation import Held
 from .topic_partitions import NOTHING, NOTHING_HELD, Partition, Partitions
 
 LEAVE_GROUP_EPOCH = -1
-"""The epoch by which a member says that it leaves, and that of one whose tombstone was read."""
+"""The epoch of a member that leaves, and of one whose current assignment has a tombstone."""
 
 LEAVE_GROUP_STATIC_EPOCH = -2
 """The epoch of a static member that has left and may come back."""
 
 _FIRST_EPOCH = 1
-"""That of a group without a record of it, and of the empty target that fits it (Kafka 4.3)."""
+"""The initial group epoch and target assignment epoch, before any record (Kafka 4.3)."""
 
 _NO_TARGET_EPOCH = -1
 
 
 class ConsumerGroupState(Enum):
-    """The value is the name that Kafka's tools print. A group that is deleted is no more."""
+    """A group's state. The value is the name that Kafka's tools print; there is no DEAD state."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -62,7 +62,7 @@ class ConsumerGroupState(Enum):
 
 
 class ConsumerGroupMember(NamedTuple):
-    """A member: what it said about itself, and what it holds."""
+    """A member: its metadata and its current assignment."""
 
     member_id: str
     metadata: MemberValue = MemberValue()
@@ -78,17 +78,17 @@ class ConsumerGroupMember(NamedTuple):
 
     @property
     def regex(self) -> str:
-        """What it subscribes to by a pattern; empty where it does not."""
+        """The subscribed regular expression; empty if there is none."""
         return self.metadata.subscribed_topic_regex or ""
 
     @property
     def is_classic(self) -> bool:
-        """Whether it speaks the classic protocol to this group."""
+        """Whether the member uses the classic protocol."""
         return self.metadata.classic is not None
 
 
 class ConsumerGroup:
-    """One group."""
+    """One group of the consumer protocol."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -97,14 +97,14 @@ class ConsumerGroup:
         self.target_epoch = _FIRST_EPOCH
         self.target_timestamp_ms = 0
         self.members: dict[str, ConsumerGroupMember] = {}
-        # Which member has an instance id.
+        # Member ids by instance id.
         self.static_members: dict[str, str] = {}
         self.targets: dict[str, Partitions] = {}
-        # What members' patterns were found to mean.
+        # The resolved regular expressions: the topics that each one matches.
         self.regexes: dict[str, RegexValue] = {}
-        # A record of before Kafka 4.1 that is to be deleted when the group changes next.
+        # Whether there is a record from before Kafka 4.1, which the next change deletes.
         self.has_partition_metadata = False
-        # Whether the topics may have changed since the hash was worked out. Not in the log.
+        # Whether the topics may have changed since the hash was computed. Not in the log.
         self.is_metadata_stale = True
         self._holders: dict[Partition, str] = {}
         self._name_subscribers: dict[str, int] = {}
@@ -113,7 +113,7 @@ class ConsumerGroup:
     # The fold.
 
     def apply(self, entry: ConsumerGroupEntry) -> None:
-        """Take over what a record says. The group's own tombstone is the shard's to carry out."""
+        """Apply a record. The shard itself removes a group when it reads the group's tombstone."""
         match entry:
             case GroupMetadataEntry(value=value):
                 if value is not None:
@@ -179,7 +179,7 @@ class ConsumerGroup:
             self._holders[partition] = member_id
 
     def _release(self, member_id: str, member: ConsumerGroupMember | None) -> None:
-        """What it held is free, but for what has gone to another member since."""
+        """Free the member's partitions, except those that another member holds by now."""
         if member is not None:
             for partition in (*member.held.assigned, *member.held.revoking):
                 if self._holders.get(partition) == member_id:
@@ -191,7 +191,7 @@ class ConsumerGroup:
         if member.regex:
             _add(self._regex_subscribers, member.regex, difference)
 
-    # What it is.
+    # The state.
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -205,7 +205,7 @@ class ConsumerGroup:
         return ConsumerGroupState.STABLE
 
     def is_held(self, partition: Partition) -> bool:
-        """Whether a member holds the partition, or has not yet given it up."""
+        """Whether a member has the partition assigned, or has not revoked it yet."""
         return partition in self._holders
 
     def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
@@ -215,7 +215,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
-        """What a member is to have; who takes a static member's place takes its target too."""
+        """A member's target assignment. A new static member gets that of the one it replaces."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, member_id)
         return self.targets.get(member_id, NOTHING)
@@ -223,7 +223,7 @@ class ConsumerGroup:
     def preferred_assignor(
         self, leaving: ConsumerGroupMember | None = None, joining: ConsumerGroupMember | None = None
     ) -> str | None:
-        """The one that most members want, were this member gone and that one there."""
+        """The assignor that most members prefer, without `leaving` and with `joining`."""
         votes: dict[str, int] = {}
         counted = [(member, 1) for member in self.members.values()]
         for member, count in (*counted, (leaving, -1), (joining, 1)):
@@ -239,7 +239,7 @@ class ConsumerGroup:
         return self._regex_subscribers.get(regex, 0)
 
     def subscribes_to(self, topic: str) -> bool:
-        """Whether any member subscribes to the topic, by name or by a pattern."""
+        """Whether any member subscribes to the topic, by name or by a regular expression."""
         if topic in self._name_subscribers:
             return True
         return any(
@@ -252,7 +252,7 @@ class ConsumerGroup:
         leaving: Iterable[ConsumerGroupMember] = (),
         joining: ConsumerGroupMember | None = None,
     ) -> set[str]:
-        """The patterns of all members, were these members gone and that one there."""
+        """The regular expressions of all members, without `leaving` and with `joining`."""
         counts = dict(self._regex_subscribers)
         for member in leaving:
             if member.regex:
@@ -267,9 +267,9 @@ class ConsumerGroup:
         joining: ConsumerGroupMember | None = None,
         regexes: Mapping[str, RegexValue] | None = None,
     ) -> set[str]:
-        """The topics of all members, were these members gone and that one there.
+        """The topics of all members, without `leaving` and with `joining`.
 
-        `regexes` is what patterns mean, where that is about to change.
+        `regexes` replaces the group's resolved regular expressions if they are about to change.
         """
         leaving = tuple(leaving)
         counts = dict(self._name_subscribers)
@@ -288,7 +288,7 @@ class ConsumerGroup:
     def topic_ids_of(self, member: ConsumerGroupMember, image: ClusterImage) -> frozenset[Uuid]:
         """The topics that a member subscribes to and that exist.
 
-        A pattern whose meaning is not known yet means nothing.
+        A regular expression that is not resolved yet matches nothing.
         """
         names: Iterable[str] = member.metadata.subscribed_topic_names
         meaning = self.regexes.get(member.regex) if member.regex else None
@@ -300,9 +300,9 @@ class ConsumerGroup:
     # The end.
 
     def tombstones(self, renamed: Mapping[str, str] | None = None) -> list[ConsumerGroupEntry]:
-        """What it takes to delete the group, in Kafka's order.
+        """The tombstones that delete the group, in Kafka's order.
 
-        `renamed` has the new ids of members that have just been replaced.
+        `renamed` maps the ids of members that have just been replaced to the new ids.
         """
         group_id, names = self.group_id, renamed or {}
         members = [names.get(each, each) for each in self.members]
@@ -319,9 +319,10 @@ class ConsumerGroup:
 
 
 def departed(held: Held) -> Held:
-    """What a static member holds that has left and may come back: all that it was to keep.
+    """The current assignment of a static member that has left and may come back.
 
-    Who takes its place begins again at epoch 0, and may commit for all of it from then on.
+    It keeps the assigned partitions, but not those being revoked. The assignment epochs become 0:
+    the member that replaces it starts at epoch 0, and may commit for all of them from then on.
     """
     assigned = dict.fromkeys(held.assigned, 0)
     return held._replace(epoch=LEAVE_GROUP_STATIC_EPOCH, assigned=assigned, revoking=NOTHING_HELD)

@@ -1,17 +1,17 @@
-"""What changes in a group of the consumer protocol when a member comes, speaks or goes.
+"""Computes the records of a consumer protocol group when a member joins, heartbeats or leaves.
 
-Sans-IO and without effect: a `GroupUpdate` looks at a group that stands still and collects the
-records to write; the group changes when it folds them (`consumer_group.py`). A request goes through
-the same steps whichever protocol the member speaks:
+Sans-IO and without side effects: a `GroupUpdate` reads the group and collects the records to
+write; the group changes when it applies them (`consumer_group.py`). A request goes through the same
+steps in either protocol:
 
-    replace     a static member's successor takes over what it had
-    subscribe   what the member says about itself is taken over
-    resolve     its pattern is checked, and looked up where its meaning is not known
-    refresh     the group's epoch rises where subscriptions or topics have changed
-    assign      the target assignment is worked out for the epoch, unless that was done just now
-    reconcile   the member moves towards its target
+    replace     a returning static member takes over its previous metadata and assignment
+    subscribe   the member's metadata is updated
+    resolve     its regular expression is checked, and looked up if it is not resolved yet
+    refresh     the group epoch is bumped if subscriptions or topics have changed
+    assign      the target assignment is computed, unless the last one is too recent
+    reconcile   the member moves towards its target assignment
 
-After Kafka's GroupMetadataManager and TargetAssignmentBuilder; the order of the records is theirs.
+After Kafka's GroupMetadataManager and TargetAssignmentBuilder, with the same order of records.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,14 +43,14 @@ from .shard_entries import ShardEntry
 from .topic_partitions import Partitions
 
 REGEX_REFRESH_MIN_INTERVAL_MS = 10_000
-"""How soon patterns are looked up again at the earliest."""
+"""The minimum time between two lookups of a group's regular expressions."""
 
 
 class GroupContext(NamedTuple):
-    """What a group's decisions depend on besides its own state."""
+    """The inputs of an update besides the group's own state."""
 
     image: ClusterImage
-    # The version of the metadata that brought the newest topic.
+    # The metadata version at which the newest topic was created.
     new_topics_version: int
     config: GroupCoordinatorConfig
     settings: ConsumerGroupConfig
@@ -59,34 +59,34 @@ class GroupContext(NamedTuple):
 
 
 class MemberTarget(NamedTuple):
-    """A member's part of the group's target assignment, and that assignment's epoch."""
+    """A member's part of the target assignment, and the target assignment epoch."""
 
     epoch: int
     partitions: Partitions
 
 
 class Downgrade(NamedTuple):
-    """How the classic group that takes the place of this one goes on."""
+    """How the classic group that replaces this group continues."""
 
     protocols: Mapping[str, tuple[GroupProtocol, ...]]
     rebalances: bool
 
 
 class GroupChange(NamedTuple):
-    """What is to be written, and what follows once it is."""
+    """The records to write, and what to do once they are written."""
 
     entries: tuple[ShardEntry, ...] = ()
     timers: tuple[SetTimer | CancelTimer, ...] = ()
-    # Whether the topics have been looked at.
+    # Whether the metadata hash has been computed again.
     is_refreshed: bool = False
-    # Patterns whose meaning is to be looked up.
+    # Regular expressions to look up.
     unresolved: frozenset[str] = frozenset()
-    # Set where the group is a classic one from now on.
+    # Set if the group becomes a classic group.
     downgrade: Downgrade | None = None
 
 
 class RegexUpdate(Enum):
-    """What has become of a member's pattern."""
+    """How a member's regular expression has changed."""
 
     NO_CHANGE = "the same, or none as before"
     CHANGED = "another one, whose meaning is not known yet"
@@ -94,7 +94,7 @@ class RegexUpdate(Enum):
 
 
 class GroupUpdate:
-    """The records of one request, one after the other."""
+    """Collects the records of one request."""
 
     def __init__(self, group: ConsumerGroup, context: GroupContext) -> None:
         self.group = group
@@ -108,7 +108,7 @@ class GroupUpdate:
         self._topic_ids: dict[tuple[tuple[str, ...], str], frozenset[Uuid]] = {}
 
     def change(self) -> GroupChange:
-        """All of it."""
+        """The collected change."""
         return GroupChange(
             tuple(self.entries),
             tuple(self.timers),
@@ -120,7 +120,7 @@ class GroupUpdate:
     # The steps.
 
     def replace(self, old: ConsumerGroupMember, new_member_id: str) -> ConsumerGroupMember:
-        """A static member is back under a new id and has what it had."""
+        """Replace a static member that is back under a new id. It keeps what it had."""
         group_id = self.group.group_id
         held = old.held._replace(epoch=0, previous_epoch=0)
         member = ConsumerGroupMember(new_member_id, old.metadata, held)
@@ -134,7 +134,7 @@ class GroupUpdate:
     def subscribe(
         self, member: ConsumerGroupMember, metadata: MemberValue
     ) -> tuple[ConsumerGroupMember, bool]:
-        """The member as it is now, and whether it names other topics."""
+        """Update the metadata; returns the member and whether its topic names have changed."""
         if metadata == member.metadata:
             return member, False
         self.entries.append(MemberEntry(self.group.group_id, member.member_id, metadata))
@@ -142,7 +142,7 @@ class GroupUpdate:
         return member._replace(metadata=metadata), metadata.subscribed_topic_names != names
 
     def resolve(self, member: ConsumerGroupMember, updated: ConsumerGroupMember) -> RegexUpdate:
-        """Look at the member's pattern. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
+        """Check the member's regex. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
         group, old, new = self.group, member.regex, updated.regex
         update, is_wanted = RegexUpdate.NO_CHANGE, False
         if old != new:
@@ -162,13 +162,13 @@ class GroupUpdate:
         return update
 
     def _check_regex(self, regex: str) -> None:
-        # Few groups use patterns, and compiling them is a module of its own.
+        # Imported only when needed: few groups use regular expressions.
         from .topic_regex import compile_regex
 
         compile_regex(regex)
 
     def _is_lookup_due(self, regexes: set[str], is_wanted: bool) -> bool:
-        """All patterns of a group are looked up together, so that it rebalances once."""
+        """Whether to look up the regexes now. A group's are looked up together: one rebalance."""
         resolved = next(iter(self.group.regexes.values()), None)
         if resolved is None:
             return True
@@ -185,7 +185,7 @@ class GroupUpdate:
     def refresh(
         self, is_due: bool, leaving: Iterable[ConsumerGroupMember], joining: ConsumerGroupMember
     ) -> None:
-        """Raise the group's epoch if that is due, or if its topics have changed."""
+        """Bump the group epoch if that is due, or if the subscribed topics have changed."""
         if not is_due and not self.group.is_metadata_stale:
             return
         group = self.group
@@ -198,13 +198,13 @@ class GroupUpdate:
             self.entries.append(PartitionMetadataEntry(group.group_id, True))
 
     def bump(self, metadata_hash: int) -> None:
-        """Raise the group's epoch."""
+        """Bump the group epoch."""
         self.epoch += 1
         value = GroupEpochValue(self.epoch, metadata_hash)
         self.entries.append(GroupMetadataEntry(self.group.group_id, value))
 
     def assign(self, member: ConsumerGroupMember, updated: ConsumerGroupMember) -> MemberTarget:
-        """Compute the target assignment if that is due; the member's part of it."""
+        """Compute the target assignment if that is due; returns the member's part of it."""
         group, context = self.group, self.context
         if group.target_epoch >= self.epoch or not self._may_assign():
             partitions = group.target_of(updated.member_id, updated.instance_id)
@@ -221,7 +221,7 @@ class GroupUpdate:
         sizes = {topic_id: len(topics[topic_id].partitions) for topic_id in topic_ids}
         assignor = group.preferred_assignor(member, updated)
         if assignor is None or assignor not in ASSIGNORS:
-            # Another broker may have had it when it wrote the log.
+            # The broker that wrote the record may have offered other assignors.
             assignor = context.config.consumer_assignors[0]
         targets = ASSIGNORS[assignor](assignor_members, sizes)
         for member_id, target in targets.items():
@@ -232,7 +232,7 @@ class GroupUpdate:
         return MemberTarget(self.epoch, targets[updated.member_id])
 
     def _may_assign(self) -> bool:
-        """Assignments are some time apart, so that members that come together share one."""
+        """Whether the assignment interval has passed, so that joins close together share one."""
         since_ms, interval_ms = (
             self.group.target_timestamp_ms,
             self.context.settings.assignment_interval_ms,
@@ -276,10 +276,10 @@ class GroupUpdate:
         else:
             self.timers.append(CancelTimer(key))
 
-    # Going.
+    # Leaving.
 
     def fence(self, members: Iterable[ConsumerGroupMember]) -> None:
-        """Take members out of the group; the others share what they had."""
+        """Remove members from the group; the next assignment gives their partitions to others."""
         group, fenced = self.group, tuple(members)
         if not fenced:
             return
@@ -295,13 +295,13 @@ class GroupUpdate:
             self.cancel_timers(member.member_id)
 
     def cancel_timers(self, member_id: str) -> None:
-        """Nothing is expected of the member any more."""
+        """Cancel every timer of the member."""
         group_id = self.group.group_id
         for kind in (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC):
             self.timers.append(CancelTimer(TimerKey(group_id, kind, member_id)))
 
     def _remove(self, member: ConsumerGroupMember) -> None:
-        """The order matters to those who read it back."""
+        """Write the member's tombstones. Kafka relies on their order when it replays them."""
         group_id, member_id = self.group.group_id, member.member_id
         self.entries.append(CurrentAssignmentEntry(group_id, member_id, None))
         self.entries.append(TargetMemberEntry(group_id, member_id, None))

@@ -1,13 +1,13 @@
-"""The records of `__consumer_offsets` that groups of the consumer protocol leave (KIP-848).
+"""The records of consumer protocol groups in `__consumer_offsets` (KIP-848).
 
-Written as Apache Kafka 4.3.1 writes them, byte for byte: keys without a version of their own but
-the type in front, values of version 0. A group's life is spread over many small records: its epoch
-(type 3), each member's subscription (5), the epoch of the target assignment (6) and each member's
-share of it (7), what each member holds now (8), and which topics a regular expression stands for
-(16). Type 4 held the topics' partitions until Kafka 4.1; it is only read past, and deleted with the
-group. Partitions are written in order, so that the same state gives the same bytes.
+They are byte for byte those of Apache Kafka 4.3.1: a key starts with its record type instead of a
+version, and values have version 0. A group has several types of records: its epoch (type 3), each
+member's metadata (5), the target assignment epoch (6), each member's target assignment (7), each
+member's current assignment (8), and the topics that a regular expression matches (16). Type 4 held
+the topics' partitions until Kafka 4.1; its value is ignored, and it is deleted with the group.
+Partitions are written in order, so that the same state gives the same bytes.
 
-A null value deletes. What a newer Kafka adds in tagged fields is skipped.
+A record with a null value is a tombstone. Tagged fields of a newer Kafka are skipped.
 """
 
 import struct
@@ -49,37 +49,37 @@ _STATES: Mapping[int, MemberState] = {int(state): state for state in MemberState
 
 
 class GroupEpochValue(NamedTuple):
-    """A group's epoch, and a hash of what was known of its topics then."""
+    """A group's epoch, and the metadata hash of its topics at that epoch."""
 
     epoch: int
     metadata_hash: int = 0
 
 
 class GroupMetadataEntry(NamedTuple):
-    """A group of the consumer protocol, or none where it was deleted."""
+    """A group of the consumer protocol, or its tombstone."""
 
     group_id: str
     value: GroupEpochValue | None
 
 
 class PartitionMetadataEntry(NamedTuple):
-    """What Kafka before 4.1 kept of a group's topics: only whether it is there is of interest."""
+    """The topic metadata that Kafka before 4.1 stored. Only whether it exists matters."""
 
     group_id: str
     is_deleted: bool
 
 
 class ClassicMemberValue(NamedTuple):
-    """What a member that speaks the classic protocol said when it joined."""
+    """The part of a member's metadata that only classic members have, from their JoinGroup."""
 
     session_timeout_ms: int
     protocols: tuple[GroupProtocol, ...]
 
 
 class MemberValue(NamedTuple):
-    """What a member said about itself. The names are sorted; `classic` only where it is one.
+    """A member's metadata. The topic names are sorted; only classic members have `classic`.
 
-    Where there is no regular expression Kafka writes an empty one.
+    If there is no regular expression, Kafka writes an empty one.
     """
 
     instance_id: str | None = None
@@ -94,7 +94,7 @@ class MemberValue(NamedTuple):
 
 
 class MemberEntry(NamedTuple):
-    """A member, or none where it left."""
+    """A member's metadata, or its tombstone."""
 
     group_id: str
     member_id: str
@@ -102,21 +102,21 @@ class MemberEntry(NamedTuple):
 
 
 class TargetEpochValue(NamedTuple):
-    """The group epoch that the target assignment was made for, and when that was."""
+    """The group epoch that the target assignment was computed for, and when."""
 
     epoch: int
     timestamp_ms: int = 0
 
 
 class TargetMetadataEntry(NamedTuple):
-    """The target assignment's epoch, or none where the group was deleted."""
+    """The target assignment's epoch, or its tombstone."""
 
     group_id: str
     value: TargetEpochValue | None
 
 
 class TargetMemberEntry(NamedTuple):
-    """What a member is to have, or none where it left."""
+    """A member's target assignment, or its tombstone."""
 
     group_id: str
     member_id: str
@@ -124,7 +124,7 @@ class TargetMemberEntry(NamedTuple):
 
 
 class CurrentAssignmentEntry(NamedTuple):
-    """What a member holds, or none where it left."""
+    """A member's current assignment, or its tombstone."""
 
     group_id: str
     member_id: str
@@ -132,7 +132,7 @@ class CurrentAssignmentEntry(NamedTuple):
 
 
 class RegexValue(NamedTuple):
-    """The topics that a regular expression stood for at some version of the metadata. Sorted."""
+    """The topics, sorted, that a regular expression matched at a version of the metadata."""
 
     topics: tuple[str, ...]
     version: int
@@ -140,7 +140,7 @@ class RegexValue(NamedTuple):
 
 
 class RegexEntry(NamedTuple):
-    """A regular expression that members subscribe to, or none where nobody does any more."""
+    """A regular expression, or its tombstone if no member subscribes to it any more."""
 
     group_id: str
     regex: str
@@ -156,11 +156,11 @@ ConsumerGroupEntry: TypeAlias = (
     | CurrentAssignmentEntry
     | RegexEntry
 )
-"""A record, as it is written and as it is read back."""
+"""The content of a record, the same for writing and reading."""
 
 
 def consumer_record(entry: ConsumerGroupEntry) -> GroupRecord:
-    """The record that says this."""
+    """Encode an entry as a record."""
     key = _key_of(entry)
     value = _value_of(entry)
     return GroupRecord(
@@ -170,10 +170,10 @@ def consumer_record(entry: ConsumerGroupEntry) -> GroupRecord:
 
 
 def read_consumer_record(kind: int, key: bytes, value: bytes | None) -> ConsumerGroupEntry | None:
-    """What a record of type `kind` says, or None for a type that is not one of these.
+    """Decode a record of type `kind`; None if the type is not one of these.
 
     Raises KafkaError(CORRUPT_MESSAGE) for a value of another version than 0, and ProtocolError
-    where key or value does not follow its schema.
+    if the key or value does not follow its schema.
     """
     reader = _READERS.get(kind)
     if reader is None:
@@ -326,7 +326,7 @@ def _read_member(key: bytes, value: bytes | None) -> MemberEntry:
         parsed.client_id,
         parsed.client_host,
         *parsed.subscribed_topic_names,
-        # Patterns are keys as well, and protocols stand in records of classic groups.
+        # Regular expressions are also keys; protocol names are also in classic groups' records.
         parsed.subscribed_topic_regex,
         parsed.server_assignor,
         *(() if classic is None else (each.name for each in classic.supported_protocols)),
@@ -391,7 +391,7 @@ def _read_current(key: bytes, value: bytes | None) -> CurrentAssignmentEntry:
 
 
 def _epochs_of(topics: Iterable[TopicPartitions], member_epoch: int) -> PartitionEpochs:
-    """Where the epochs are missing, as before Kafka 4.3, or do not fit: the member's own."""
+    """The assignment epochs; the member's epoch if they are missing (before 4.3) or do not fit."""
     held: dict[Partition, int] = {}
     for topic in topics:
         epochs = topic.assignment_epochs
