@@ -113,7 +113,7 @@ class ConsumerGroup:
     # The fold.
 
     def apply(self, entry: ConsumerGroupEntry) -> None:
-        """Apply a record. The shard itself removes a group when it reads the group's tombstone."""
+        """Apply a record. `ConsumerGroups` handles the tombstone of the group itself."""
         match entry:
             case GroupMetadataEntry(value=value):
                 if value is not None:

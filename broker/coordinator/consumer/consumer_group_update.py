@@ -301,7 +301,7 @@ class GroupUpdate:
             self.timers.append(CancelTimer(TimerKey(group_id, kind, member_id)))
 
     def _remove(self, member: ConsumerGroupMember) -> None:
-        """Write the member's tombstones. Kafka relies on their order when it replays them."""
+        """Write the member's tombstones, in the order that replay relies on."""
         group_id, member_id = self.group.group_id, member.member_id
         self.entries.append(CurrentAssignmentEntry(group_id, member_id, None))
         self.entries.append(TargetMemberEntry(group_id, member_id, None))

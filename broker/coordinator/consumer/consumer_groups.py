@@ -1,8 +1,8 @@
 """The groups of the consumer protocol in one partition of `__consumer_offsets`.
 
-Questions are answered with what is to be written and what follows; the groups change when they
-fold the records, which happens as soon as the log has taken them. A group is founded by its first
-member's records and gone with its tombstone. After the consumer half of GroupMetadataManager.
+A request returns the records to write and what to do next; the groups change when they fold the
+records, as soon as these are appended to the log. The first member's records create a group, and
+its tombstone deletes it. After the consumer half of GroupMetadataManager.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ from .reconciliation import MemberState
 
 
 class ConsumerGroups:
-    """Groups by id."""
+    """Consumer protocol groups by id."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
@@ -39,12 +39,12 @@ class ConsumerGroups:
     def all(self) -> Collection[ConsumerGroup]:
         return self._groups.values()
 
-    # Questions.
+    # Requests.
 
     def heartbeat(
         self, request: ConsumerHeartbeat, context: GroupContext
     ) -> tuple[GroupChange, HeartbeatAnswer]:
-        """A member joins, lives or leaves; the first one founds the group. Raises KafkaError."""
+        """Handle a heartbeat; the first member to join creates the group. Raises KafkaError."""
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_epoch != JOIN_EPOCH:
@@ -63,7 +63,7 @@ class ConsumerGroups:
         request: ConsumerHeartbeat,
         context: GroupContext,
     ) -> tuple[GroupChange, HeartbeatAnswer]:
-        """A member joins a group that was a classic one: its records, then those of the member."""
+        """Handle a join that upgrades a classic group: the upgrade's records, then the member's."""
         group = ConsumerGroup(request.group_id)
         for entry in founding:
             group.apply(entry)
@@ -84,13 +84,13 @@ class ConsumerGroups:
         )
 
     def expired(self, key: TimerKey, context: GroupContext) -> GroupChange:
-        """A member was silent, or kept what it was to give up, for too long: it is out."""
+        """Fence a member whose session has expired or that has not revoked partitions in time."""
         group = self._groups.get(key.group_id)
         member = None if group is None else group.members.get(key.member_id)
         if group is None or member is None:
             return GroupChange()
         if key.kind is TimerKind.REBALANCE:
-            # Who has left for a while or has gone on is not waited for.
+            # Nothing to wait for if the member has left temporarily or has revoked by now.
             is_late = member.held.state is MemberState.UNREVOKED_PARTITIONS and member.epoch >= 0
             if not is_late:
                 return GroupChange()
@@ -99,7 +99,7 @@ class ConsumerGroups:
     def resolved(
         self, group_id: str, resolved: Mapping[str, RegexValue], context: GroupContext
     ) -> GroupChange:
-        """Fold what patterns match; the group rebalances if that is new."""
+        """Store the topics that regexes match; the group rebalances if they have changed."""
         group = self._groups.get(group_id)
         if group is None:
             return GroupChange()
@@ -117,7 +117,7 @@ class ConsumerGroups:
         return update.change()
 
     def deletion(self, group_id: str) -> ErrorCode | list[ConsumerGroupEntry]:
-        """What it takes to delete a group: NON_EMPTY_GROUP, or its tombstones."""
+        """The tombstones that delete a group, or NON_EMPTY_GROUP."""
         group = self._groups[group_id]
         if group.state is not ConsumerGroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
@@ -126,7 +126,7 @@ class ConsumerGroups:
     # The fold.
 
     def fold(self, entry: ConsumerGroupEntry) -> None:
-        """Take over what a record says."""
+        """Apply a record; create or remove its group if necessary."""
         group = self._groups.get(entry.group_id)
         if isinstance(entry, GroupMetadataEntry) and entry.value is None:
             self._groups.pop(entry.group_id, None)
@@ -138,11 +138,11 @@ class ConsumerGroups:
         group.apply(entry)
 
     def forget(self, group_id: str) -> None:
-        """The group is no more, or is one of another kind."""
+        """Remove a group that is deleted or has changed to another type."""
         self._groups.pop(group_id, None)
 
     def follow(self, group_id: str, change: GroupChange) -> None:
-        """A change has been written and folded."""
+        """Finish a change that has been written and folded."""
         group = self._groups.get(group_id)
         if group is not None and change.is_refreshed:
             group.is_metadata_stale = False
@@ -150,13 +150,13 @@ class ConsumerGroups:
     # The context.
 
     def topics_changed(self, topics: Collection[str]) -> None:
-        """Groups that subscribe to one of the topics look at them again at the next heartbeat."""
+        """Let the groups that subscribe to a topic check their topics at the next heartbeat."""
         for group in self._groups.values():
             if any(group.subscribes_to(topic) for topic in topics):
                 group.is_metadata_stale = True
 
     def resume(self, settings: Callable[[str], ConsumerGroupConfig]) -> list[SetTimer]:
-        """After loading: everyone has a full session, and time to give up what it must."""
+        """After loading, start all session timers and the timers of members that are revoking."""
         timers: list[SetTimer] = []
         for group_id, group in self._groups.items():
             session_ms = settings(group_id).session_timeout_ms

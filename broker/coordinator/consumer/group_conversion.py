@@ -1,12 +1,12 @@
-"""A group changes its protocol while its members stay: classic to consumer, and back (KIP-848).
+"""Converts a group online between the classic and the consumer protocol (KIP-848).
 
-The first member that speaks the consumer protocol turns a classic group into one of that protocol;
-those who were there go on with the classic protocol as members of the new group, and have what the
-last leader gave them. When the last member of the consumer protocol is gone the others are a
-classic group again. `group.consumer.migration.policy` says which of the two may happen.
+A classic group is upgraded when the first member of the consumer protocol joins. Its other members
+continue with the classic protocol in the new group, and keep the assignment of the last leader.
+When the last member of the consumer protocol leaves, the group is downgraded to a classic group.
+`group.consumer.migration.policy` allows upgrades, downgrades, both or neither.
 
-Pure: a conversion is the records that end the one group and found the other. After ConsumerGroup's
-fromClassicGroup, ClassicGroup's fromConsumerGroup and GroupMetadataManager.
+Pure: a conversion is the records that delete the one group and create the other. After
+ConsumerGroup's fromClassicGroup, ClassicGroup's fromConsumerGroup and GroupMetadataManager.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -46,20 +46,20 @@ _DOWNGRADES = frozenset({"bidirectional", "downgrade"})
 
 
 class _UpgradedMember(NamedTuple):
-    """A classic member as it goes on in the new group."""
+    """A classic member as a member of the new group."""
 
     member_id: str
     metadata: MemberValue
     assigned: Partitions
 
 
-# Up.
+# Upgrade.
 
 
 def upgrade(group: ClassicGroup, context: GroupContext) -> list[ConsumerGroupEntry]:
-    """What founds the consumer group in the place of a classic one.
+    """The records that create the consumer group in place of a classic one.
 
-    Raises KafkaError(GROUP_ID_NOT_FOUND) where that may not or cannot be.
+    Raises KafkaError(GROUP_ID_NOT_FOUND) if the upgrade is not allowed or not possible.
     """
     _check_upgrade(group, context)
     members = [_upgraded(group, each, context.image) for each in group.members.by_id.values()]
@@ -117,13 +117,13 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -
     return _UpgradedMember(member.member_id, metadata, assigned)
 
 
-# Down.
+# Downgrade.
 
 
 def may_downgrade(
     group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], context: GroupContext
 ) -> bool:
-    """Whether the group is a classic one without these members."""
+    """Whether the group can become a classic one when these members leave."""
     leaving_ids = {member.member_id for member in leaving}
     staying = [each for each in group.members.values() if each.member_id not in leaving_ids]
     return bool(staying) and _fits_classic(staying, len(staying), context)
@@ -132,7 +132,7 @@ def may_downgrade(
 def may_downgrade_for(
     group: ConsumerGroup, replaced: ConsumerGroupMember, context: GroupContext
 ) -> bool:
-    """Whether the group is a classic one once a classic member has taken this one's place."""
+    """Whether the group can become a classic one when a classic member replaces this one."""
     others = [each for each in group.members.values() if each is not replaced]
     return not replaced.is_classic and _fits_classic(others, len(group.members), context)
 
@@ -144,7 +144,7 @@ def _fits_classic(staying: Iterable[ConsumerGroupMember], size: int, context: Gr
 
 
 def _has_classic_protocol(members: Iterable[ConsumerGroupMember]) -> bool:
-    """Whether all are classic members, and there is something that all of them support."""
+    """Whether all are classic members that have at least one protocol in common."""
     common: set[str] | None = None
     for member in members:
         classic = member.metadata.classic
@@ -166,7 +166,7 @@ def _has_version(subscription: bytes) -> bool:
 def fence(
     group: ConsumerGroup, leaving: Collection[ConsumerGroupMember], context: GroupContext
 ) -> GroupChange:
-    """Take members out of the group; where the rest are classic members, so is the group then."""
+    """Remove members from the group; downgrade it if only classic members remain."""
     update = GroupUpdate(group, context)
     if may_downgrade(group, leaving, context):
         leaving_ids = {member.member_id for member in leaving}
@@ -184,7 +184,7 @@ def replace_and_downgrade(
     joining: ConsumerGroupMember,
     rebalances: bool,
 ) -> None:
-    """A classic member has taken the place of the last of the consumer protocol."""
+    """Downgrade when a classic member replaces the last member of the consumer protocol."""
     group = update.group
     staying = [each for each in group.members.values() if each is not replaced]
     targets = {each.member_id: _target(group, each.member_id) for each in staying}
@@ -199,7 +199,7 @@ def downgrade(
     rebalances: bool,
     renamed: Mapping[str, ConsumerGroupMember] | None = None,
 ) -> None:
-    """End the consumer group, and found the classic one with what its members are to have."""
+    """Delete the consumer group and create the classic one with the target assignments."""
     group, context = update.group, update.context
     members = GroupMembers()
     for each in staying:

@@ -1,19 +1,19 @@
-"""How a member of a consumer group moves from what it holds to what it is to have (KIP-848).
+"""How a member moves from its current to its target assignment (KIP-848).
 
-The group says in its target assignment who is to have what, with an epoch. Each member goes there
-at its own pace, one heartbeat after the other:
+The group's target assignment has an epoch. Each member moves towards it at its own pace, heartbeat
+by heartbeat:
 
     STABLE ──target moved──> UNREVOKED_PARTITIONS ──given up──┐
       ^  └──nothing to give up────────────────────────────────┤
       │                                                       v
       └────────all of the target is free──────── UNRELEASED_PARTITIONS
 
-A member that must give up partitions stays at its epoch until it no longer reports them; then it
-moves to the target's epoch and takes what is free. What another member still holds, assigned or
-being revoked, is not free. Invariant: no partition is ever held by two members.
+A member that must revoke partitions stays at its epoch until it no longer reports them; then it
+moves to the target's epoch and takes the free partitions. A partition that another member holds,
+assigned or being revoked, is not free. Invariant: no two members ever hold the same partition.
 
-A change of its own subscription takes effect at once: what the member no longer subscribes to it
-has to give up, before a new target says so. After Kafka's CurrentAssignmentBuilder.
+When a member unsubscribes from a topic, it must revoke the topic's partitions at once, before there
+is a new target assignment. After Kafka's CurrentAssignmentBuilder.
 """
 
 from collections.abc import Callable
@@ -26,17 +26,17 @@ from .topic_partitions import NOTHING_HELD, Partition, PartitionEpochs, Partitio
 
 
 class MemberState(IntEnum):
-    """The value is what `ConsumerGroupCurrentMemberAssignmentValue` stores."""
+    """A member's state. The value is the one in `ConsumerGroupCurrentMemberAssignmentValue`."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
-    # A state of a newer Kafka, read back from the log.
+    # A state of a newer Kafka, read from the log.
     UNKNOWN = 127
 
 
 class Held(NamedTuple):
-    """What a member holds: the value of `ConsumerGroupCurrentMemberAssignment`."""
+    """A member's current assignment: the value of `ConsumerGroupCurrentMemberAssignment`."""
 
     epoch: int = 0
     previous_epoch: int = -1
@@ -49,21 +49,21 @@ class Held(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What the member is to have, and by which of its words it is judged."""
+    """The member's target assignment, and what its heartbeat reports."""
 
     epoch: int
     target: Partitions
     # Topics that the member subscribes to and that exist.
     subscribed: frozenset[Uuid]
     subscription_changed: bool
-    # What it says it owns; None where it says nothing.
+    # The partitions that the member reports as owned; None if it reports nothing.
     owned: Partitions | None
 
 
 class MemberEvent(Enum):
-    """What a heartbeat may mean for the member, besides that it lives.
+    """What a heartbeat means for the member's reconciliation.
 
-    Whether it has given up what it must is asked only of one that must give up something.
+    The last two apply only to a member that must revoke partitions.
     """
 
     TARGET_SAME = "the target is the one of its epoch"
@@ -73,7 +73,7 @@ class MemberEvent(Enum):
 
 
 class MemberReaction(Enum):
-    """What is done about it."""
+    """The reaction to an event."""
 
     STAY = "stay, unless it has changed its subscription"
     ADVANCE = "move towards the target"
@@ -82,7 +82,7 @@ class MemberReaction(Enum):
 
 _S, _E = MemberState, MemberEvent
 
-# One row a state: TARGET_SAME, TARGET_MOVED, STILL_OWNS, GAVE_UP.
+# One row per state: TARGET_SAME, TARGET_MOVED, STILL_OWNS, GAVE_UP.
 _ROWS: dict[MemberState, tuple[MemberReaction, MemberReaction, MemberReaction, MemberReaction]] = {
     _S.STABLE: (
         MemberReaction.STAY,
@@ -118,7 +118,7 @@ REACTIONS: dict[tuple[MemberState, MemberEvent], MemberReaction] = {
 
 
 def reconciled(held: Held, aim: Aim, is_held: Callable[[Partition], bool]) -> Held:
-    """What the member holds after this heartbeat.
+    """The member's current assignment after this heartbeat.
 
     `is_held` says whether any member holds a partition. Raises KafkaError(FENCED_MEMBER_EPOCH).
     """
@@ -143,7 +143,7 @@ def _event(held: Held, aim: Aim) -> MemberEvent:
 
 
 def _owns_any(revoking: PartitionEpochs, aim: Aim) -> bool:
-    """Who says nothing about its partitions has given up none."""
+    """Whether the member may still own a partition being revoked. Without a report, it may."""
     return aim.owned is None or any(partition in aim.owned for partition in revoking)
 
 
@@ -155,14 +155,14 @@ def _advanced(held: Held, aim: Aim, is_held: Callable[[Partition], bool]) -> Hel
         state = MemberState.UNREVOKED_PARTITIONS
         return Held(held.epoch, held.epoch, state, kept, revoking)
     missing = target.difference(kept)
-    # What it was itself giving up is still its own: it may have it back.
+    # Partitions that the member itself was revoking are free for it to take back.
     free = {each for each in missing if each in held.revoking or not is_held(each)}
     state = MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS
     return Held(aim.epoch, held.epoch, state, kept | dict.fromkeys(free, aim.epoch))
 
 
 def _without_unsubscribed(held: Held, aim: Aim) -> Held:
-    """The quick way when the subscription shrinks: no need to wait for a new target."""
+    """Revoke partitions of unsubscribed topics at once, without waiting for a new target."""
     kept = {each: epoch for each, epoch in held.assigned.items() if each[0] in aim.subscribed}
     if len(kept) == len(held.assigned):
         return held

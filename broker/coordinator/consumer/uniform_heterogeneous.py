@@ -1,13 +1,13 @@
-"""The uniform assignor where members subscribe to different topics.
+"""The uniform assignor for members that subscribe to different topics.
 
-After Kafka's `UniformHeterogeneousAssignmentBuilder`. Everyone keeps what it had and still wants.
-What is free goes to the least loaded subscribers of its topic, topics with the most partitions a
-subscriber first, since they leave the least choice. Then topic after topic is levelled: its most
-loaded subscribers hand partitions of it to its least loaded ones until they differ by one at most,
-over and over until no topic has moved anything for a whole round, or for sixteen rounds.
+After Kafka's `UniformHeterogeneousAssignmentBuilder`. Each member keeps the partitions that it had
+and still subscribes to. Free partitions go to the least loaded subscribers of their topic; topics
+with the most partitions per subscriber come first, because they leave the least choice. Then each
+topic is balanced: its most loaded subscribers hand partitions of it to its least loaded ones until
+they differ by at most one. This repeats until a whole round moves nothing, at most 16 rounds.
 
-Each topic's subscribers end up level. Members that share no topic directly may still differ by
-more: that chain of exchanges is not looked for.
+In the end each topic's subscribers are balanced. Members without a common topic may still differ by
+more: chains of exchanges through a third member are not searched for.
 """
 
 import struct
@@ -24,7 +24,7 @@ _NOBODY = -1
 
 
 def assign_balanced(members: Members, sizes: TopicSizes) -> dict[str, Partitions]:
-    """What each member is to have. Members are told apart by their places in the mapping."""
+    """The assignment of each member. Internally, a member is its position in the mapping."""
     return _Balancing(members, sizes).assignment()
 
 
@@ -55,13 +55,13 @@ class _Balancing:
         return dict(zip(self._member_ids, map(frozenset, assigned), strict=True))
 
     def _topic_order(self, topic_id: Uuid) -> tuple[float, int, tuple[int, int]]:
-        """Most partitions a subscriber first, then fewest subscribers, then as Java orders ids."""
+        """Most partitions per subscriber, then fewest subscribers, then Java's order of ids."""
         partitions, subscribers = len(self._owners[topic_id]), len(self._subscribers[topic_id])
         high, low = _JAVA_UUID.unpack(topic_id)
         return -partitions / subscribers, subscribers, (high, low)
 
     def _hand_out(self, topic_id: Uuid) -> None:
-        """Give the partitions that nobody has to the least loaded."""
+        """Assign the free partitions to the least loaded subscribers."""
         owners = self._owners[topic_id]
         if _NOBODY not in owners:
             return
@@ -80,7 +80,7 @@ class _Balancing:
                     last_moved = place
 
     def _level_topic(self, topic_id: Uuid) -> bool:
-        """Move partitions of one topic from its most to its least loaded; whether any moved."""
+        """Balance one topic's partitions between its subscribers; True if any moved."""
         scales = _Scales(self._subscribers[topic_id], self._loads)
         if scales.imbalance <= 1:
             return False
@@ -89,7 +89,7 @@ class _Balancing:
         for partition, owner in enumerate(owners):
             owned.setdefault(owner, []).append(partition)
         moved = False
-        # What a member receives here is not entered: it would not be given on again.
+        # `owned` does not get the received partitions: they must not be moved again.
         while (giver := scales.next_giver(owned)) is not None:
             partition = owned[giver].pop()
             receiver = scales.next_receiver()
@@ -107,10 +107,10 @@ class _Balancing:
 
 
 class _Scales:
-    """One topic's subscribers by their load: a low plateau that is filled, a high one worn down.
+    """One topic's subscribers sorted by load, with the least and the most loaded as two plateaus.
 
-    Both begin empty at the ends of the sorted subscribers. When each member on the low plateau has
-    received one it rises by one and takes in the members at its new height; the high one likewise.
+    Both plateaus are empty at first. When each member of the low plateau has received a partition,
+    the plateau rises by one and includes the members with that load; the high one works likewise.
     """
 
     def __init__(self, subscribers: list[int], loads: list[int]) -> None:
@@ -128,7 +128,7 @@ class _Scales:
         return self._high_height - self._low_height <= 1
 
     def next_receiver(self) -> int:
-        """The member that receives next; it is taken to have received."""
+        """The member that receives next; the call counts as receiving."""
         if self._next_low >= self._low_end:
             self._low_height += 1
             while self._low_end < len(self._members) and (
@@ -140,7 +140,7 @@ class _Scales:
         return self._members[self._next_low - 1]
 
     def next_giver(self, owned: Mapping[int, list[int]]) -> int | None:
-        """The member that gives next and is taken to have given; None where nobody can."""
+        """The member that gives next, or None if none can; the call counts as giving."""
         while True:
             if self._next_high < self._high_start:
                 self._lower()
@@ -153,7 +153,7 @@ class _Scales:
 
     def _lower(self) -> None:
         if self._high_end <= self._high_start and self._high_start > 0:
-            # All of the plateau were excluded: go on with the next members at their own height.
+            # The whole plateau was excluded: continue at the load of the next members.
             self._high_height = self._load_at(self._high_start - 1)
         else:
             self._high_height -= 1
