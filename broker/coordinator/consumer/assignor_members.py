@@ -1,4 +1,4 @@
-"""The input of an assignor: its members, and how large their topics are."""
+"""The input of an assignor: the members and the sizes of their topics."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
@@ -10,7 +10,7 @@ from .topic_partitions import Partition, Partitions
 class AssignorMember(NamedTuple):
     """A member as an assignor sees it.
 
-    `topic_ids` are subscribed to and exist; `target` is what the member was to have until now.
+    `topic_ids` are the existing topics that it subscribes to; `target` is its previous target.
     """
 
     instance_id: str | None
@@ -20,11 +20,11 @@ class AssignorMember(NamedTuple):
 
 Members: TypeAlias = Mapping[str, AssignorMember]
 TopicSizes: TypeAlias = Mapping[Uuid, int]
-"""The number of partitions of every topic that anybody subscribes to."""
+"""The number of partitions of every subscribed topic."""
 
 
 def kept(member: AssignorMember, sizes: TopicSizes) -> list[Partition]:
-    """What a member was to have and still subscribes to, in order."""
+    """The partitions of a member's previous target that it still subscribes to, in order."""
     return sorted(
         (topic_id, partition)
         for topic_id, partition in member.target

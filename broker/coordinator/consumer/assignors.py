@@ -1,18 +1,18 @@
-"""The server-side assignors of the consumer protocol: who is to have which partition (KIP-848).
+"""The server-side assignors of the consumer protocol (KIP-848).
 
-Pure functions from a group's members and the sizes of their topics to a target assignment. What
-comes out is what Apache Kafka 4.3.1's `UniformAssignor` and `RangeAssignor` make of the same
-members in the same order; the order that Kafka's hash maps would give is nobody's to rely on, so
-here it is that of the mapping, and topics go by their ids.
+They are pure functions from a group's members and the sizes of their topics to a target assignment.
+The result is that of Apache Kafka 4.3.1's `UniformAssignor` and `RangeAssignor` for the same
+members in the same order. Kafka's own order is that of hash maps and cannot be relied on; here
+members are in the order of the mapping, and topics in the order of their ids.
 
-- `uniform` gives every member as many partitions as any other, give or take one, and moves as few
-  as that takes. Where all subscribe to the same topics this is exact; where they do not, see
+- `uniform` gives each member the same number of partitions, plus or minus one, with as few moves as
+  possible. This is exact if all members subscribe to the same topics; otherwise see
   `uniform_heterogeneous.py`.
-- `range` cuts each topic into stretches, in the order of instance ids and then member ids, so that
-  partitions of the same number of several topics meet in one member. It does not look at who had
-  what.
+- `range` splits each topic into ranges for its subscribers, in the order of instance ids and then
+  member ids, so that one member gets partitions with the same numbers from several topics. It
+  ignores the previous assignment.
 
-Neither looks at racks, and neither gives out what nobody subscribes to or what is gone.
+Neither considers racks. Partitions without a subscriber and deleted topics are not assigned.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,12 +25,12 @@ from .topic_partitions import Partition, Partitions
 from .uniform_heterogeneous import assign_balanced
 
 Assignor: TypeAlias = Callable[[Members, TopicSizes], dict[str, Partitions]]
-"""From the members by id and the number of partitions of every topic that they subscribe to, to
-what each of them is to have."""
+"""Maps the members by id and the partition count of each subscribed topic to each member's
+assignment."""
 
 
 def assign_uniform(members: Members, sizes: TopicSizes) -> dict[str, Partitions]:
-    """The same number of partitions for all, give or take one, with as few moves as possible."""
+    """Assign each member the same number of partitions, plus or minus one, with few moves."""
     subscriptions = {member.topic_ids for member in members.values()}
     if len(subscriptions) > 1:
         return assign_balanced(members, sizes)
@@ -42,7 +42,7 @@ def assign_uniform(members: Members, sizes: TopicSizes) -> dict[str, Partitions]
 def _assign_evenly(
     members: Members, sizes: TopicSizes, every: Sequence[Partition]
 ) -> dict[str, Partitions]:
-    """Each keeps what it had up to its share; what is left goes to those below theirs, in order."""
+    """Let members keep partitions up to their quota; the rest fills up the others, in order."""
     had = {member_id: kept(member, sizes) for member_id, member in members.items()}
     kept_by_any = {partition for partitions in had.values() for partition in partitions}
     free = [partition for partition in every if partition not in kept_by_any]
@@ -56,7 +56,7 @@ def _assign_evenly(
         remaining = quota - len(keeps)
         took_extra = extras > 0
         if remaining and took_extra and len(members) - index > extras:
-            # Somebody further on may already have the one more; enough are left to take it.
+            # A later member may already own an extra partition; enough members are left for it.
             remaining -= 1
             took_extra = False
         missing[member_id] = remaining
@@ -69,7 +69,7 @@ def _assign_evenly(
 
 
 def assign_range(members: Members, sizes: TopicSizes) -> dict[str, Partitions]:
-    """Each topic cut into as many stretches as it has subscribers; the first ones are longer."""
+    """Split each topic into one range per subscriber; the first ranges get the remainder."""
     in_order = sorted(members, key=lambda member_id: _range_order(member_id, members[member_id]))
     subscribers: dict[Uuid, list[str]] = {}
     for member_id in in_order:
@@ -95,4 +95,4 @@ def _range_order(member_id: str, member: AssignorMember) -> tuple[bool, bytes]:
 ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
     {"uniform": assign_uniform, "range": assign_range}
 )
-"""The assignors by the names that members and `group.consumer.assignors` know them by."""
+"""The assignors by their names in requests and in `group.consumer.assignors`."""

@@ -1,8 +1,8 @@
-"""Who may commit and fetch the offsets of a group of the consumer protocol.
+"""Checks commits and fetches of the offsets of a consumer protocol group.
 
-A member proves by its epoch that it still has what it commits for. One that lags behind the group
-may commit for the partitions that it was given no later than at the epoch that it knows, for nobody
-else can have had them since (KIP-1251). After Kafka's ConsumerGroup.
+A member epoch in a commit proves that the member still has its partitions. With an older epoch, it
+may still commit for partitions that it was assigned at that epoch or before, because no other
+member can have had them since (KIP-1251). After Kafka's ConsumerGroup.
 """
 
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from ..offsets import CommitRequest, MemberClaim
 from .consumer_group import ConsumerGroup, ConsumerGroupMember
 
 PartitionCheck = Callable[[Uuid, int], ErrorCode]
-"""Whether a member may commit for a partition."""
+"""Returns NONE or the error code of a commit for a partition."""
 
 
 def check_commit(group: ConsumerGroup, request: CommitRequest) -> ErrorCode | PartitionCheck:
-    """Why nothing can be committed, or what is to be asked of every partition.
+    """The error code of the whole commit, or the check for each partition.
 
-    UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; UNSUPPORTED_VERSION for a member whose client cannot be
-    told that; ILLEGAL_GENERATION for one of the classic protocol.
+    UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for a classic member;
+    UNSUPPORTED_VERSION if the request's version is too old for STALE_MEMBER_EPOCH.
     """
     epoch = request.generation
     if epoch < 0 and not group.members:
-        # An administrator resets the offsets of a group that is not in use.
+        # An administrator may reset the offsets of an empty group.
         return _anything
     member = group.members.get(request.identity.member_id)
     if member is None:
@@ -54,7 +54,10 @@ def stale_epoch(member: ConsumerGroupMember) -> ErrorCode:
 
 
 def check_fetch(group: ConsumerGroup, claim: MemberClaim) -> ErrorCode:
-    """NONE for who does not claim to be a member; UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH."""
+    """The error code of a fetch; NONE without a member id and epoch.
+
+    UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for a classic member.
+    """
     if claim.member_id is None and claim.member_epoch < 0:
         return ErrorCode.NONE
     member = group.members.get(claim.member_id or "")

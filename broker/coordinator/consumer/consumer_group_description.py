@@ -1,4 +1,4 @@
-"""A group of the consumer protocol as administrators see it (KIP-848)."""
+"""The description of a consumer protocol group for ConsumerGroupDescribe (KIP-848)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,9 +9,9 @@ from .topic_partitions import NOTHING, Partitions
 
 
 class ConsumerMemberDescription(NamedTuple):
-    """A member: what it said about itself, what it holds, and what it is to have.
+    """A member: its metadata, its current assignment and its target assignment.
 
-    What it must give up and has not yet is among what it holds.
+    `assigned` includes the partitions that the member must revoke and has not revoked yet.
     """
 
     member_id: str
@@ -28,7 +28,7 @@ class ConsumerMemberDescription(NamedTuple):
 
 
 class ConsumerGroupDescription(NamedTuple):
-    """A group; `assignor` is the one that most of its members want."""
+    """A group; `assignor` is the one that most of its members prefer."""
 
     state: str
     epoch: int
@@ -40,7 +40,7 @@ class ConsumerGroupDescription(NamedTuple):
 def described_consumers(
     group: ConsumerGroup, config: GroupCoordinatorConfig
 ) -> ConsumerGroupDescription:
-    """A group as it is now."""
+    """Describe a group as it is now."""
 
     def member_of(member: ConsumerGroupMember) -> ConsumerMemberDescription:
         said = member.metadata

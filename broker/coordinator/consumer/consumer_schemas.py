@@ -1,8 +1,7 @@
 """Keys and values of consumer protocol groups in `__consumer_offsets`, as Kafka declares them.
 
 The names and fields are those of `common/message` in Apache Kafka 4.3.1's group coordinator. Keys
-are not flexible, values are; there is one version of each. `consumer_records.py` says what they
-mean.
+are not flexible, values are; each has one version. `consumer_records.py` explains the records.
 """
 
 from ....clients.kafka_uuid import Uuid
@@ -46,8 +45,8 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
     subscribed_topic_regex: str | None = field("0+", nullable="0+")
     rebalance_timeout_ms: int32 = field("0+", default=-1)
     server_assignor: str | None = field("0+", nullable="0+")
-    # Kafka's definition says `"default": null` without quotes, which its generator takes for no
-    # default at all: the empty struct. Of a member of the consumer protocol null is written.
+    # Kafka's definition has `"default": null` without quotes, which its generator takes for no
+    # default: the empty struct. So null is written for a member of the consumer protocol.
     classic_member_metadata: ClassicMemberMetadata | None = field("0+", nullable="0+", tag=0)
 
 

@@ -1,7 +1,8 @@
-"""Which topics patterns stand for, worked out a stretch at a time.
+"""Finds the topics that regular expressions match, in small steps.
 
-A group's patterns are looked up together against one image of the cluster. That may be thousands
-of names, so whoever does it can let others run in between. After Kafka's TopicRegexResolver.
+A group's regular expressions are looked up together against one image of the cluster. There may be
+thousands of topics, so the caller can let other tasks run between the steps. After Kafka's
+TopicRegexResolver.
 """
 
 from collections.abc import Iterable
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from ....clients.linear_regex import Pattern
 
 NAMES_PER_STRETCH = 20
-"""A name takes microseconds; with the worst of patterns, some milliseconds."""
+"""Topic names per step. A name takes microseconds, or some milliseconds in the worst case."""
 
 
 class RegexLookup:
-    """One look at all topics for some patterns. What cannot be compiled stands for none."""
+    """Looks up regexes among all topics. A regex that does not compile matches none."""
 
     def __init__(self, regexes: Iterable[str], image: ClusterImage) -> None:
         self._version = image.offset
@@ -31,11 +32,11 @@ class RegexLookup:
             try:
                 self._patterns.append((compile_regex(regex), topics))
             except KafkaError:
-                # It was checked when it came, by a coordinator that knew it.
+                # It was valid for the coordinator that checked it when the member sent it.
                 continue
 
     def is_done_after_next(self) -> bool:
-        """Look at the next stretch of topics; True when there are no more."""
+        """Match the next topics; True when there are no more."""
         for _ in range(NAMES_PER_STRETCH):
             name = next(self._names, None)
             if name is None:
@@ -46,7 +47,7 @@ class RegexLookup:
         return False
 
     def result(self, now_ms: int) -> dict[str, RegexValue]:
-        """What the patterns stand for."""
+        """The topics that each regular expression matches."""
         return {
             regex: RegexValue(tuple(topics), self._version, now_ms)
             for regex, topics in self._topics.items()

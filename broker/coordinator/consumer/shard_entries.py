@@ -1,4 +1,4 @@
-"""What the records of `__consumer_offsets` say, of whichever kind they are."""
+"""Encodes and decodes the records of `__consumer_offsets` of every type."""
 
 import struct
 from typing import TypeAlias
@@ -22,7 +22,7 @@ _KIND = struct.Struct(">h")
 def read_entry(
     key: bytes, value: bytes | None, record_offset: int
 ) -> ShardEntry | OffsetEntry | None:
-    """What a record says, or None for a type of a newer Kafka. Raises KafkaError."""
+    """Decode a record; None for a record type of a newer Kafka. Raises KafkaError."""
     entry = read_record(key, value, record_offset)
     if entry is not None:
         return entry
@@ -31,7 +31,7 @@ def read_entry(
 
 
 def entry_record(entry: ShardEntry) -> GroupRecord:
-    """The record that says what an entry says."""
+    """Encode an entry as a record."""
     if not isinstance(entry, GroupEntry):
         return consumer_record(entry)
     if entry.snapshot is None:

@@ -1,6 +1,6 @@
-"""Partitions as groups of the consumer protocol count them: by topic id and number.
+"""Partitions of consumer protocol groups, by topic id and partition number.
 
-A topic that is deleted and made again is another topic, so nothing here goes by name.
+Topic names are not used, because a topic that is deleted and created again is another topic.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ Partition: TypeAlias = tuple[Uuid, int]
 """Topic id and partition."""
 
 Partitions: TypeAlias = frozenset[Partition]
-"""What a member is to have, or says that it has."""
+"""A member's target assignment, or the partitions that it reports as owned."""
 
 PartitionEpochs: TypeAlias = Mapping[Partition, int]
-"""What a member holds, each with the epoch at which it was given it (KIP-1251)."""
+"""The partitions that a member holds, each with its assignment epoch (KIP-1251)."""
 
 NOTHING: Partitions = frozenset()
 NOTHING_HELD: PartitionEpochs = MappingProxyType({})

@@ -1,9 +1,9 @@
-"""Regular expressions by which members subscribe to topics (KIP-848).
+"""Compiles the regular expressions by which members subscribe to topics (KIP-848).
 
-Apache Kafka reads them with RE2/J; here Google's own RE2 does (`clients/linear_regex.py`). A
-pattern has at most what its key in `__consumer_offsets` can hold. A name is usually decided in
-microseconds, and within ten or twenty milliseconds at the very worst; `regex_lookup.py` goes
-through all names in small steps, so that others get their turn even then.
+Apache Kafka uses RE2/J; this uses Google's RE2 (`clients/linear_regex.py`). The maximum length is
+what a key in `__consumer_offsets` can hold. Matching a name usually takes microseconds, and 10 to
+20 ms in the worst case; `regex_lookup.py` goes through the names in small steps, so that other
+tasks can run even then.
 """
 
 from ....clients.errors import ErrorCode, KafkaError
@@ -16,7 +16,7 @@ from ....clients.linear_regex import (
 
 _SHOWN_CHARACTERS = 100
 
-# Where RE2 says it otherwise than RE2/J, whose words Kafka hands on to the client.
+# RE2's error messages that differ from RE2/J's, which Kafka returns to the client.
 _AS_KAFKA_SAYS_IT = {
     "missing )": "missing closing )",
     "unexpected )": "regexp/syntax: internal error",
@@ -31,7 +31,7 @@ _AS_KAFKA_SAYS_IT = {
 
 
 def compile_regex(text: str) -> Pattern:
-    """Raises KafkaError(INVALID_REGULAR_EXPRESSION), in Kafka's words where Kafka has them."""
+    """Compile a regex. Raises KafkaError(INVALID_REGULAR_EXPRESSION), with Kafka's message."""
     try:
         return compile_pattern(text)
     except InvalidRegexError as error:
