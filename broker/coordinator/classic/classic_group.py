@@ -1,9 +1,9 @@
-"""A classic consumer group: its requests, its timers, its writes.
+"""A classic consumer group: its requests, timers and writes.
 
-Sans-IO: a request or an expired timer goes in with the wall clock, actions come out (answer this
-waiter, set that timer, write the group). The coordinator carries them out in order and comes back
-with the outcome of writes (`stored`). What is done in which state is in the tables of
-`group_state.py`. After Kafka's GroupMetadataManager, classic part; KIP-345 for static members,
+Sans-IO: a method takes a request or an expired timer and the current time, and returns actions
+(answer a waiter, set a timer, write the group). The coordinator carries them out in order and
+reports the results of writes to `stored`. The tables of `group_state.py` define the reaction in
+each state. After the classic part of Kafka's GroupMetadataManager; KIP-345 for static members,
 KIP-394 for MEMBER_ID_REQUIRED, KIP-814 for skipping the assignment.
 """
 
@@ -38,7 +38,7 @@ from .pending_actions import PendingActions
 
 
 class ClassicGroup:
-    """One group. Every public method that takes a request answers the actions to carry out."""
+    """One classic group. Methods that handle requests return the actions to carry out."""
 
     def __init__(self, group_id: str, config: GroupCoordinatorConfig, now_ms: int) -> None:
         self._config = config
@@ -57,7 +57,7 @@ class ClassicGroup:
 
     @property
     def state_timestamp_ms(self) -> int:
-        """When the group entered its state."""
+        """The time when the group entered its state."""
         return self._rebalance.state_timestamp_ms
 
     @property
@@ -66,7 +66,7 @@ class ClassicGroup:
 
     @property
     def protocol_type(self) -> str | None:
-        """None: a simple group, which only stores offsets. Set by the first member."""
+        """The first member's protocol type; None for a simple group, which only stores offsets."""
         return self._rebalance.protocol_type
 
     @property
@@ -79,16 +79,16 @@ class ClassicGroup:
 
     @property
     def is_simple(self) -> bool:
-        """Only stores offsets, and nobody is about to join."""
+        """Whether the group only stores offsets and no member is about to join."""
         no_members = self.state is GroupState.EMPTY and not self.members.pending_joins
         return self.protocol_type is None and no_members
 
     def snapshot(self, assignments: dict[str, bytes]) -> GroupSnapshot:
-        """The group as it goes to the log, with these assignments."""
+        """The group as it is written to the log, with these assignments."""
         return self._rebalance.snapshot(assignments)
 
     def restore(self, snapshot: GroupSnapshot) -> None:
-        """Become what the log says: members back means that the group was stable."""
+        """Restore the group from the log: with members it is Stable."""
         self._rebalance.restore(snapshot)
 
     def resume(self, now_ms: int) -> list[Action]:
@@ -103,9 +103,9 @@ class ClassicGroup:
     def take_over(
         self, protocols: Mapping[str, tuple[GroupProtocol, ...]], rebalances: bool, now_ms: int
     ) -> list[Action]:
-        """Go on with the members of a group of the consumer protocol, which this was before.
+        """Continue after a downgrade, with the members of the former consumer protocol group.
 
-        They are as the log says but for the protocols that they support, of which it has one.
+        `protocols` has all protocols that the members support; the log has only one of them.
         """
         self._rebalance.begin(now_ms)
         for member in self.members.by_id.values():
@@ -116,16 +116,16 @@ class ClassicGroup:
         return self._actions.drain()
 
     def unload(self, error: ErrorCode) -> list[Action]:
-        """The coordinator moves away: answer every parked request and cancel every timer."""
+        """The broker no longer leads the partition: answer parked requests, cancel all timers."""
         return self._rebalance.unload(error)
 
     # Requests.
 
     def join(self, request: JoinRequest, waiter: Waiter, now_ms: int) -> list[Action]:
-        """A JoinGroup: answered at once where refused, else when the generation begins."""
+        """Handle a JoinGroup: errors are returned at once, other answers with the generation."""
         self._rebalance.begin(now_ms)
         if not self._has_room_for(request.member_id):
-            # Who lost its place to others while it was away loses it for good.
+            # A member that rejoins too late, when others have filled the group, is removed.
             self._remove(request.member_id)
             self._refuse_join(waiter, NO_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
         elif self.state is GroupState.DEAD:
@@ -139,7 +139,7 @@ class ClassicGroup:
         return self._actions.drain()
 
     def sync(self, request: SyncRequest, waiter: Waiter, now_ms: int) -> list[Action]:
-        """A SyncGroup: a follower's is answered when the leader's assignment is stored."""
+        """Handle a SyncGroup: followers are answered when the leader's assignment is stored."""
         self._rebalance.begin(now_ms)
         error = self._check_sync(request)
         if error:
@@ -166,7 +166,7 @@ class ClassicGroup:
     def heartbeat(
         self, identity: MemberIdentity, generation: int, now_ms: int
     ) -> tuple[ErrorCode, list[Action]]:
-        """NONE, REBALANCE_IN_PROGRESS (rejoin), or why the member is not one of this generation."""
+        """Handle a Heartbeat: NONE, REBALANCE_IN_PROGRESS if it must rejoin, or an error."""
         self._rebalance.begin(now_ms)
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
@@ -186,7 +186,7 @@ class ClassicGroup:
     def leave(
         self, identities: Sequence[MemberIdentity], now_ms: int
     ) -> tuple[list[ErrorCode], list[Action]]:
-        """A LeaveGroup: one error code a member, in the order given."""
+        """Handle a LeaveGroup: one error code per member, in the given order."""
         self._rebalance.begin(now_ms)
         if self.state is GroupState.DEAD:
             return [ErrorCode.COORDINATOR_NOT_AVAILABLE] * len(identities), []
@@ -200,7 +200,7 @@ class ClassicGroup:
     ) -> tuple[ErrorCode, list[Action]]:
         """Whether offsets may be committed (ClassicGroup.validateOffsetCommit).
 
-        A commit proves that the member lives and restarts its session timeout.
+        A commit proves that the member is alive, so it restarts the session timeout.
         """
         self._rebalance.begin(now_ms)
         if self.state is GroupState.DEAD:
@@ -222,9 +222,9 @@ class ClassicGroup:
         return ErrorCode.NONE, self._actions.drain()
 
     def check_transactional_commit(self, identity: MemberIdentity, generation: int) -> ErrorCode:
-        """Whether a transaction may commit offsets. Who it consumes for is asked only if it says.
+        """Whether a transaction may commit offsets. Checks the member and generation if sent.
 
-        TxnOffsetCommit has had the fields since version 3 (KIP-447).
+        TxnOffsetCommit has had these fields since version 3 (KIP-447).
         """
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -237,7 +237,7 @@ class ClassicGroup:
         return error
 
     def delete(self, now_ms: int) -> ErrorCode:
-        """Mark the group dead: NON_EMPTY_GROUP while it has members."""
+        """Mark the group Dead, or return NON_EMPTY_GROUP if it has members."""
         self._rebalance.begin(now_ms)
         reaction = self._rebalance.reaction(GroupEvent.DELETE)
         if reaction is Reaction.DIE:
@@ -248,7 +248,7 @@ class ClassicGroup:
     # Timers and writes.
 
     def expired(self, key: TimerKey, now_ms: int) -> list[Action]:
-        """A timer has run out."""
+        """Handle an expired timer."""
         self._rebalance.begin(now_ms)
         match key.kind:
             case TimerKind.SESSION:
@@ -264,12 +264,12 @@ class ClassicGroup:
                 if self._rebalance.reaction(GroupEvent.SYNC_EXPIRED) is Reaction.EXPEL_UNSYNCED:
                     self._rebalance.expel_unsynced()
             case TimerKind.JOIN:
-                # Of a member in a group of the consumer protocol, which this was before.
+                # A leftover timer from before the downgrade from the consumer protocol.
                 pass
         return self._actions.drain()
 
     def stored(self, sequel: Sequel, error: ErrorCode, now_ms: int) -> list[Action]:
-        """The outcome of a write that this group asked for."""
+        """Handle the result of a write that this group has requested."""
         self._rebalance.begin(now_ms)
         if isinstance(sequel, ReplacementSequel):
             self._replacement_stored(sequel, error)
@@ -288,7 +288,7 @@ class ClassicGroup:
     # Joining.
 
     def _has_room_for(self, member_id: str) -> bool:
-        """`group.max.size`; while rebalancing, those who came first keep their place."""
+        """Whether `group.max.size` allows this join; in a rebalance, the first joins are kept."""
         limit = self._config.group_max_size
         match self.state:
             case GroupState.EMPTY | GroupState.DEAD:
@@ -366,8 +366,8 @@ class ClassicGroup:
         )
         self.members.add(member)
         self._rebalance.park_join(member, waiter)
-        # It has no id to heartbeat with before it is answered, and a parked connection is not
-        # read, so a client that has gone away would never be noticed without this limit.
+        # Until it is answered, the member has no id to heartbeat with, and its connection is not
+        # read. Without this timeout, nothing would detect that its client is gone.
         self._actions.set_timer(
             TimerKind.SESSION, self._config.new_member_join_timeout_ms, member_id
         )
@@ -381,7 +381,7 @@ class ClassicGroup:
     # Static members.
 
     def _replace_static(self, request: JoinRequest, waiter: Waiter) -> None:
-        """A static member is back: its old id is fenced, and the other members need not rejoin."""
+        """Replace a static member that is back: fence its old id, if possible without rebalance."""
         assert request.instance_id is not None
         reaction = self._rebalance.reaction(GroupEvent.JOIN_REPLACING)
         if reaction in REFUSALS:
@@ -405,7 +405,7 @@ class ClassicGroup:
             case Reaction.REPLACE_AND_WAIT:
                 self._rebalance.rebalance_or_complete(Reaction.COMPLETE_IF_NOT_INITIAL)
             case Reaction.REPLACE_AND_REBALANCE:
-                # The old id may be on its way to the leader, who would assign to a fenced member.
+                # The leader may already have the old id, and would assign to a fenced member.
                 self._rebalance.begin_rebalance()
             case _ if self.members.select_protocol() != self.protocol_name:
                 self._rebalance.begin_rebalance()
@@ -425,10 +425,10 @@ class ClassicGroup:
         return old, new
 
     def _replacement_stored(self, sequel: ReplacementSequel, error: ErrorCode) -> None:
-        """Answer the returning member; go back to its old id where that could not be written."""
+        """Answer the returning member, or restore its old id if the write has failed."""
         member = self.members.by_id.get(sequel.new_member_id)
         if member is None or member.join_waiter is None:
-            # It left, or a rebalance has answered it, while the write was under way.
+            # During the write, the member has left or a rebalance has answered it.
             return
         if not error:
             answer = self._rebalance.generation_for(member.member_id)
@@ -436,7 +436,7 @@ class ClassicGroup:
                 leads = self.members.leader_id == member.member_id
                 self._actions.answer_join(member, answer._replace(skip_assignment=leads))
             else:
-                # Named as the leader it would assign again, so it hears the leader's old id.
+                # As leader it would compute an assignment, so it gets the leader's old id instead.
                 self._actions.answer_join(
                     member, answer._replace(leader=sequel.old_leader, members=())
                 )
@@ -465,7 +465,7 @@ class ClassicGroup:
             return error
         if request.generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        # KIP-559: versions before 5 do not say, and then nothing is compared.
+        # KIP-559: versions before 5 do not have these fields, so there is nothing to compare.
         type_differs = request.protocol_type not in {None, self.protocol_type}
         name_differs = request.protocol_name not in {None, self.protocol_name}
         if type_differs or name_differs:
@@ -473,7 +473,7 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def _store_assignment(self, assigned: dict[str, bytes]) -> None:
-        """Who was forgotten gets nothing; who is no member is left out."""
+        """Store the assignment, empty for members that the leader omits; ignore unknown members."""
         assignments = {member_id: assigned.get(member_id, b"") for member_id in self.members.by_id}
         sequel = AssignmentSequel(self.generation, assignments)
         self._actions.append(StoreGroup(self.snapshot(assignments), sequel))
@@ -483,7 +483,7 @@ class ClassicGroup:
     def _leave_one(self, identity: MemberIdentity) -> ErrorCode:
         member_id = identity.member_id
         if member_id == NO_MEMBER_ID:
-            # An administrator names a static member by its instance id alone.
+            # Administrators remove static members by instance id alone.
             owner = self.members.static_ids.get(identity.instance_id or "")
             if owner is None or identity.instance_id is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
@@ -496,7 +496,7 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def _remove(self, member_id: str) -> None:
-        """Remove a member; a parked request of it is answered UNKNOWN_MEMBER_ID."""
+        """Remove a member and answer its parked request with UNKNOWN_MEMBER_ID."""
         self._actions.cancel_timer(TimerKind.SESSION, member_id)
         member = self.members.remove(member_id)
         if member is not None:

@@ -1,8 +1,8 @@
-"""Who is in a classic group: members, static names, those still on their way, and the leader.
+"""The members of a classic group: by id, by instance id, pending members, and the leader.
 
-Pure bookkeeping below the state machine of `classic_group.py`; after Kafka's ClassicGroup and
-ClassicGroupMember. Invariants: every static name maps to a member that is here; the leader is
-here unless there is none; a pending join is never a member.
+Pure bookkeeping for the state machine of `classic_group.py`; after Kafka's ClassicGroup and
+ClassicGroupMember. Invariants: each instance id maps to a member of the group; the leader, if there
+is one, is a member; a pending member is not a member yet.
 """
 
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ class ClassicMember:
     session_timeout_ms: int
     protocols: tuple[GroupProtocol, ...]
     assignment: bytes = b""
-    # Has not had its first JoinGroup answered: it does not know its id and cannot heartbeat.
+    # Whether its first JoinGroup is unanswered: it does not know its id and cannot heartbeat.
     is_new: bool = False
     join_waiter: Waiter | None = None
     sync_waiter: Waiter | None = None
 
     @property
     def outlives_session(self) -> bool:
-        """A parked request proves life, but not a new member's: its client may be long gone."""
+        """Whether a parked request keeps the member. Not if it is new: its client may be gone."""
         parked = self.join_waiter is not None or self.sync_waiter is not None
         return parked and not self.is_new
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it said with this protocol; empty where it does not support it."""
+        """The member's metadata for a protocol; empty if it does not support the protocol."""
         for protocol in self.protocols:
             if protocol.name == protocol_name:
                 return protocol.metadata
@@ -43,14 +43,14 @@ class ClassicMember:
 
 
 class GroupMembers:
-    """The members of one group, in the order they came."""
+    """The members of one group, in the order in which they joined."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, ClassicMember] = {}
         self.static_ids: dict[str, str] = {}
-        # Sent away with an id (KIP-394) and expected back within the session timeout.
+        # Member ids given out (KIP-394), which must join within the session timeout.
         self.pending_joins: set[str] = set()
-        # Have joined the generation, and must sync within the rebalance timeout.
+        # Members that have joined the generation and must sync within the rebalance timeout.
         self.pending_syncs: set[str] = set()
         self.leader_id: str | None = None
 
@@ -61,7 +61,7 @@ class GroupMembers:
         return member_id in self.by_id
 
     def add(self, member: ClassicMember) -> None:
-        """The first to come leads."""
+        """Add a member. The first one becomes the leader."""
         if member.instance_id is not None:
             assert member.instance_id not in self.static_ids
             self.static_ids[member.instance_id] = member.member_id
@@ -71,7 +71,7 @@ class GroupMembers:
             self.leader_id = member.member_id
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """Forget a member or a pending one; a leader is followed by the next in order."""
+        """Remove a member or pending member. If it leads, the first remaining one leads next."""
         member = self.by_id.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             del self.static_ids[member.instance_id]
@@ -84,9 +84,9 @@ class GroupMembers:
     def replace_static(
         self, instance_id: str, new_member_id: str
     ) -> tuple[ClassicMember, ClassicMember]:
-        """Give a static name to a new member id, which inherits everything but what is parked.
+        """Give an instance id to a new member id, which inherits all but the parked requests.
 
-        Answers the old and the new member. The old id is fenced from now on.
+        Returns the old and the new member. The old id is fenced from now on.
         """
         old = self.by_id.pop(self.static_ids[instance_id])
         new = ClassicMember(
@@ -107,7 +107,7 @@ class GroupMembers:
         return old, new
 
     def check(self, identity: MemberIdentity) -> ErrorCode:
-        """Whether a request may speak for this member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+        """Check the member of a request: NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
         if identity.instance_id is not None:
             owner = self.static_ids.get(identity.instance_id)
             if owner is None:
@@ -120,7 +120,7 @@ class GroupMembers:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The slowest member's."""
+        """The longest rebalance timeout of any member."""
         return max((member.rebalance_timeout_ms for member in self.by_id.values()), default=0)
 
     @property
@@ -134,7 +134,7 @@ class GroupMembers:
         )
 
     def missing_dynamic(self) -> list[ClassicMember]:
-        """Those who did not rejoin and have no static name to keep their place."""
+        """The members that have not rejoined and are not static."""
         return [
             member
             for member in self.by_id.values()
@@ -142,7 +142,7 @@ class GroupMembers:
         ]
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader has rejoined; false if no member has."""
+        """Replace a leader that has not rejoined; False if no member has."""
         if self.leader_id is None:
             return False
         if self.by_id[self.leader_id].join_waiter is not None:
@@ -162,7 +162,7 @@ class GroupMembers:
         return common or set()
 
     def select_protocol(self) -> str:
-        """Each member votes for the first of its list that all support; the most votes win."""
+        """Select the protocol with the most votes: each member's first one that all support."""
         candidates = self.common_protocols()
         votes: dict[str, int] = {}
         for member in self.by_id.values():
@@ -171,7 +171,7 @@ class GroupMembers:
         return max(votes, key=lambda name: votes[name])
 
     def as_joined(self, protocol_name: str | None) -> tuple[JoinedMember, ...]:
-        """The members as a JoinGroup answer lists them to the leader."""
+        """The members as listed for the leader in its JoinGroup response."""
         return tuple(
             JoinedMember(member.member_id, member.instance_id, member.metadata(protocol_name))
             for member in self.by_id.values()

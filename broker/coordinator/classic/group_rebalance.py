@@ -1,10 +1,11 @@
-"""How a classic group rebalances: the mechanics below the requests of `classic_group.py`.
+"""The rebalance of a classic group, used by the requests of `classic_group.py`.
 
-A rebalance has two halves. First JoinGroup requests are parked until all members have come or the
-slowest member's rebalance timeout is over; then the generation begins, everyone is answered, and
-for another such timeout SyncGroup requests are parked until the leader's assignment is in the log.
-The very first rebalance waits `group.initial.rebalance.delay.ms` for company instead (KIP-134).
-Sans-IO: what is to be done is appended to the group's `PendingActions`.
+A rebalance has two phases. First JoinGroup requests are parked until all members have joined or the
+longest rebalance timeout of a member expires; then the generation begins and the joins are
+answered. In the second phase, which has the same timeout, SyncGroup requests are parked until the
+leader's assignment is in the log. The first rebalance of an empty group instead waits
+`group.initial.rebalance.delay.ms` for more members (KIP-134). Sans-IO: actions are appended to the
+group's `PendingActions`.
 """
 
 from ....clients.errors import ErrorCode
@@ -40,11 +41,11 @@ REFUSALS: dict[Reaction, ErrorCode] = {
 }
 
 _POSTPONEMENT_MIN_MS = 1_000
-"""Members name their timeouts, and one of 0 ms would be over at once, again and again."""
+"""The minimum postponement: a member's rebalance timeout of 0 ms would cause a busy loop."""
 
 
 class GroupRebalance:
-    """The state of one group, its members, and the moves between generations."""
+    """The state of one group, its members, and its transitions between generations."""
 
     def __init__(
         self, group_id: str, config: GroupCoordinatorConfig, actions: PendingActions, now_ms: int
@@ -53,12 +54,12 @@ class GroupRebalance:
         self.state = GroupState.EMPTY
         self.state_timestamp_ms = now_ms
         self.generation = 0
-        # None: a simple group, which only stores offsets. Set by the first member.
+        # Set by the first member. None: a simple group, which only stores offsets.
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.members = GroupMembers()
         self._config = config
-        # What is left of the initial delay; None but in the first rebalance of an empty group.
+        # The rest of the initial delay; None except in the first rebalance of an empty group.
         self._delay_left_ms: int | None = None
         self._delay_ms = 0
         self._joined_during_delay = False
@@ -66,7 +67,7 @@ class GroupRebalance:
         self._now_ms = now_ms
 
     def restore(self, snapshot: GroupSnapshot) -> None:
-        """Become what the log says: members back means that the group was stable."""
+        """Restore the group from the log: with members it is Stable."""
         self.protocol_type = snapshot.protocol_type
         self.protocol_name = snapshot.protocol_name
         self.generation = snapshot.generation
@@ -91,7 +92,7 @@ class GroupRebalance:
         self.state = GroupState.STABLE if snapshot.members else GroupState.EMPTY
 
     def unload(self, error: ErrorCode) -> list[Action]:
-        """The coordinator moves away: answer every parked request and cancel every timer."""
+        """The broker no longer leads the partition: answer parked requests, cancel all timers."""
         self.begin(self._now_ms)
         for kind in (TimerKind.INITIAL_DELAY, TimerKind.REBALANCE, TimerKind.SYNC):
             self._actions.cancel_timer(kind)
@@ -104,7 +105,7 @@ class GroupRebalance:
         return self._actions.drain()
 
     def snapshot(self, assignments: dict[str, bytes]) -> GroupSnapshot:
-        """The group as it goes to the log, with these assignments."""
+        """The group as it is written to the log, with these assignments."""
         members = tuple(
             MemberSnapshot(
                 member.member_id,
@@ -128,15 +129,15 @@ class GroupRebalance:
             members,
         )
 
-    # The state, and what is to be done.
+    # The state and the reactions.
 
     def begin(self, now_ms: int) -> None:
-        """Begin an event at this time; the actions of the one before have been drained."""
+        """Begin an event at this time. The previous event's actions must have been drained."""
         assert not self._actions, "the actions of the previous event were not taken"
         self._now_ms = now_ms
 
     def reaction(self, event: GroupEvent) -> Reaction:
-        """What `REACTIONS` says for the event in the current state."""
+        """The reaction to the event in the current state, from `REACTIONS`."""
         return REACTIONS[self.state, event]
 
     def apply(self, state: GroupState) -> None:
@@ -148,7 +149,7 @@ class GroupRebalance:
     # From one generation to the next.
 
     def rebalance_or_complete(self, reaction: Reaction) -> None:
-        """Members came or went: begin a rebalance, or see whether this one is complete now."""
+        """Begin a rebalance after members joined or left, or complete it if all have joined."""
         initial = self._delay_left_ms is not None
         match reaction:
             case Reaction.REBALANCE:
@@ -163,19 +164,19 @@ class GroupRebalance:
                 assert reaction is Reaction.IGNORE, reaction
 
     def on_new_member(self) -> None:
-        """A member was added: during the initial delay that extends the wait."""
+        """Note that a member was added, which extends an initial delay."""
         if self._delay_left_ms is not None:
             self._joined_during_delay = True
 
     def rebalance_on_join(self) -> None:
-        """A join was parked."""
+        """Begin or complete the rebalance after a join was parked."""
         if can_rebalance(self.state):
             self.begin_rebalance()
         else:
             self.rebalance_or_complete(Reaction.COMPLETE_IF_NOT_INITIAL)
 
     def begin_rebalance(self) -> None:
-        """Park joins until all members have come or their time is over."""
+        """Begin to park joins, until all members have joined or the timeout expires."""
         if self.state is GroupState.COMPLETING_REBALANCE:
             self.fail_syncs(ErrorCode.REBALANCE_IN_PROGRESS)
         self.members.pending_syncs.clear()
@@ -194,11 +195,11 @@ class GroupRebalance:
             self._actions.set_timer(TimerKind.REBALANCE, self.members.rebalance_timeout_ms)
 
     def extend_or_complete(self) -> None:
-        """The initial delay is over: wait on if someone came meanwhile and there is time left."""
+        """Extend the expired initial delay if members joined and time is left, else complete."""
         left_ms = self._delay_left_ms
         if left_ms and self._joined_during_delay:
             self._joined_during_delay = False
-            # As Kafka counts: the wait that has passed comes off what is left.
+            # As in Kafka, the expired delay is subtracted from the remaining time.
             self._delay_left_ms = max(left_ms - self._delay_ms, 0)
             self._delay_ms = min(self._config.group_initial_rebalance_delay_ms, left_ms)
             self._actions.set_timer(TimerKind.INITIAL_DELAY, self._delay_ms)
@@ -206,14 +207,14 @@ class GroupRebalance:
             self.complete_join()
 
     def complete_join(self) -> None:
-        """Begin the next generation with those who are here and those with static names."""
+        """Begin the next generation with the joined members and all static members."""
         self._actions.cancel_timer(TimerKind.REBALANCE)
         self._actions.cancel_timer(TimerKind.INITIAL_DELAY)
         for member in self.members.missing_dynamic():
             self.members.remove(member.member_id)
             self._actions.cancel_timer(TimerKind.SESSION, member.member_id)
         if not self.members.elect_joined_leader() and len(self.members):
-            # Only static members are left and none came: their session timeouts will decide.
+            # Only static members are left and none has joined: wait for their session timeouts.
             delay_ms = max(self.members.rebalance_timeout_ms, _POSTPONEMENT_MIN_MS)
             self._actions.set_timer(TimerKind.REBALANCE, delay_ms)
             return
@@ -235,7 +236,7 @@ class GroupRebalance:
         self._actions.set_timer(TimerKind.SYNC, self.members.rebalance_timeout_ms)
 
     def expel_unsynced(self) -> None:
-        """Remove members that joined the generation and have not synced in time."""
+        """Remove the members that have not synced in time."""
         late = list(self.members.pending_syncs)
         for member_id in late:
             self.members.remove(member_id)
@@ -244,16 +245,16 @@ class GroupRebalance:
             self.begin_rebalance()
 
     def distribute(self, assignments: dict[str, bytes]) -> None:
-        """The assignment is in the log: answer all parked syncs with it."""
+        """Answer all parked syncs with the assignment, which is now in the log."""
         for member in self.members.by_id.values():
             member.assignment = assignments.get(member.member_id, b"")
             if self._actions.answer_sync(member, self.assignment_of(member)):
-                # Its session timeout was not watched while it was parked.
+                # The session timeout does not apply while a request is parked.
                 self._actions.restart_session(member)
         self.apply(GroupState.STABLE)
 
     def fail_syncs(self, error: ErrorCode) -> None:
-        """Answer all parked syncs with an error and forget the assignments."""
+        """Answer all parked syncs with an error and discard the assignments."""
         for member in self.members.by_id.values():
             member.assignment = b""
             if self._actions.answer_sync(member, SyncResult(error)):
@@ -262,26 +263,26 @@ class GroupRebalance:
     # Parking and answering.
 
     def park_join(self, member: ClassicMember, waiter: Waiter) -> None:
-        """Park a JoinGroup; an earlier one of the same member was given up by its client."""
+        """Park a JoinGroup. The client has abandoned any earlier one of the same member."""
         self._actions.answer_join(
             member, JoinResult(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
         )
         member.join_waiter = waiter
 
     def park_sync(self, member: ClassicMember, waiter: Waiter) -> None:
-        """Park a SyncGroup; an earlier one of the same member was given up by its client."""
+        """Park a SyncGroup. The client has abandoned any earlier one of the same member."""
         self._actions.answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_waiter = waiter
         self.mark_synced(member)
 
     def mark_synced(self, member: ClassicMember) -> None:
-        """The member has synced; the sync timer ends with the last one."""
+        """Note that the member has synced; the last one cancels the sync timer."""
         self.members.pending_syncs.discard(member.member_id)
         if not self.members.pending_syncs:
             self._actions.cancel_timer(TimerKind.SYNC)
 
     def generation_for(self, member_id: str) -> JoinResult:
-        """The answer to a join: this generation; only the leader gets the list of members."""
+        """The answer to a join, with the generation; only the leader gets the list of members."""
         leads = self.members.leader_id == member_id
         return JoinResult(
             member_id,
@@ -293,7 +294,7 @@ class GroupRebalance:
         )
 
     def assignment_of(self, member: ClassicMember) -> SyncResult:
-        """The answer to a sync with the assignment as it is."""
+        """The answer to a sync, with the member's current assignment."""
         return SyncResult(
             protocol_type=self.protocol_type,
             protocol_name=self.protocol_name,

@@ -21,7 +21,7 @@ from enum import Enum
 
 
 class GroupState(Enum):
-    """The value is the name that Kafka's tools print."""
+    """A group's state. The value is the name that Kafka's tools print."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

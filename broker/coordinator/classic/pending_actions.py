@@ -1,4 +1,4 @@
-"""The actions of one event of a classic group, in order, until the coordinator carries them out."""
+"""Collects the actions of one event of a classic group for the coordinator to carry out."""
 
 from ..group_actions import (
     Action,
@@ -29,12 +29,12 @@ class PendingActions:
         self._actions.append(action)
 
     def drain(self) -> list[Action]:
-        """Return the actions and begin anew."""
+        """Return the actions and clear the list."""
         actions, self._actions = self._actions, []
         return actions
 
     def answer_join(self, member: ClassicMember, result: JoinResult) -> bool:
-        """Answer a parked join; false where none is."""
+        """Answer a parked join; False if there is none."""
         if member.join_waiter is None:
             return False
         self._actions.append(CompleteJoin(member.join_waiter, result))
@@ -42,7 +42,7 @@ class PendingActions:
         return True
 
     def answer_sync(self, member: ClassicMember, result: SyncResult) -> bool:
-        """Answer a parked sync; false where none is."""
+        """Answer a parked sync; False if there is none."""
         if member.sync_waiter is None:
             return False
         self._actions.append(CompleteSync(member.sync_waiter, result))
@@ -50,11 +50,11 @@ class PendingActions:
         return True
 
     def set_timer(self, kind: TimerKind, delay_ms: int, member_id: str = "") -> None:
-        """Let a timer of the group, or of a member, run out `delay_ms` from now."""
+        """Set a timer of the group or of a member to expire after `delay_ms`."""
         self._actions.append(SetTimer(TimerKey(self._group_id, kind, member_id), delay_ms))
 
     def cancel_timer(self, kind: TimerKind, member_id: str = "") -> None:
-        """Let a timer of the group, or of a member, never run out."""
+        """Cancel a timer of the group or of a member."""
         self._actions.append(CancelTimer(TimerKey(self._group_id, kind, member_id)))
 
     def restart_session(self, member: ClassicMember) -> None:
