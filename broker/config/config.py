@@ -1,12 +1,12 @@
-"""What one broker was asked to be: its configuration, read, checked and explained.
+"""Reads and checks a broker's configuration.
 
-The names are Kafka's (KRaft), so that a node's server.properties works as it is. What tierlog
-adds is the remote tier: `rsm.config.url` is any fsspec URL, and each `rsm.config.option.<name>` a
-storage option. Without a file, `tierlog serve` is a dev broker: 127.0.0.1:9092, data in ./data,
-tiered to ./data/remote.
+The names are Kafka's (KRaft), so an existing server.properties works unchanged. tierlog adds the
+remote tier: `rsm.config.url` is any fsspec URL, and each `rsm.config.option.<name>` a storage
+option. Without a file, `tierlog serve` starts a dev broker: 127.0.0.1:9092, data in ./data, tiered
+to ./data/remote.
 
-One process is a whole cluster: broker and controller, one voter. The controller's listener is not
-opened, because a single voter has no peer.
+One process is a whole cluster: broker and controller, with one voter. The controller listener is
+not opened, because a single voter has no peers.
 """
 
 import os
@@ -41,14 +41,14 @@ from .value_rules import check_values
 
 
 def dev_properties(directory: str = "data") -> dict[str, str]:
-    """What a broker without a file is, with everything that it stores in `directory`."""
+    """The properties of a broker without a file, which stores everything in `directory`."""
     data = os.path.abspath(directory)
     return {
         "listeners": "PLAINTEXT://127.0.0.1:9092",
         "log.dirs": data,
         "rsm.config.url": f"file://{data}/remote",
         "group.initial.rebalance.delay.ms": "0",
-        # People who try tiering want to see it happen, not to wait minutes for Kafka's intervals.
+        # Show the effect of tiering within seconds; Kafka's intervals take minutes.
         "log.initial.task.delay.ms": "1000",
         "log.retention.check.interval.ms": "5000",
         "remote.log.manager.task.interval.ms": "5000",
@@ -60,7 +60,7 @@ _ENABLE = "remote.log.storage.system.enable"
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """A checked configuration. `values` holds everything that is not spelt out here."""
+    """A checked configuration. `values` holds all properties without a field of their own."""
 
     values: ConfigValues
     node_id: int
@@ -70,23 +70,23 @@ class BrokerConfig:
     remote_log_manager: RemoteLogManagerConfig
     mounts: tuple[MountConfig, ...] = ()
     storage_plugin: PluginClass | None = None
-    """A Python class that stores segments in the place of fsspec."""
+    """A Python class that stores segments instead of fsspec."""
     metadata_plugin: PluginClass | None = None
-    """A Python class that keeps their metadata in the place of the topic."""
+    """A Python class that stores the segments' metadata instead of the metadata topic."""
 
     @property
     def is_tiered(self) -> bool:
-        """Whether topics may have a remote tier."""
+        """Whether topics can have a remote tier."""
         return self.remote_storage is not None or self.storage_plugin is not None
 
     @property
     def keeps_tier_metadata(self) -> bool:
-        """Whether this cluster's tier stands on its own `__remote_log_metadata`."""
+        """Whether the remote tier's metadata is in this cluster's `__remote_log_metadata`."""
         is_here = self.metadata_plugin is None and not stated_bootstrap(self.values)
         return self.is_tiered and is_here
 
     def internal_topic_replication_factor(self, name: str) -> int:
-        """Never more than the one broker there is: Kafka would wait for the others for ever."""
+        """The factor, at most 1: Kafka would wait forever for more brokers than this one."""
         return min(self.values.integer(name), 1)
 
 
@@ -95,7 +95,7 @@ def _refuse(sentence: str) -> KafkaError:
 
 
 def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -> BrokerConfig:
-    """Check what was stated. Raises KafkaError(INVALID_CONFIG) with one plain sentence."""
+    """Check the stated properties. Raises KafkaError(INVALID_CONFIG) with one plain sentence."""
     values = ConfigValues(stated)
     check_values(values)
     node_id = _node_id(values)
@@ -114,7 +114,7 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     remote_storage = tier if isinstance(tier, RemoteUrl) else None
     if tier is not None:
         check_listener(values, listeners)
-        # Said in so many words where the URL has said it: administrators ask by this name.
+        # Set explicitly even if implied by the URL: administrators look up this property.
         values = ConfigValues({**stated, _ENABLE: "true"})
     return BrokerConfig(
         values,
@@ -157,7 +157,7 @@ def _require_single_voter(values: ConfigValues, node_id: int) -> None:
 
 
 def _remote_storage(values: ConfigValues) -> RemoteUrl | PluginClass | None:
-    """The tier, if there is one. Naming a URL enables it unless the file says otherwise."""
+    """The remote tier, if any. A URL enables it unless the file disables it."""
     own = values.with_prefix(values.text("remote.log.storage.manager.impl.prefix"))
     url = own.get("url", "").strip()
     if not values.boolean(_ENABLE) and (_ENABLE in values.stated or not url):
@@ -177,7 +177,7 @@ def _remote_storage(values: ConfigValues) -> RemoteUrl | PluginClass | None:
 
 
 def config_warnings(config: BrokerConfig) -> list[str]:
-    """Plain sentences about what was stated and will not have the effect that it names."""
+    """Warnings, in plain sentences, about stated properties that do not have their effect."""
     stated = config.values.stated
     listeners = [endpoint.name for endpoint in config.listeners.bound]
     listeners += config.values.texts("controller.listener.names")
@@ -186,7 +186,7 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     warnings = strangers + unknown_name_warnings(served, _plugin_names(config))
     unused = unused_names(served)
     if unused:
-        # Each by its name: one of them may be what somebody relies on.
+        # List every name: a user may rely on one of them.
         warnings.append(
             f"{len(unused)} of Kafka's properties have no effect here: {', '.join(unused)}"
         )
@@ -206,7 +206,7 @@ def config_warnings(config: BrokerConfig) -> list[str]:
         config.values.integer(f"group.{bound}.session.timeout.ms") for bound in ("min", "max")
     )
     if longest < shortest:
-        # Kafka accepts it without a word.
+        # Kafka accepts this silently.
         warnings.append(
             "group.max.session.timeout.ms is below group.min.session.timeout.ms"
             f" ({longest} and {shortest}): no session timeout is allowed, and nobody can join a"
@@ -222,7 +222,7 @@ def config_warnings(config: BrokerConfig) -> list[str]:
 
 
 def _option_warnings(config: BrokerConfig, prefix: str) -> list[str]:
-    """About options that the file systems of the tier and of the mounts do not know."""
+    """Warnings about options unknown to the file systems of the tier and of the mounts."""
     places = [(mount.location, f"{MOUNT_PREFIX}{mount.name}.") for mount in config.mounts]
     if config.remote_storage is not None:
         places.insert(0, (config.remote_storage, prefix))
@@ -235,7 +235,7 @@ def _option_warnings(config: BrokerConfig, prefix: str) -> list[str]:
 
 
 def _plugin_names(config: BrokerConfig) -> dict[str, Collection[str]]:
-    """By prefix, the properties of the tier's storage and of its metadata."""
+    """The properties of the tier's storage and of its metadata, by prefix."""
     values = config.values
     storage = () if config.storage_plugin else ("url", "dir", "option.")
     metadata = () if config.metadata_plugin else (*METADATA_SETTINGS, COMMON_CLIENT)

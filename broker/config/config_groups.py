@@ -1,8 +1,8 @@
-"""What the properties of consumer groups must keep among themselves (KIP-848).
+"""Checks the rules between several properties of consumer groups (KIP-848).
 
-Each of them is checked against its own rule in `config_table.py`; here is what Kafka's
-GroupCoordinatorConfig demands of several at once. The defaults keep it, so only a file that states
-one of them costs anything.
+`config_table.py` has the rule of each single property; these are the rules of Kafka's
+GroupCoordinatorConfig for several at once. The defaults satisfy them, so they are checked only if a
+file states one of the properties.
 """
 
 from ...clients.config_def import invalid
@@ -16,7 +16,7 @@ _POLICIES = ("bidirectional", "downgrade", "disabled", "upgrade")
 
 
 def check_group_properties(values: ConfigValues) -> None:
-    """Raises KafkaError(INVALID_CONFIG) in Kafka's words."""
+    """Check the rules. Raises KafkaError(INVALID_CONFIG) with Kafka's message."""
     if _PROTOCOLS in values.stated and "classic" not in values.texts(_PROTOCOLS):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, "Disabling the 'classic' protocol is not supported."

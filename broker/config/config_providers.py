@@ -1,4 +1,4 @@
-"""`config.providers` (KIP-297, KIP-421): variables in a file's values, and where each is read.
+"""`config.providers` (KIP-297, KIP-421): resolves variables in a file's values.
 
     config.providers=env,file
     config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
@@ -7,9 +7,9 @@
     rsm.config.option.key=${env:TIER_KEY}
     rsm.config.option.secret=${file:/etc/tierlog/secrets.properties:tier.secret}
 
-The class names are Kafka's, and so are the parameters. Kafka leaves a variable that it cannot
-resolve as it stands, which makes `${env:TIER_KEY}` the key; here it ends the start with a sentence,
-and the sentence never holds a value that was read.
+The class names and parameters are Kafka's. Kafka keeps a variable that it cannot resolve as text,
+so `${env:TIER_KEY}` itself would be the key. Here it is an error at startup; the message never
+contains a value that was read.
 """
 
 import os
@@ -32,21 +32,21 @@ _PATHS, _PATTERN = "allowed.paths", "allowlist.pattern"
 _PARAMETERS = {"file": _PATHS, "env": _PATTERN, "dir": _PATHS}
 
 _VARIABLE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
-"""Kafka's: provider, path, key (`ConfigTransformer`)."""
+"""Kafka's pattern: provider, path, key (`ConfigTransformer`)."""
 
 ReadFile = Callable[[str], bytes]
 
 
 class _UnresolvedError(Exception):
-    """A variable has no value; the text says why."""
+    """A variable has no value; the text is the reason."""
 
 
 class _Provider(NamedTuple):
     name: str
     kind: str
-    """Which of `_CLASSES` it is."""
+    """The key of its class in `_CLASSES`."""
     allowed: str
-    """Its parameter, which bounds what may be read; empty: anything."""
+    """Its parameter, which restricts what it may read; empty: anything."""
 
 
 class _Sources(NamedTuple):
@@ -59,7 +59,7 @@ def resolve_variables(
 ) -> dict[str, str]:
     """The properties with each variable replaced by its value.
 
-    Raises KafkaError(INVALID_CONFIG) with one sentence that names property and variable.
+    Raises KafkaError(INVALID_CONFIG) with one sentence that names the property and the variable.
     """
     providers = _providers(stated)
     sources = _Sources(read, environment)
@@ -112,7 +112,7 @@ def _of_directory(provider: _Provider, path: str, key: str, sources: _Sources) -
         raise _UnresolvedError("it needs a path, as in ${dir:/run/secrets:password}")
     if not key or "/" in key or key in (".", ".."):
         raise _UnresolvedError(f"{key} is no name of a file")
-    # Editors end a file with a line feed that is no part of the secret.
+    # Editors end a file with a line feed that is not part of the secret.
     return _text(provider, os.path.join(path, key), sources).removesuffix("\n").removesuffix("\r")
 
 

@@ -1,12 +1,11 @@
-"""What a file may ask for that would make this broker safer or stricter than it is: refused.
+"""Rejects properties for protections that this broker does not have.
 
-A broker that starts without the protection that its file states serves whoever connects, and nobody
-hears of it. So everything of Kafka's that keeps clients out or forbids them something, and that
-tierlog does not serve, ends the start with a sentence. What is merely without effect is named in a
-warning (`config_values.py`).
+A broker that ignored a protection in its file would silently serve every client. So each Kafka
+property that restricts clients and is not supported makes the start fail with a message. Other
+properties without effect only cause a warning (`config_values.py`).
 
-`listener.name.<listener>.<property>` states a property for one listener. No property of a single
-listener has an effect here: those that protect are refused like the rest.
+`listener.name.<listener>.<property>` sets a property for one listener. This has no effect here for
+any property, and protections are rejected in this form too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,7 @@ _METADATA_CLIENT_PROTOCOL = "remote.log.metadata.common.client.security.protocol
 
 
 class Protection(NamedTuple):
-    """A property that protects, what it asks for, and the value that asks for nothing."""
+    """The purpose of a property that protects, and the value that turns it off."""
 
     purpose: str
     harmless: str = ""
@@ -39,11 +38,11 @@ _PROTECTIONS: Mapping[str, Protection] = {
 }
 
 _LIMITS = ("max.connections", "max.connection.creation.rate")
-"""What Kafka limits for each listener; here one limit holds for all listeners together."""
+"""Properties that Kafka also has per listener; here a limit is for all listeners together."""
 
 
 def split_listener_name(name: str) -> tuple[str, str]:
-    """The listener that a property is for, or "", and the property's own name."""
+    """Split a name into its listener, or "" if it has none, and the property's own name."""
     if not name.startswith(LISTENER_PREFIX):
         return "", name
     listener, _, own_name = name.removeprefix(LISTENER_PREFIX).partition(".")
@@ -51,7 +50,7 @@ def split_listener_name(name: str) -> tuple[str, str]:
 
 
 def check_protections(stated: Mapping[str, str], metadata_prefix: str) -> None:
-    """Raises KafkaError(INVALID_CONFIG) for protection that is asked for and not served."""
+    """Raise KafkaError(INVALID_CONFIG) for a stated protection that is not supported."""
     for name, text in stated.items():
         listener, own_name = split_listener_name(name)
         if listener and own_name in _LIMITS:
@@ -69,7 +68,7 @@ def check_protections(stated: Mapping[str, str], metadata_prefix: str) -> None:
 
 
 def unknown_listener_warnings(stated: Iterable[str], listeners: Iterable[str]) -> list[str]:
-    """A sentence for each property of a listener that there is not."""
+    """A warning for each property of a listener that does not exist."""
     names = {listener.lower() for listener in listeners}
     warnings: list[str] = []
     for name in stated:

@@ -1,11 +1,11 @@
 """The broker properties that tierlog acts on: Apache Kafka 4.3.1's names, types, defaults, rules.
 
-One row a property: ``name | type | default | rule``, the sentence for people below it. A default
-of ``-`` is none, ``""`` the empty text; rules are in the notation of `clients/config_def.py`. It is
-text because reading four hundred rows must not slow a start: `config_values.py` parses it in less
-time than building as many objects would take, and only the rows asked for are ever interpreted.
+One row per property: ``name | type | default | rule``, with its description below. A default of
+``-`` is none, ``""`` the empty text; rules are in the notation of `clients/config_def.py`. The
+table is text because four hundred rows must not slow down a start: `config_values.py` parses it
+faster than as many objects could be built, and interprets only the values that are needed.
 
-Two defaults are tierlog's own, both where Kafka has none: `process.roles` and `node.id`.
+Two defaults are tierlog's own, because Kafka has none: `process.roles` and `node.id`.
 """
 
 CONFIG_TABLE = """\

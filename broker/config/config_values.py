@@ -1,8 +1,8 @@
-"""The broker's properties by name: what was stated, checked against the tables, with defaults.
+"""The broker's properties by name: stated values, checked against the tables, and defaults.
 
-A name that no table holds is a warning with the nearest known name, never an error: plugins and
-other distributions add names of their own. A value that breaks its rule is an error before
-anything is started. Asking for a name that no table holds is our own mistake, hence an assert.
+A stated name that is in no table causes a warning with the nearest known name, not an error,
+because plugins and other distributions have their own names. A value that breaks its rule is an
+error before anything is started. To look up a name that is in no table is a bug, hence an assert.
 """
 
 import difflib
@@ -12,10 +12,10 @@ from ...clients.config_def import ConfigDef, ConfigType, ConfigValue, parse_valu
 from .config_safety import split_listener_name
 
 _OTHERS_PREFIXES = ("tierlog.mount.", "config.providers.")
-"""Names that begin so are checked where they are read."""
+"""Prefixes of names that are checked where they are read."""
 
 _BEFORE_MECHANISM = ".sasl."
-"""What follows the mechanism in `listener.name.<listener>.<mechanism>.sasl.jaas.config`."""
+"""The text after the mechanism in `listener.name.<listener>.<mechanism>.sasl.jaas.config`."""
 
 
 def _parse_table(table: str) -> dict[str, ConfigDef]:
@@ -33,7 +33,7 @@ def _parse_table(table: str) -> dict[str, ConfigDef]:
 
 
 class ConfigTables:
-    """Both tables, each parsed when it is first needed."""
+    """Both tables of properties, each parsed when it is first needed."""
 
     def __init__(self) -> None:
         self._acted_on: dict[str, ConfigDef] = {}
@@ -49,7 +49,7 @@ class ConfigTables:
 
     @property
     def unused(self) -> Mapping[str, ConfigDef]:
-        """Kafka's other names, which are checked and otherwise left alone."""
+        """Kafka's other properties, which are checked and otherwise ignored."""
         if not self._unused:
             from .unused_config_table import UNUSED_CONFIG_TABLE
 
@@ -64,12 +64,12 @@ TABLES = ConfigTables()
 
 
 class ConfigValues:
-    """Typed access to the properties. `stated` holds those that the user set, as text."""
+    """Typed access to the properties. `stated` holds the ones that the user set, as text."""
 
     __slots__ = ("_parsed", "stated")
 
     def __init__(self, stated: Mapping[str, str]) -> None:
-        """Checks every stated value; raises KafkaError(INVALID_CONFIG) naming the first bad one."""
+        """Check every stated value. Raises KafkaError(INVALID_CONFIG) for the first bad one."""
         self.stated = stated
         self._parsed: dict[str, ConfigValue] = {}
         for name, text in stated.items():
@@ -78,7 +78,7 @@ class ConfigValues:
                 self._parsed[name] = parse_value(definition, text)
 
     def value(self, name: str) -> ConfigValue:
-        """The stated value, or the default's."""
+        """The stated value, or the default."""
         if name not in self._parsed:
             definition = TABLES.find(name)
             assert definition is not None, f"{name} is in no table of properties"
@@ -107,7 +107,7 @@ class ConfigValues:
         return value if isinstance(value, list) else []
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """The stated properties below `prefix`, named without it."""
+        """The stated properties that start with `prefix`, by the rest of their names."""
         start = len(prefix)
         return {name[start:]: text for name, text in self.stated.items() if name.startswith(prefix)}
 
@@ -115,10 +115,10 @@ class ConfigValues:
 def unknown_name_warnings(
     stated: Iterable[str], plugin_names: Mapping[str, Collection[str]]
 ) -> list[str]:
-    """A sentence for each name that neither tierlog nor Kafka knows.
+    """A warning for each name that neither tierlog nor Kafka knows.
 
-    `plugin_names` holds, for each prefix of a plugin's properties, those that the plugin has; none
-    at all stands for a plugin that takes any.
+    `plugin_names` has the property names of each plugin by the prefix of its properties; an empty
+    collection means that the plugin accepts any name.
     """
     warnings: list[str] = []
     for name in stated:
@@ -139,12 +139,12 @@ def unknown_name_warnings(
 
 
 def _stands_for(pattern: str, name: str) -> bool:
-    """Whether a plugin's property has this name; one that ends with a dot stands for all below."""
+    """Whether a plugin's property matches the name. With a final dot it matches as a prefix."""
     return name.startswith(pattern) if pattern.endswith(".") else name == pattern
 
 
 def _definition(name: str) -> ConfigDef | None:
-    """The table's row for a name, which may be that of a single listener, or of a mechanism."""
+    """The definition of a name, which may be for a single listener or SASL mechanism."""
     listener, own_name = split_listener_name(name)
     definition = TABLES.find(own_name)
     if definition is None and listener and _BEFORE_MECHANISM in own_name:

@@ -1,15 +1,15 @@
-"""The broker's properties that change while it runs (KIP-226, `DynamicBrokerConfig`).
+"""The broker properties that can change at run time (KIP-226, `DynamicBrokerConfig`).
 
-A value comes from the first of: this broker's own dynamic configuration, that of all brokers, the
-node's file, Kafka's default. Dynamic ones are ConfigRecords in the metadata log, so they outlive a
-restart and win over the file. `DYNAMIC` names those that tierlog acts on at once; numbers of
-threads are taken and shown even where there are no such threads. What Kafka could change at run
-time and tierlog could not is refused in a sentence of its own, any other of Kafka's names as Kafka
-refuses what only a restart can change, and a name that nobody knows is kept for whatever plugin it
-belongs to, as in Kafka.
+A value comes from the first of: this broker's dynamic configuration, the cluster-wide default, the
+node's file, Kafka's default. Dynamic values are ConfigRecords in the metadata log, so they survive
+a restart and override the file. `DYNAMIC` has the properties that tierlog applies at once. Thread
+counts are accepted and shown even if tierlog has no such threads. A property that only Kafka can
+change at run time is rejected with a message that says so, and any other Kafka property with
+Kafka's message for read-only properties. An unknown name is kept, as in Kafka, because it may
+belong to a plugin.
 
 A stored value that is invalid here (a cluster created by Kafka may hold one) is ignored with a
-warning; a change to an invalid value is refused before it is stored.
+warning; a change to an invalid value is rejected before it is stored.
 """
 
 import logging
@@ -82,7 +82,7 @@ DYNAMIC = frozenset(
         "unclean.leader.election.enable",
     }
 )
-"""What can be changed without a restart."""
+"""The properties that can be changed without a restart."""
 
 _NOT_HERE = frozenset(
     {
@@ -100,7 +100,7 @@ _NOT_HERE = frozenset(
         "transaction.partition.verification.enable",
     }
 )
-"""What Kafka could change while it runs, besides `ssl.*` and `sasl.*`, and tierlog could not."""
+"""The properties, besides `ssl.*` and `sasl.*`, that Kafka can change at run time, not tierlog."""
 
 
 _REPLICATION_RATES: Mapping[str, ConfigDef] = {
@@ -111,7 +111,7 @@ _REPLICATION_RATES: Mapping[str, ConfigDef] = {
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
 }
-"""Only ever dynamic. One broker replicates nothing, but may move replicas between directories."""
+"""Only dynamic. A single broker does not replicate, but can move replicas between directories."""
 
 
 def is_dynamic(name: str) -> bool:
@@ -125,18 +125,18 @@ def definition_of(name: str) -> ConfigDef | None:
 
 
 class DynamicConfig:
-    """The values in force, and the callbacks for their changes."""
+    """The current values, and the callbacks for changes."""
 
     def __init__(self, values: ConfigValues, node_id: int, topic_defaults: TopicDefaults) -> None:
         self.values = values
-        """Everything in force at this moment."""
+        """The current values."""
         self._file = values
         self._node_id = node_id
         self._topic_defaults = topic_defaults
         self._listeners: list[Callable[[ConfigValues], None]] = []
 
     def subscribe(self, listener: Callable[[ConfigValues], None]) -> None:
-        """Call `listener` with the values in force, now and whenever they change."""
+        """Call `listener` with the current values, now and whenever they change."""
         self._listeners.append(listener)
         listener(self.values)
 
@@ -161,7 +161,7 @@ class DynamicConfig:
             listener(values)
 
     def _merged(self, own: Mapping[str, str], everyone: Mapping[str, str]) -> ConfigValues:
-        """What would be in force. Raises KafkaError(INVALID_CONFIG)."""
+        """The values that would result. Raises KafkaError(INVALID_CONFIG)."""
         values = ConfigValues({**self._file.stated, **everyone, **own})
         check_values(values)
         connection_limits(values)
@@ -171,11 +171,11 @@ class DynamicConfig:
     def check(
         self, image: ClusterImage, name: str, changes: "Sequence[ConfigChange]", replaces: bool
     ) -> None:
-        """Refuse an invalid change. Raises KafkaError: INVALID_REQUEST or INVALID_CONFIG.
+        """Reject an invalid change. Raises KafkaError: INVALID_REQUEST or INVALID_CONFIG.
 
         `name` is the broker's id, or empty for all brokers.
         """
-        # Loaded when configuration is altered for the first time.
+        # Imported only when the configuration is altered.
         from ...replication.controller.alter_configs import apply_changes
 
         if name:
@@ -247,7 +247,7 @@ def _with_definition(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _effective(values: Mapping[str, str]) -> dict[str, str]:
-    """The values that take effect here and are valid."""
+    """The valid values of properties that are dynamic in tierlog."""
     effective: dict[str, str] = {}
     for name, text in values.items():
         definition = definition_of(name)

@@ -1,8 +1,8 @@
-"""Listeners: where the broker listens, and what it tells clients to connect to.
+"""Listeners: the addresses that the broker binds, and those that it advertises to clients.
 
-A listener is written ``NAME://host:port`` (Kafka's `EndPoint`). No host stands for every interface,
-``[...]`` holds an IPv6 address, and port 0 for any free port. A name is a security protocol, or is
-mapped to one by `listener.security.protocol.map`. Only PLAINTEXT is served for now.
+A listener is written ``NAME://host:port`` (Kafka's `EndPoint`). An empty host means every
+interface, ``[...]`` encloses an IPv6 address, and port 0 means any free port. A name is a security
+protocol, or is mapped to one by `listener.security.protocol.map`. Only PLAINTEXT is supported.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
 
 class Listeners(NamedTuple):
-    """What is opened, and what is advertised for each of them by name."""
+    """The endpoints to bind, and the endpoint advertised for each."""
 
     bound: tuple[Endpoint, ...]
     advertised: tuple[Endpoint, ...]
@@ -30,7 +30,7 @@ def _refuse(sentence: str) -> KafkaError:
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """Raises KafkaError(INVALID_CONFIG) where `text` is not ``NAME://host:port``."""
+    """Parse ``NAME://host:port``. Raises KafkaError(INVALID_CONFIG) for any other text."""
     name, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
@@ -60,7 +60,7 @@ def _protocols(values: ConfigValues) -> dict[str, str]:
         if protocol not in _PROTOCOLS:
             raise _refuse(f"Invalid security protocol `{protocol}` defined in {_PROTOCOL_MAP}.")
         if protocols.setdefault(name, protocol) != protocol:
-            # Kafka takes the last, and a listener may be open that should not be.
+            # Kafka uses the last one, which may open a listener that should not be open.
             raise _refuse(
                 f"{_PROTOCOL_MAP} names listener {name} twice, with {protocols[name]} and with"
                 f" {protocol}: remove one of them."
@@ -81,7 +81,7 @@ def _require_plaintext(values: ConfigValues, endpoints: list[Endpoint]) -> None:
 
 
 def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
-    """The broker's listeners; those of the controller are left out, since one voter needs none."""
+    """The broker's listeners, without the controller's, which a single voter does not need."""
     controller = {name.upper() for name in values.texts("controller.listener.names") if name}
     if not controller and "controller.listener.names" in values.stated:
         raise _refuse("Configuration 'controller.listener.names' must not be empty.")
@@ -132,7 +132,7 @@ def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
 
 
 def with_bound_ports(listeners: Listeners, ports: dict[str, int]) -> Listeners:
-    """The same listeners once the system has chosen ports for those that asked for port 0."""
+    """Replace port 0 with the ports that the system has chosen."""
     bound = tuple(e._replace(port=ports[e.name]) for e in listeners.bound)
     advertised = tuple(
         e if e.port else e._replace(port=ports[e.name]) for e in listeners.advertised

@@ -1,12 +1,12 @@
-"""Which tiers of other clusters this broker shows, read-only.
+"""The configuration of mounts: tiers of other clusters that this broker shows read-only.
 
     tierlog.mount.archive.url=s3://their-bucket/prefix
     tierlog.mount.archive.option.endpoint_url=http://10.0.0.5:9000
-    tierlog.mount.archive.topics=orders,payments      all of them if it is not stated
-    tierlog.mount.archive.refresh.ms=30000            how often to look for what is new
+    tierlog.mount.archive.topics=orders,payments      default: all topics
+    tierlog.mount.archive.refresh.ms=30000            how often to look for new data
 
-The name in the middle is ours to choose: letters, digits and underscores. URL and options are
-written as those of the broker's own tier (`tiering/store/remote_url.py`).
+The name in the middle is any name of letters, digits and underscores. The URL and the options have
+the format of the broker's own tier (`tiering/store/remote_url.py`).
 """
 
 import re
@@ -18,7 +18,7 @@ from ...tiering.store.remote_url import OPTION_PREFIX, URL_PROPERTY, RemoteUrl, 
 
 MOUNT_PREFIX = "tierlog.mount."
 MOUNTED_TOPICS_FILE = "mounted-topics"
-"""In the first log directory: the topics that came from a mount."""
+"""A file in the first log directory that lists the topics that came from a mount."""
 
 _REFRESH_MS = 30_000
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
@@ -34,7 +34,7 @@ class MountConfig(NamedTuple):
     name: str
     location: RemoteUrl
     topics: frozenset[str]
-    """Those that are shown; empty: all of them."""
+    """The topics that are shown; empty: all of them."""
     refresh_ms: int
 
 

@@ -1,4 +1,4 @@
-"""What to do about an error of the system that ends a start, by what the system calls it."""
+"""The remedy for each operating system error that makes the start fail, by error code."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ _OF_ADDRESSES = {
     errno.EACCES: "ports below 1024 need privileges: state another port in listeners",
 }
 _OF_OTHER_ADDRESSES = "state an address of this machine in listeners"
-"""Names that cannot be resolved have codes of their own."""
+"""For other errors, such as the special codes of names that cannot be resolved."""
 
 _OF_METRICS = {
     errno.EADDRINUSE: "stop who listens there, or state another port in tierlog.metrics.port",
@@ -31,7 +31,7 @@ _OF_OTHER_METRICS = "state an address of this machine in tierlog.metrics.host"
 
 
 def storage_sentence(error: OSError) -> str:
-    """Which file or directory ended the start, why, and what to do."""
+    """Which file or directory made the start fail, why, and what to do."""
     return with_remedy(
         f"{error.filename or 'A file in log.dirs'} cannot be used: {error.strerror}."
     )
@@ -50,7 +50,7 @@ def metrics_sentence(address: str, error: OSError) -> str:
 
 
 def with_remedy(sentence: str) -> str:
-    """The sentence with what to do, where it ends with an error of a disk that has a remedy."""
+    """Add the remedy to a sentence that ends with a disk error, if there is one."""
     for code, remedy in _OF_DISKS.items():
         end = f"{os.strerror(code)}."
         if sentence.endswith(end):

@@ -1,4 +1,4 @@
-"""Which classes hold the remote tier and its metadata, by what the configuration says.
+"""Selects the classes that store the remote tier and its metadata, from the configuration.
 
 remote.log.storage.manager.class.name    none: fsspec, at rsm.config.url
                                          Kafka's LocalTieredStorage: fsspec, at rsm.config.dir
@@ -49,7 +49,7 @@ def metadata_plugin(values: ConfigValues) -> PluginClass | None:
 
 
 def _python_class(values: ConfigValues, name: str, path_name: str) -> PluginClass | None:
-    # Whoever names no class does not pay for looking.
+    # Imported only if the configuration names a class.
     from ...tiering.plugins import find_class
 
     plugin = PluginClass(name, values.text(path_name))
@@ -57,7 +57,7 @@ def _python_class(values: ConfigValues, name: str, path_name: str) -> PluginClas
 
 
 def local_storage_url(values: ConfigValues, own: dict[str, str]) -> dict[str, str]:
-    """The properties of the storage, with the folder of Kafka's LocalTieredStorage as a URL."""
+    """The storage properties, with the directory of Kafka's LocalTieredStorage as a URL."""
     if values.text(STORAGE_CLASS).strip() == KAFKA_LOCAL_STORAGE and not own.get("url"):
         folder = own.get("dir", "").strip()
         if folder:
@@ -66,7 +66,7 @@ def local_storage_url(values: ConfigValues, own: dict[str, str]) -> dict[str, st
 
 
 def check_listener(values: ConfigValues, listeners: Listeners) -> None:
-    """Refuse a listener that is not there. Raises KafkaError(INVALID_CONFIG)."""
+    """Reject the name of a listener that does not exist. Raises KafkaError(INVALID_CONFIG)."""
     name = values.text(LISTENER)
     names = [each.name for each in listeners.bound]
     if name and name not in names:
@@ -78,12 +78,12 @@ def check_listener(values: ConfigValues, listeners: Listeners) -> None:
 
 
 def stated_bootstrap(values: ConfigValues) -> str:
-    """The cluster that keeps the metadata topic, where it is stated; empty: this one."""
+    """The bootstrap servers of the metadata topic's cluster; empty: this cluster."""
     own = values.with_prefix(values.text("remote.log.metadata.manager.impl.prefix"))
     return own.get(f"{COMMON_CLIENT}bootstrap.servers", "").strip()
 
 
 def metadata_listener(values: ConfigValues, listeners: Listeners) -> Endpoint:
-    """The listener through which the metadata topic is reached: the one named, or the first."""
+    """The listener for access to the metadata topic: the named one, or else the first."""
     name = values.text(LISTENER)
     return next((each for each in listeners.bound if each.name == name), listeners.bound[0])

@@ -1,7 +1,6 @@
-"""From the broker's properties to what each of its parts wants to know.
+"""Maps the broker's properties to the settings of its parts.
 
-Every layer describes its own settings; only this file knows which of Kafka's names stands for
-which.
+Each layer defines its own settings; only this file knows which Kafka property each one comes from.
 """
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -18,12 +17,14 @@ from .config import BrokerConfig
 from .config_values import ConfigValues
 
 _BACKLOG = 2048
-"""Where the backlog is not stated: Kafka's 50 makes a burst of clients wait for seconds."""
+"""The default backlog. Kafka's default of 50 makes a burst of clients wait for seconds."""
 
 
 def connection_limits(values: ConfigValues) -> ConnectionLimits:
-    """Raises KafkaError(INVALID_CONFIG) for an override that is not ``address:limit``, and where
-    the largest request does not fit into the memory of all.
+    """The limits on connections and requests.
+
+    Raises KafkaError(INVALID_CONFIG) for an override that is not ``address:limit``, and if the
+    largest request exceeds the memory for queued requests.
     """
     overrides: dict[str, int] = {}
     for entry in filter(None, values.text("max.connections.per.ip.overrides").split(",")):
@@ -53,7 +54,7 @@ def connection_limits(values: ConfigValues) -> ConnectionLimits:
 
 
 def socket_options(values: ConfigValues) -> SocketOptions:
-    """Buffers are set only where they are stated: otherwise the system tunes them itself."""
+    """The socket options. Buffer sizes are set only if stated; else the system tunes them."""
     stated = values.stated
 
     def optional(name: str) -> int | None:
@@ -68,7 +69,7 @@ def socket_options(values: ConfigValues) -> SocketOptions:
 
 
 def _partitions_max(values: ConfigValues, max_open: int) -> int:
-    """The partitions that clients may create: an eighth of the files is for what else is open."""
+    """How many partitions clients may create. An eighth of the open files is for other uses."""
     stated = values.integer("tierlog.max.partitions")
     return stated if stated >= 0 else max_open - max_open // 8
 
@@ -76,7 +77,7 @@ def _partitions_max(values: ConfigValues, max_open: int) -> int:
 def controller_config(
     config: BrokerConfig, log_config: LogConfig, max_open: int
 ) -> ControllerConfig:
-    """The controller's settings. `max_open`: how many files may be open."""
+    """The controller's settings. `max_open` is the limit on open files."""
     values = config.values
     return ControllerConfig(
         node_id=config.node_id,
@@ -108,7 +109,7 @@ def replica_manager_config(config: BrokerConfig) -> ReplicaManagerConfig:
 
 
 def remote_log_manager_config(config: BrokerConfig, values: ConfigValues) -> RemoteLogManagerConfig:
-    """Tiering's settings, where `values` are in force."""
+    """The settings of tiering with `values`, the current properties."""
     before = config.remote_log_manager
     return RemoteLogManagerConfig.from_properties(
         values.stated, before.broker_id, before.log_directory
@@ -116,7 +117,7 @@ def remote_log_manager_config(config: BrokerConfig, values: ConfigValues) -> Rem
 
 
 def housekeeping_config(values: ConfigValues) -> HousekeepingConfig:
-    """How often the logs are looked after."""
+    """The intervals of log housekeeping."""
     return HousekeepingConfig(
         initial_task_delay_ms=values.integer("log.initial.task.delay.ms"),
         retention_check_interval_ms=values.integer("log.retention.check.interval.ms"),
@@ -137,7 +138,7 @@ def housekeeping_config(values: ConfigValues) -> HousekeepingConfig:
 
 
 def cleaner_config(values: ConfigValues) -> CleanerConfig:
-    """The bounds of a cleaning."""
+    """The log cleaner's settings."""
     return CleanerConfig(
         enable=values.boolean("log.cleaner.enable"),
         backoff_ms=values.integer("log.cleaner.backoff.ms"),
@@ -151,7 +152,7 @@ def cleaner_config(values: ConfigValues) -> CleanerConfig:
 
 
 def move_rate(values: ConfigValues) -> int:
-    """Bytes a second that may be copied between log directories; only ever dynamic."""
+    """Bytes per second that may be copied between log directories; only dynamic."""
     stated = values.stated.get("replica.alter.log.dirs.io.max.bytes.per.second", "")
-    # Nothing at all is no rate that anything could be measured against.
+    # A rate of 0 would never allow anything.
     return max(int(stated), 1) if stated.isdecimal() else UNLIMITED

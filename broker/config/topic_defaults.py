@@ -1,11 +1,11 @@
-"""The broker's defaults for topics, and where each of them comes from.
+"""The broker's defaults for topics, and the source of each.
 
-A topic property that the topic does not set is given by the broker property that stands for it
-(its synonym), and by Kafka's default where that is not stated either. Some have several synonyms
-that differ in their unit: `log.roll.ms` before `log.roll.hours`, and so on; the first that is
-stated counts. DescribeConfigs shows the whole chain.
+If a topic does not set a property, its default is the broker property for it (its synonym), or else
+Kafka's default. Some properties have several synonyms with different units, such as `log.roll.ms`
+before `log.roll.hours`; the first one stated is used. DescribeConfigs shows the whole chain.
 
-Each name may be stated for this broker, for all brokers and in the node's file; the first counts.
+A broker property may be set for this broker, for all brokers and in the node's file; the first of
+these is used.
 """
 
 from collections.abc import Mapping
@@ -54,12 +54,12 @@ _INTERCHANGEABLE: Mapping[str, tuple[str, ...]] = {
 
 
 def interchangeable(name: str) -> tuple[str, ...]:
-    """All the broker properties that say the same as this one, the finest unit first."""
+    """All broker properties with the same meaning as this one, the finest unit first."""
     return _INTERCHANGEABLE.get(name, (name,))
 
 
 class Default(NamedTuple):
-    """One link of the chain: the broker property, its text, and who stated it."""
+    """One link of the chain: the broker property, its text, and its source."""
 
     name: str
     value: str
@@ -78,18 +78,18 @@ class TopicDefaults:
     def update(
         self, values: ConfigValues, own: Mapping[str, str], everyone: Mapping[str, str]
     ) -> None:
-        """Let `values` be in force, of which these are this broker's and all brokers' dynamic."""
+        """Use `values` from now on; `own` and `everyone` are the dynamic ones among them."""
         self._values, self._own, self._everyone = values, own, everyone
 
     def synonyms(self, topic_property: str) -> tuple[Synonym, ...]:
-        """The broker properties that stand for a topic property, the strongest first."""
+        """The synonyms of a topic property, by descending precedence."""
         definition = TOPIC_CONFIGS[topic_property]
         first = definition.server_synonym
         own = () if first is None or TABLES.find(first) is None else (Synonym(first),)
         return own + _COARSER.get(topic_property, ())
 
     def stated(self, topic_property: str) -> str | None:
-        """The default that the user stated, in the topic property's unit; None if there is none."""
+        """The stated default, in the topic property's unit; None if there is none."""
         for name, factor in self.synonyms(topic_property):
             text = self._values.stated.get(name)
             if text is None:
@@ -103,8 +103,8 @@ class TopicDefaults:
     def chain(self, topic_property: str) -> list[Default]:
         """The broker properties that give this default, as DescribeConfigs lists them.
 
-        First those that are stated, then Kafka's defaults, from the strongest name on: where that
-        one is in neither list, Kafka shows none of the coarser ones (`ConfigHelper`).
+        First the stated ones, then Kafka's defaults, starting at the first synonym: if that one is
+        in neither list, Kafka shows none of the coarser ones (`ConfigHelper`).
         """
         names = [name for name, _ in self.synonyms(topic_property)]
         layers = (
@@ -126,7 +126,7 @@ class TopicDefaults:
         return list(dropwhile(lambda each: each.name != strongest, chain))
 
     def log_config(self) -> LogConfig:
-        """The configuration of a topic that sets nothing itself."""
+        """The configuration of a topic without properties of its own."""
         stated = {name: self.stated(name) for name in TOPIC_CONFIGS}
         overrides = {name: text for name, text in stated.items() if text is not None}
         limit = self._values.integer("tierlog.decompressed.batch.max.bytes")

@@ -1,8 +1,8 @@
 """The broker properties of Apache Kafka 4.3.1 that tierlog knows by name but does not act on.
 
-A server.properties file that was written for Kafka may hold them: they are checked for their type
-and otherwise left alone, so that a whole file starts without a page of warnings. One line in the
-log counts those that were set. The rows are written as in `config_table.py`.
+A server.properties file for Kafka may contain them. Their types are checked and they are otherwise
+ignored, so that such a file does not cause a page of warnings; one line in the log counts and lists
+those that are set. The rows have the format of `config_table.py`.
 """
 
 UNUSED_CONFIG_TABLE = """\

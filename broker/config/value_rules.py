@@ -1,9 +1,9 @@
-"""What Kafka demands of properties beyond each one's own rule (`KafkaConfig`, `Reconfigurable`).
+"""Kafka's rules between properties and for changes (`KafkaConfig`, `Reconfigurable`).
 
-`check_values` holds at every start and after every change; `check_change` is asked of a change
-while the broker runs. Its numbers of threads at most double and at most halve at a time: Kafka
-starts and ends that many threads at once. Here some of them bound what runs side by side and the
-others nothing at all, but whoever sets them with Kafka's tools need not know that.
+`check_values` applies at startup and to every change; `check_change` applies only to a change at
+run time. A change may at most double or halve a thread count, because Kafka starts or stops that
+many threads at once. Here some thread counts limit concurrency and the others have no effect, but
+users of Kafka's tools need not know that.
 """
 
 from ...clients.config_def import invalid
@@ -27,7 +27,7 @@ THREADS = frozenset(
         "remote.log.reader.threads",
     }
 )
-"""Numbers of threads that Kafka lets be changed while it runs."""
+"""The thread counts that Kafka can change at run time."""
 
 _DEDUPE_BYTES_PER_THREAD = 1 << 20
 _LOAD_FACTOR = "log.cleaner.io.buffer.load.factor"
@@ -35,7 +35,7 @@ _RATES = ("max.connections", "max.connection.creation.rate")
 
 
 def check_values(values: ConfigValues) -> None:
-    """Raises KafkaError(INVALID_CONFIG)."""
+    """Check the rules between properties. Raises KafkaError(INVALID_CONFIG)."""
     topics = TopicDefaults(values)
     for name, least, sentence in (
         ("segment.ms", 1, "log.roll.ms must be greater than or equal to 1"),
@@ -48,14 +48,14 @@ def check_values(values: ConfigValues) -> None:
         raise _refuse("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
     threads = 1
     if "log.cleaner.threads" in values.stated:
-        # Looked up only then: a start need not read the table of what has no effect.
+        # Looked up only if stated, so that a start need not parse the table of unused properties.
         threads = max(values.integer("log.cleaner.threads"), 1)
     dedupe_bytes = values.integer("log.cleaner.dedupe.buffer.size")
     if values.boolean("log.cleaner.enable") and dedupe_bytes // threads <= _DEDUPE_BYTES_PER_THREAD:
         raise _refuse("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
     load_factor = values.number(_LOAD_FACTOR)
     if not 0 < load_factor <= 1:
-        # Kafka takes any, and a cleaner without room for a key cleans nothing.
+        # Kafka accepts any value, but a cleaner without room for a key cleans nothing.
         raise invalid(
             _LOAD_FACTOR, values.text(_LOAD_FACTOR), "Value must be above 0 and no more than 1"
         )
@@ -70,9 +70,9 @@ def check_values(values: ConfigValues) -> None:
 
 
 def _check_relations(values: ConfigValues) -> None:
-    """What Kafka demands of two properties at once, in its words, where a file states one of them.
+    """Check Kafka's rules for two properties at once, with its messages, if one is stated.
 
-    The defaults keep it, so a start need not read the table of what has no effect.
+    The defaults satisfy them, so a start need not parse the table of unused properties.
     """
     stated = values.stated
     codec = values.integer("offsets.topic.compression.codec")
@@ -101,7 +101,7 @@ def _check_relations(values: ConfigValues) -> None:
 
 
 def check_change(before: ConfigValues, after: ConfigValues) -> None:
-    """Refuse what may stand in a file and not be changed to. Raises KafkaError(INVALID_CONFIG)."""
+    """Reject values that are valid in a file but not as a change. Raises INVALID_CONFIG."""
     for name in sorted(THREADS):
         now, then = before.integer(name), after.integer(name)
         failed = f"Dynamic thread count update validation failed for {name}={then}"
