@@ -26,7 +26,7 @@ _EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_VALUE_VERSION = 3
 _NEWEST_VALUE_VERSION = 4
 HIGHEST_EPOCH = 2**31 - 2**20
-"""Limit of a generation or epoch that is read: leaves room to count up; no group reaches it."""
+"""The highest generation or epoch accepted from the log, with room for later increments."""
 
 _PREFIX = struct.Struct(">h")
 

@@ -1,7 +1,7 @@
-"""The partitions of a coordinator's topic that this broker leads, and the loading of their state.
+"""Loads and unloads the state of the partitions of a coordinator's topic that this broker leads.
 
 Groups are in `__consumer_offsets` and transactional ids in `__transaction_state`; both are loaded
-and dropped in the same way. When this broker becomes leader of a partition, its log is read in
+and unloaded in the same way. When this broker becomes leader of a partition, its log is read in
 chunks before its groups or ids are served; when it resigns, the partition's state is dropped
 (Kafka's `CoordinatorRuntime` and its loader).
 
@@ -26,7 +26,7 @@ from .offsets_log import OffsetsLog
 _log = logging.getLogger(__name__)
 
 _RECORDS_PER_TURN = 4096
-"""Records folded before other tasks run: one batch may hold a hundred times as many."""
+"""Records to fold before other tasks run. One batch may have a hundred times as many."""
 
 Skip = Callable[[int, Exception], None]
 """Called with the offset of a skipped record or batch, and the reason."""
@@ -122,7 +122,7 @@ class ShardLog(NamedTuple):
 
 
 class LedShards(Generic[S]):
-    """The shards by partition.
+    """The shards of the led partitions.
 
     `on_loaded` is called when a shard can be served, `on_lost` when it is no longer led.
     """
@@ -245,5 +245,5 @@ class LedShards(Generic[S]):
         return [shard for shard in self._shards.values() if shard.state is ShardState.ACTIVE]
 
     def is_led(self, shard: S) -> bool:
-        """Whether the shard is still led, and not replaced since by a newer one."""
+        """Whether the shard is still led and has not been replaced by a newer one."""
         return self._shards.get(shard.partition) is shard

@@ -1,4 +1,4 @@
-"""The interface of a coordinator to the log of `__consumer_offsets`."""
+"""A coordinator's interface to the log of its topic."""
 
 import asyncio
 from typing import NamedTuple, Protocol

@@ -1,4 +1,4 @@
-"""The internal topic `__consumer_offsets`: which partition a group belongs to, and its configs."""
+"""The internal topic `__consumer_offsets`: the partition of a group, and the topic's configs."""
 
 from functools import lru_cache
 

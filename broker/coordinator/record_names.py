@@ -1,6 +1,6 @@
-"""Checks of names in coordinator records: a name that was read must fit when written again.
+"""Checks that names read from coordinator records can be written again.
 
-Bytes that are not UTF-8 are decoded as replacement characters, as in Java, of three bytes each, so
+Bytes that are not UTF-8 are decoded, as in Java, as replacement characters of three bytes each, so
 a decoded name may be longer than Kafka's formats allow.
 """
 

@@ -15,7 +15,7 @@ from .offsets_log import Appended
 
 
 class ReplicatedOffsetsLog:
-    """Appends through the replica manager with acks=all; reads the local log to load."""
+    """Appends through the replica manager with acks=all; loads from the local log."""
 
     def __init__(
         self, topic: str, timeout_ms: int, replicas: ReplicaManager, logs: LogManager

@@ -1,11 +1,11 @@
-"""Members that speak the classic protocol to a group of the consumer protocol (KIP-848).
+"""Requests of classic protocol members of a group of the consumer protocol (KIP-848).
 
-They differ from other members only in their requests. A JoinGroup acts like a
+These members differ from others only in their requests. A JoinGroup acts like a
 ConsumerGroupHeartbeat and is answered at once, with the member epoch as the generation; SyncGroup
 returns the member's current assignment; Heartbeat makes it rejoin when it must revoke partitions or
-can get more. There is no leader: the group assigns. A member that must rejoin has its rebalance
-timeout to do so, and again to sync. After the classic half of GroupMetadataManager's ConsumerGroup
-methods.
+can get more. There is no leader: the coordinator assigns. A member that must rejoin has its
+rebalance timeout to do so, and the same time again to sync. After the classic half of
+GroupMetadataManager's ConsumerGroup methods.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ from ..group_actions import (
 
 
 class Joined(NamedTuple):
-    """The change a JoinGroup makes, and its answer once that is written."""
+    """The change that a JoinGroup makes, and the answer to send once the change is written."""
 
     change: GroupChange
     result: JoinResult
@@ -56,7 +56,7 @@ class Joined(NamedTuple):
 
 
 def join(group: ConsumerGroup, request: JoinRequest, context: GroupContext) -> Joined:
-    """A JoinGroup. Raises KafkaError."""
+    """Handle a JoinGroup. Raises KafkaError."""
     if context.config.consumer_migration_policy == "disabled":
         raise KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -159,7 +159,7 @@ def _result(member: ConsumerGroupMember, request: JoinRequest) -> JoinResult:
 def sync(
     group: ConsumerGroup, request: SyncRequest, context: GroupContext
 ) -> tuple[GroupChange, SyncResult]:
-    """A SyncGroup: returns the member's current assignment. Raises KafkaError."""
+    """Handle a SyncGroup: returns the member's current assignment. Raises KafkaError."""
     identity = MemberIdentity(request.member_id, request.instance_id)
     member, classic = _checked_member(group, identity, request.generation)
     first = classic.protocols[0]
@@ -192,7 +192,7 @@ def sync(
 def heartbeat(
     group: ConsumerGroup, identity: MemberIdentity, generation: int
 ) -> tuple[ErrorCode, GroupChange]:
-    """A Heartbeat: NONE, or REBALANCE_IN_PROGRESS to make it rejoin. Raises KafkaError."""
+    """Handle a Heartbeat: NONE, or REBALANCE_IN_PROGRESS to make it rejoin. Raises KafkaError."""
     member, classic = _checked_member(group, identity, generation)
     timers = [_session(group, member, classic)]
     is_called = (
@@ -259,9 +259,9 @@ def _classic(member: ConsumerGroupMember) -> ClassicMemberValue:
 def leave(
     group: ConsumerGroup, identities: Sequence[MemberIdentity], context: GroupContext
 ) -> tuple[GroupChange, list[ErrorCode]]:
-    """A LeaveGroup: one error code per member, in the order given.
+    """Handle a LeaveGroup: one error code per member, in the given order.
 
-    It accepts members of either protocol: administrators also remove members with it.
+    It accepts members of either protocol, because administrators also remove members with it.
     """
     leaving: dict[str, ConsumerGroupMember] = {}
     errors: list[ErrorCode] = []
@@ -278,7 +278,7 @@ def leave(
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMember:
-    """The member to remove; an administrator names a static one by its instance id alone."""
+    """The member to remove. Administrators remove static members by instance id alone."""
     member_id, instance_id = identity
     if instance_id is None:
         return _member(group, member_id)

@@ -1,8 +1,8 @@
 """The shell of the consumer protocol: connects its groups to the log, timers and cluster metadata.
 
-A group's change is written and folded at once, and answered once all in-sync replicas have it; an
-answer without a change waits for earlier writes. Patterns are resolved in the background, a few
-topics at a time, so that no request waits for them.
+A group's change is appended and folded at once, and answered when all in-sync replicas have it; an
+answer without a change waits for earlier writes. Regular expressions are resolved in the
+background, a few topics at a time, so that no request waits for them.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class ConsumerProtocol:
         self._image = ClusterImage("", -1)
         self._new_topics_version = -1
         self._hashes = MetadataHashes()
-        # The pending pattern lookup of each group.
+        # The pending regex lookup of each group.
         self._lookups: dict[str, asyncio.Handle] = {}
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class ConsumerProtocol:
     def heartbeat(
         self, request: ConsumerHeartbeat, member_id_is_ours: bool
     ) -> HeartbeatAnswer | KafkaError | asyncio.Future[HeartbeatAnswer | KafkaError]:
-        """See `consumer_heartbeat`; errors are returned, not raised, now or in the future."""
+        """Handle a ConsumerGroupHeartbeat. Errors are returned, not raised."""
         context = self._context(request.group_id)
         try:
             check_request(request, member_id_is_ours, context)
@@ -154,7 +154,7 @@ class ConsumerProtocol:
         return group is not None and bool(group.members)
 
     def join(self, shard: GroupShard, request: JoinRequest, waiter: Waiter) -> None:
-        """A JoinGroup; answered once its change is in the log."""
+        """Handle a JoinGroup; the answer follows once the change is in the log."""
         group = shard.consumer_groups.get(request.group_id)
         assert group is not None
         try:
@@ -192,7 +192,7 @@ class ConsumerProtocol:
         return refusal if request.group_id in shard.consumer_groups else ErrorCode.NONE
 
     def sync(self, shard: GroupShard, request: SyncRequest, waiter: Waiter) -> None:
-        """A SyncGroup: returns the member's current assignment."""
+        """Handle a SyncGroup: returns the member's current assignment."""
         group = shard.consumer_groups.get(request.group_id)
         assert group is not None
         try:
@@ -210,7 +210,7 @@ class ConsumerProtocol:
     def classic_heartbeat(
         self, shard: GroupShard, group_id: str, identity: MemberIdentity, generation: int
     ) -> ErrorCode:
-        """A Heartbeat: NONE, or REBALANCE_IN_PROGRESS to make the member rejoin."""
+        """Handle a Heartbeat: NONE, or REBALANCE_IN_PROGRESS to make the member rejoin."""
         group = shard.consumer_groups.get(group_id)
         assert group is not None
         try:
@@ -223,7 +223,7 @@ class ConsumerProtocol:
     def leave(
         self, shard: GroupShard, group_id: str, identities: Sequence[MemberIdentity]
     ) -> Left | asyncio.Future[Left]:
-        """A LeaveGroup: one error code per member, once it is in the log."""
+        """Handle a LeaveGroup: one error code per member, once the change is in the log."""
         group = shard.consumer_groups.get(group_id)
         assert group is not None
         change, errors = classic_members.leave(group, identities, self._context(group_id))
@@ -296,13 +296,13 @@ class ConsumerProtocol:
     def _fold(self, shard: GroupShard, group_id: str, change: GroupChange) -> None:
         self._carry_out(shard, shard.converted(group_id, change, self._now_ms()))
         if change.unresolved and group_id not in self._lookups:
-            # Imported on demand: few groups use patterns.
+            # Imported only when needed: few groups use regular expressions.
             from ..consumer.regex_lookup import RegexLookup
 
             lookup = RegexLookup(change.unresolved, self._image)
             self._look_up(shard, group_id, lookup)
 
-    # Patterns.
+    # Regular expressions.
 
     def _look_up(self, shard: GroupShard, group_id: str, lookup: "RegexLookup") -> None:
         loop = asyncio.get_running_loop()

@@ -149,7 +149,7 @@ class GroupCoordinator:
     # Requests.
 
     def join_group(self, request: JoinRequest) -> Answer[JoinResult]:
-        """Join a group. INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, or the group's answer."""
+        """Join a group: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, or the group's answer."""
         error = self._group_id_error(request.group_id)
         lowest = self.config.group_min_session_timeout_ms
         highest = self.config.group_max_session_timeout_ms
@@ -171,7 +171,7 @@ class GroupCoordinator:
         return future.result() if future.done() else future
 
     def sync_group(self, request: SyncRequest) -> Answer[SyncResult]:
-        """Sync with a group. INVALID_GROUP_ID, or the group's answer."""
+        """Sync with a group: INVALID_GROUP_ID, or the group's answer."""
         shard = self._partitions.shard_of(request.group_id)
         error = self._group_id_error(request.group_id) or shard_error(shard)
         if error or shard is None:
@@ -185,7 +185,7 @@ class GroupCoordinator:
         return future.result() if future.done() else future
 
     def heartbeat(self, group_id: str, identity: MemberIdentity, generation: int) -> ErrorCode:
-        """Heartbeat a member. NONE while the group is loading: the member cannot be checked yet."""
+        """Handle a Heartbeat. NONE while the group is loading: it cannot be checked yet."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -213,7 +213,7 @@ class GroupCoordinator:
     def consumer_group_heartbeat(
         self, request: ConsumerHeartbeat, member_id_is_ours: bool
     ) -> Answer[HeartbeatAnswer | KafkaError]:
-        """A member joins, stays in or leaves a group of the consumer protocol (KIP-848)."""
+        """Handle a ConsumerGroupHeartbeat: a member joins, stays in or leaves a group (KIP-848)."""
         return self._consumers.heartbeat(request, member_id_is_ours)
 
     def prepare_commit(self, request: CommitRequest) -> Generator[None, None, PreparedCommit]:
@@ -263,7 +263,7 @@ class GroupCoordinator:
     def list_groups(
         self, states: Sequence[str], types: Sequence[str]
     ) -> tuple[ErrorCode, list[GroupOverview]]:
-        """All groups this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
+        """All coordinated groups; COORDINATOR_LOAD_IN_PROGRESS while a partition is loading."""
         for shard in self._partitions.shards.all():
             if shard.state is ShardState.LOADING:
                 return SHARD_ERRORS[shard.state], []
@@ -295,7 +295,7 @@ class GroupCoordinator:
         return error, described_consumers(group, self.config)
 
     def delete_group(self, group_id: str) -> Answer[ErrorCode]:
-        """Delete a group. NONE once in the log; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        """Delete a group: NONE once that is in the log; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
         shard = self._partitions.shard_of(group_id)
         error = shard_error(shard)
         if error or shard is None:
@@ -306,7 +306,7 @@ class GroupCoordinator:
     def delete_offsets(
         self, group_id: str, offsets: Sequence[tuple[str, int]]
     ) -> tuple[Answer[ErrorCode], frozenset[str]]:
-        """Delete offsets. NONE once in the log, and the topics kept because they are in use."""
+        """Delete offsets: NONE once that is in the log, and the topics that are still in use."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
         if error or shard is None:
@@ -384,7 +384,7 @@ class GroupCoordinator:
         self.start()
 
     def _deleted(self, shard: GroupShard, deletion: Forgotten) -> Answer[ErrorCode]:
-        """NONE once the deletion is in the log."""
+        """Write a deletion. NONE once it is in the log."""
         if not deletion.records:
             return ErrorCode.NONE
         future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""The partitions of `__consumer_offsets` that this broker leads, and which one a group is in."""
+"""The partitions of `__consumer_offsets` that this broker leads, and the partition of a group."""
 
 from collections.abc import Callable
 
@@ -42,5 +42,5 @@ class GroupPartitions:
 
 
 def shard_error(shard: GroupShard | None) -> ErrorCode:
-    """Why a group's shard cannot be used; NONE if it can."""
+    """The reason why a group's shard cannot be used, or NONE."""
     return ErrorCode.NOT_COORDINATOR if shard is None else SHARD_ERRORS[shard.state]

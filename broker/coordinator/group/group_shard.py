@@ -79,7 +79,7 @@ class GroupShard(CoordinatorShard):
     # Requests.
 
     def join(self, request: JoinRequest, waiter: Waiter, now_ms: int) -> list[Action]:
-        """A JoinGroup; a member without a member id may create the group."""
+        """Handle a JoinGroup; a member without a member id may create the group."""
         group = self.groups.get(request.group_id)
         if group is not None:
             return group.join(request, waiter, now_ms)
@@ -113,7 +113,7 @@ class GroupShard(CoordinatorShard):
     def leave(
         self, group_id: str, identities: Sequence[MemberIdentity], now_ms: int
     ) -> tuple[list[ErrorCode], list[Action]]:
-        """One error code per member; UNKNOWN_MEMBER_ID for all if the group does not exist."""
+        """Handle a LeaveGroup: an error code per member, UNKNOWN_MEMBER_ID if there is no group."""
         group = self.groups.get(group_id)
         if group is None:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities), []
@@ -122,7 +122,7 @@ class GroupShard(CoordinatorShard):
     def consumer_heartbeat(
         self, request: ConsumerHeartbeat, context: GroupContext
     ) -> tuple[GroupChange, HeartbeatAnswer]:
-        """A ConsumerGroupHeartbeat; a join upgrades a classic group. Raises KafkaError."""
+        """Handle a ConsumerGroupHeartbeat; a join upgrades a classic group. Raises KafkaError."""
         classic = self.groups.get(request.group_id)
         if classic is None:
             return self.consumer_groups.heartbeat(request, context)
@@ -153,7 +153,7 @@ class GroupShard(CoordinatorShard):
         return actions
 
     def check_commit(self, request: CommitRequest, now_ms: int) -> tuple[ErrorCode, list[Action]]:
-        """Whether a commit may be written; an error code if the whole commit is refused."""
+        """Check a commit: NONE, or an error code that refuses the whole commit."""
         if request.producer is not None:
             return self._check_transactional(request, now_ms), []
         consumers = self.consumer_groups.get(request.group_id)
@@ -242,7 +242,7 @@ class GroupShard(CoordinatorShard):
         return with_tombstones(self.offsets.keys_of_topic(topic), [])
 
     def forget(self, forgotten: Forgotten, now_ms: int) -> None:
-        """Delete once the tombstones are in the log. A group with a new member stays."""
+        """Delete these, once the tombstones are in the log. A group with a new member stays."""
         for key in forgotten.offsets:
             self.offsets.apply(key, None)
         for group_id in forgotten.group_ids:
@@ -297,13 +297,13 @@ class GroupShard(CoordinatorShard):
             self._replay_offset(entry, batch.max_timestamp)
 
     def fold(self, entry: ShardEntry, now_ms: int) -> None:
-        """Apply a group's record, read back or just appended."""
+        """Apply a group's record, which was replayed or has just been appended."""
         if isinstance(entry, GroupEntry):
             self._replay_group(entry, now_ms)
         else:
             self.consumer_groups.fold(entry)
             if entry.group_id in self.consumer_groups:
-                # It may have been a simple group, which has only offsets.
+                # The group may have been a simple group, which only has offsets.
                 self.groups.pop(entry.group_id, None)
 
     def resume(self, now_ms: int) -> list[Action]:

@@ -1,8 +1,8 @@
 """The timers of the groups, on the running event loop.
 
-Every heartbeat extends a session timer, so that must be cheap: a later deadline is only recorded,
-and the event loop's timer, when it fires early, is set again for the rest. There is at most one
-loop timer per key, and the groups bound the keys: four kinds per group, one of them per member.
+Every heartbeat extends a session timer, so this must be cheap: a later deadline is only recorded,
+and when the event loop's timer fires before it, that timer is set again for the rest. There is at
+most one loop timer per key, and the groups bound the number of keys.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """Expiry of committed offsets (KIP-211; Kafka's OffsetExpirationCondition).
 
-An offset with its own expire timestamp (OffsetCommit v2-v4) expires then. For the others
+An offset with its own expire timestamp (OffsetCommit v2-v4) expires then. For other offsets,
 `offsets.retention.minutes` starts when the offset was last needed: when an empty group became
-empty, at the commit in a simple group, and at the commit in a stable consumer group, but only for
-topics that it no longer subscribes to. Nothing expires during a rebalance. In a group of the
-consumer protocol it starts at the commit, for topics without a subscriber.
+empty; at the commit in a simple group; and at the commit in a stable classic consumer group, but
+only for topics that it no longer subscribes to. Nothing expires during a rebalance. In a group of
+the consumer protocol it starts at the commit, for topics without a subscriber.
 """
 
 import struct
@@ -47,7 +47,7 @@ def expiry_rule(
 def consumer_expiry_rule(
     group: ConsumerGroup, retention_ms: int, now_ms: int
 ) -> Callable[[str, CommittedOffset], bool]:
-    """The same for a group of the consumer protocol, with subscriptions always known."""
+    """The test for a group of the consumer protocol, whose subscriptions are always known."""
 
     def is_expired(topic: str, committed: CommittedOffset) -> bool:
         if group.subscribes_to(topic):

@@ -1,4 +1,4 @@
-"""Producer ids for idempotent producers, from blocks that the controller hands out (KIP-730).
+"""Producer ids for idempotent producers, from blocks that the controller allocates (KIP-730).
 
 Each block belongs to one broker, so ids are unique without a request for each. The unused rest of a
 block is lost when the broker stops, which is harmless: there are 2^63 ids.

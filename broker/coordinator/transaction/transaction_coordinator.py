@@ -51,7 +51,7 @@ _MARKER_RETRY_S = 0.1
 
 _GONE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _FINAL = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""A newer coordinator or producer has ended the transaction there: no marker is needed."""
+"""A newer coordinator or producer has ended the transaction: the marker is not needed."""
 
 
 class ProducerIdentity(NamedTuple):
@@ -143,7 +143,7 @@ class TransactionCoordinator:
     def initialize(
         self, request: Initialization, take: TakeProducerId
     ) -> Answer[ProducerIdentity] | None:
-        """Give the producer its next epoch. None: a producer id is needed first."""
+        """Give the producer its next epoch. None if a producer id is needed first."""
         if not 0 < request.timeout_ms <= self.config.transaction_max_timeout_ms:
             # As in Kafka, checked after the empty id and before the coordinator lookup.
             wrong = ErrorCode.INVALID_TRANSACTION_TIMEOUT
@@ -158,7 +158,7 @@ class TransactionCoordinator:
         return self._carry_out(shard, transition, _identity)
 
     def add_partitions(self, request: Addition) -> Answer[ErrorCode]:
-        """Add partitions. NONE once in the log: the producer may then write to them."""
+        """Add partitions. NONE once that is in the log: the producer may then write to them."""
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return shard
@@ -173,7 +173,7 @@ class TransactionCoordinator:
         return shard.verify_partitions(request)
 
     def end(self, request: Ending, take: TakeProducerId) -> Answer[ProducerIdentity] | None:
-        """Commit or abort. NONE once that is in the log; markers follow. None: see `initialize`."""
+        """Commit or abort. NONE once that is in the log; None if a producer id is needed first."""
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return ProducerIdentity(shard)
@@ -192,7 +192,7 @@ class TransactionCoordinator:
         return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transaction is None else transaction
 
     def transactions(self) -> list[Transaction] | ErrorCode:
-        """Every id this broker coordinates; COORDINATOR_LOAD_IN_PROGRESS while one is loading."""
+        """All coordinated ids; COORDINATOR_LOAD_IN_PROGRESS while a partition is loading."""
         if any(shard.state is ShardState.LOADING for shard in self._shards.all()):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return [each for shard in self._shards.all() for each in shard.transactions]
@@ -209,7 +209,7 @@ class TransactionCoordinator:
         transition: Transition,
         answer: Callable[[ErrorCode, Transaction | None], T],
     ) -> Answer[T]:
-        """Write the target, if there is one, and answer once it is in the log."""
+        """Write the target state, if any, and answer once it is in the log."""
         target = transition.target
         if target is None:
             return answer(transition.error, None)
@@ -252,7 +252,7 @@ class TransactionCoordinator:
         self._writer.append(shard, records, self._now_ms(), appended)
 
     def _send_markers(self, shard: TransactionShard, decided: Transaction) -> None:
-        """Send markers to every partition that has none yet."""
+        """Send the marker to every partition that does not have it yet."""
         if not self._shards.is_led(shard):
             return
         marker = Marker(

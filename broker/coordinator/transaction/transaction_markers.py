@@ -1,4 +1,4 @@
-"""Writing of transaction markers to the partitions of a transaction.
+"""Writes transaction markers to the partitions of a transaction.
 
 A marker is a control batch with the producer's id and epoch; it ends the producer's transaction in
 that log. The coordinator uses `TransactionMarkers`, which hides who leads a partition.
@@ -49,7 +49,7 @@ class OffsetMarkers(Protocol):
     """The part of the group coordinator that transactions with offsets need."""
 
     def marker_error(self, partition: int) -> ErrorCode:
-        """Why no marker may be written to this partition of `__consumer_offsets` now."""
+        """The reason why this partition of `__consumer_offsets` cannot take a marker now."""
         ...
 
     def transaction_ended(self, partition: int, producer_id: int, is_commit: bool) -> None:
@@ -107,7 +107,7 @@ class LocalMarkers:
         return errors
 
     def _objection(self, marker: Marker, partition: TopicPartition) -> ErrorCode:
-        """Why the marker may not be appended, by checks that the log does not do itself."""
+        """The reason not to append the marker, by checks that the log does not do itself."""
         try:
             log = self._replicas.partition(partition).leader_log()
         except KafkaError as error:

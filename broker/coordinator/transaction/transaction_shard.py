@@ -76,7 +76,7 @@ class SendMarkers(NamedTuple):
 
 
 TakeProducerId = Callable[[], int | None]
-"""Takes an unused producer id; None: retry when a new block of ids has been allocated."""
+"""Takes an unused producer id, or returns None: retry after a new block of ids is allocated."""
 
 _FORGETTABLE = frozenset(
     {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
@@ -101,7 +101,7 @@ class _Entry:
         self.current = current
         # The state that is being written or is waiting for markers.
         self.pending: TransactionState | None = None
-        # A fence whose write failed has already bumped the epoch: the next need not bump it again.
+        # A fence whose write failed has bumped the epoch, so the next fence need not bump it again.
         self.has_failed_fence = False
 
     def move(self, target: Transaction, error: ErrorCode = ErrorCode.NONE) -> Transition:
@@ -119,7 +119,7 @@ class TransactionShard(CoordinatorShard):
     def __init__(self, partition: int, leader_epoch: int) -> None:
         super().__init__(partition, leader_epoch)
         self.transaction_version = EPOCH_BUMP_VERSION
-        """The finalized `transaction.version`, used for the broker's own decisions."""
+        """The finalized `transaction.version`; it applies to the coordinator's own aborts."""
         self._entries: dict[str, _Entry] = {}
 
     @property
@@ -141,7 +141,7 @@ class TransactionShard(CoordinatorShard):
     def initialize(
         self, request: Initialization, take: TakeProducerId, now_ms: int
     ) -> Transition | None:
-        """Assign the producer id and epoch of the target. None: a producer id is needed first."""
+        """Assign the target's producer id and epoch. None if a producer id is needed first."""
         entry = self._entries.get(request.transactional_id)
         if entry is None:
             producer_id = take()
@@ -171,7 +171,7 @@ class TransactionShard(CoordinatorShard):
         target = current.initialized(request.timeout_ms, now_ms)
         is_retry = epoch == current.last_producer_epoch != NO_PRODUCER_EPOCH
         if epoch not in (None, current.producer_epoch) and current.producer_epoch >= 0:
-            # A retry: its first answer was lost. Another producer would have reset the last epoch.
+            # A retry after a lost answer. Another producer would have reset the last epoch.
             return entry.move(target) if is_retry else _FENCED
         last = NO_PRODUCER_EPOCH if epoch is None else current.producer_epoch
         if not current.is_epoch_exhausted:
@@ -221,7 +221,7 @@ class TransactionShard(CoordinatorShard):
         return {each: ErrorCode.NONE if each in added else absent for each in request.partitions}
 
     def end(self, request: Ending, take: TakeProducerId, now_ms: int) -> Transition | None:
-        """Commit or abort the transaction. None: a producer id is needed first."""
+        """Commit or abort the transaction. None if a producer id is needed first."""
         entry = self._entries.get(request.transactional_id)
         if entry is None:
             return _UNKNOWN
@@ -343,7 +343,7 @@ class TransactionShard(CoordinatorShard):
         return entry.current.completed(now_ms)
 
     def replay_marker(self, batch: RecordBatch) -> None:
-        """Ignore the marker: nothing is written to this log in a transaction."""
+        """Ignore the marker: this log has no transactional records."""
 
     def replay_record(self, batch: RecordBatch, record: Record) -> None:
         """Fold one record of the log. Raises KafkaError(CORRUPT_MESSAGE).

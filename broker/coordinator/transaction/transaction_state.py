@@ -1,8 +1,8 @@
 """The states of a transactional id, its events, and the reaction to each event in each state.
 
-A transactional id is Empty once a producer has initialized it and not yet written. The first
-partition opens a transaction (Ongoing). One record decides its end, PrepareCommit or PrepareAbort:
-the decision is final, and markers are sent to every partition. When all are written, the state is
+A transactional id is Empty when a producer has initialized it but not written yet. Adding the first
+partition begins a transaction (Ongoing). One record, PrepareCommit or PrepareAbort, decides it: the
+decision is final, and markers are sent to every partition. When all are written, the state is
 CompleteCommit or CompleteAbort, and the next transaction may begin. An unused id is deleted (Dead).
 
            ┌─> Ongoing ──commit──> PrepareCommit ──markers written──> CompleteCommit ─┐
@@ -20,7 +20,7 @@ from enum import Enum
 
 
 class TransactionState(Enum):
-    """The value is the name that Kafka's tools print."""
+    """A transactional id's state. The value is the name that Kafka's tools print."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -73,8 +73,8 @@ _E = TransactionEvent
 _R = TransactionReaction
 _S = TransactionState
 
-# One row per event: the reaction when Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit,
-# CompleteAbort. A Dead id is about to be deleted: the client must retry.
+# One row per event: the reactions in Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit,
+# CompleteAbort. A Dead id is about to be deleted, so the client must retry.
 _ROWS: dict[TransactionEvent, tuple[TransactionReaction, ...]] = {
     _E.INITIALIZE: (
         _R.NEXT_EPOCH,
@@ -125,7 +125,7 @@ _ROWS: dict[TransactionEvent, tuple[TransactionReaction, ...]] = {
         _R.REFUSE_STATE,
         _R.REFUSE_STATE,
     ),
-    # The client may not know that its requests never arrived: it may abort an empty transaction.
+    # The client may abort an empty transaction: it may not know that its requests never arrived.
     _E.ABORT: (
         _R.ABORT_NOTHING,
         _R.PREPARE_ABORT,
