@@ -2,7 +2,7 @@
 
 A stated name that is in no table causes a warning with the nearest known name, not an error,
 because plugins and other distributions have their own names. A value that breaks its rule is an
-error before anything is started. To look up a name that is in no table is a bug, hence an assert.
+error before anything is started. Code that looks up a name in no table has a bug: it is asserted.
 """
 
 import difflib

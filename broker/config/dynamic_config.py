@@ -100,7 +100,7 @@ _NOT_HERE = frozenset(
         "transaction.partition.verification.enable",
     }
 )
-"""The properties, besides `ssl.*` and `sasl.*`, that Kafka can change at run time, not tierlog."""
+"""Properties, besides `ssl.*` and `sasl.*`, that only Kafka, not tierlog, changes at run time."""
 
 
 _REPLICATION_RATES: Mapping[str, ConfigDef] = {

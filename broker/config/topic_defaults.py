@@ -78,7 +78,7 @@ class TopicDefaults:
     def update(
         self, values: ConfigValues, own: Mapping[str, str], everyone: Mapping[str, str]
     ) -> None:
-        """Use `values` from now on; `own` and `everyone` are the dynamic ones among them."""
+        """Use `values` from now on; `own` and `everyone` are its dynamic values by scope."""
         self._values, self._own, self._everyone = values, own, everyone
 
     def synonyms(self, topic_property: str) -> tuple[Synonym, ...]:

@@ -24,13 +24,13 @@ class ConsumerGroupBounds(NamedTuple):
 
 
 class GroupCoordinatorConfig(NamedTuple):
-    """Each field is the broker property of that name; see Kafka's GroupCoordinatorConfig."""
+    """The broker properties of these names; see Kafka's GroupCoordinatorConfig."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2**31 - 1
     group_initial_rebalance_delay_ms: int = 3_000
-    # Not a property: how long the JoinGroup of a new member may stay parked.
+    # Not a property: the maximum time for which a new member's JoinGroup is parked.
     new_member_join_timeout_ms: int = 300_000
     consumer_defaults: ConsumerGroupConfig = ConsumerGroupConfig()
     consumer_bounds: ConsumerGroupBounds = ConsumerGroupBounds()

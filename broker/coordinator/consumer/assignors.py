@@ -30,7 +30,7 @@ assignment."""
 
 
 def assign_uniform(members: Members, sizes: TopicSizes) -> dict[str, Partitions]:
-    """Assign each member the same number of partitions, plus or minus one, with few moves."""
+    """Assign each member the same number of partitions, plus or minus one, with minimal moves."""
     subscriptions = {member.topic_ids for member in members.values()}
     if len(subscriptions) > 1:
         return assign_balanced(members, sizes)

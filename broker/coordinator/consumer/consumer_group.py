@@ -41,7 +41,7 @@ from .reconciliation import Held
 from .topic_partitions import NOTHING, NOTHING_HELD, Partition, Partitions
 
 LEAVE_GROUP_EPOCH = -1
-"""The epoch of a member that leaves, and of one whose current assignment has a tombstone."""
+"""The epoch of a member that leaves, or that has a tombstone for its current assignment."""
 
 LEAVE_GROUP_STATIC_EPOCH = -2
 """The epoch of a static member that has left and may come back."""
@@ -321,8 +321,8 @@ class ConsumerGroup:
 def departed(held: Held) -> Held:
     """The current assignment of a static member that has left and may come back.
 
-    It keeps the assigned partitions, but not those being revoked. The assignment epochs become 0:
-    the member that replaces it starts at epoch 0, and may commit for all of them from then on.
+    It keeps the assigned partitions, but not those being revoked. The assignment epochs become 0,
+    so that the member that replaces it, which starts at epoch 0, may commit for all partitions.
     """
     assigned = dict.fromkeys(held.assigned, 0)
     return held._replace(epoch=LEAVE_GROUP_STATIC_EPOCH, assigned=assigned, revoking=NOTHING_HELD)

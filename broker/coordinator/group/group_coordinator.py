@@ -327,7 +327,7 @@ class GroupCoordinator:
     # Transactions.
 
     def marker_error(self, partition: int) -> ErrorCode:
-        """Why no marker may be written to the partition now: its groups are being loaded."""
+        """NOT_LEADER_OR_FOLLOWER if the partition cannot take markers, as while it is loading."""
         shard = self._partitions.shards.get(partition)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if shard_error(shard) else ErrorCode.NONE
 

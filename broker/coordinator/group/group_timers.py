@@ -2,7 +2,7 @@
 
 Every heartbeat extends a session timer, so this must be cheap: a later deadline is only recorded,
 and when the event loop's timer fires before it, that timer is set again for the rest. There is at
-most one loop timer per key, and the groups bound the number of keys.
+most one loop timer per key, and the groups bound the keys: at most four kinds per group or member.
 """
 
 import asyncio

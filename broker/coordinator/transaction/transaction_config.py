@@ -46,7 +46,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
 
 
 def transaction_topic(config: TransactionConfig) -> CreatableTopic:
-    """How to create `__transaction_state`: no unclean election may lose a decision."""
+    """The `__transaction_state` topic to create: unclean elections could lose a decision."""
     configs = {
         "unclean.leader.election.enable": "false",
         "compression.type": "uncompressed",

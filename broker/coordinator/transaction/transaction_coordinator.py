@@ -173,7 +173,7 @@ class TransactionCoordinator:
         return shard.verify_partitions(request)
 
     def end(self, request: Ending, take: TakeProducerId) -> Answer[ProducerIdentity] | None:
-        """Commit or abort. NONE once that is in the log; None if a producer id is needed first."""
+        """Commit or abort. NONE once that is in the log; markers follow. None: see `initialize`."""
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return ProducerIdentity(shard)

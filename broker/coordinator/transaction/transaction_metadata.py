@@ -4,8 +4,8 @@ Immutable: a transition returns a new value, which takes effect once it is in `_
 All arithmetic of producer ids and epochs is here (Kafka's TransactionMetadata):
 
 - a producer that initializes its id gets the next epoch, which fences the previous producer;
-- with KIP-890 the decision of a transaction also bumps the epoch, so that no late request of it can
-  apply to the next transaction;
+- with KIP-890 the decision of a transaction also bumps the epoch, so that no late write or request
+  of it can count for the next transaction;
 - 32766 is the last epoch that a producer gets, so that one is left to fence it with. After that it
   gets a new producer id with epoch 0.
 """
