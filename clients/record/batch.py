@@ -1,11 +1,11 @@
-"""One record batch of message format 2, read where it lies (`DefaultRecordBatch` in Kafka).
+"""One record batch of message format 2, read in place (`DefaultRecordBatch` in Kafka).
 
     position  field                  bytes
     0         base offset            8   given by the leader, outside the CRC
     8         batch length           4   counts from here on: 49 and the records
     12        partition leader epoch 4   given by the leader, outside the CRC
     16        magic                  1   2
-    17        CRC                    4   CRC32C of all that follows
+    17        CRC                    4   CRC32C of everything that follows
     21        attributes             2   0-2 codec, 3 timestamp type, 4 transactional, 5 control,
                                          6 base timestamp is a delete horizon (KIP-534)
     23        last offset delta      4
@@ -17,12 +17,12 @@
     57        record count           4
     61        records, compressed together where the attributes name a codec
 
-A batch moves through the broker as the bytes that arrived: the header is unpacked once, records
-are decoded only for those who ask, and only the fields before the CRC are written in place. The
-one exception is a topic with LogAppendTime, whose timestamp lies under the CRC.
+A batch passes through the broker as the bytes that arrived: the header is unpacked once, records
+are decoded only on request, and only the fields before the CRC are overwritten in place. The one
+exception is a topic with LogAppendTime, as the CRC covers the timestamp.
 
-What is wrong with the outside of a batch (sizes, magic, CRC) is CORRUPT_MESSAGE, what is wrong
-with its inside (counts, lengths, codecs) is INVALID_RECORD; nothing else is raised for any bytes.
+Faults in the outside of a batch (sizes, magic, CRC) raise CORRUPT_MESSAGE, faults in its inside
+(counts, lengths, codecs) raise INVALID_RECORD; no bytes raise anything else.
 """
 
 from collections.abc import Generator, Iterator
@@ -70,14 +70,14 @@ _MAGIC_END = 17
 
 
 class TimestampType(IntEnum):
-    """Who gave the records their time: the producer, or the leader when it appended them."""
+    """Who set the records' timestamps: the producer, or the leader when it appended them."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class Record(NamedTuple):
-    """One record; the timestamp is in milliseconds since the epoch, -1 where there is none."""
+    """One record; the timestamp is in milliseconds since the epoch, -1 if there is none."""
 
     offset: int
     timestamp: int
@@ -87,14 +87,14 @@ class Record(NamedTuple):
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """The sequence number `increment` records on; after 2147483647 comes 0."""
+    """The sequence number `increment` records later; 2147483647 wraps to 0."""
     return (sequence + increment) & MAX_INT32
 
 
 class RecordBatch:
-    """A view over one batch. Raises `KafkaError` where the bytes cannot be one.
+    """A view over one batch. Raises `KafkaError` if the bytes cannot be a batch.
 
-    The view keeps the buffer alive; attributes are those of the header when it was read.
+    The view keeps the buffer alive; the fields hold the header as it was when it was read.
     """
 
     __slots__ = (
@@ -163,7 +163,7 @@ class RecordBatch:
         return self.last_offset + 1
 
     def assign(self, base_offset: int, leader_epoch: int) -> None:
-        """Write what the leader decides, in place; both fields lie outside the CRC."""
+        """Write the base offset and leader epoch in place; the CRC covers neither."""
         OFFSET_LENGTH_AND_LEADER_EPOCH.pack_into(
             self.view, 0, base_offset, self.batch_length, leader_epoch
         )
@@ -179,7 +179,7 @@ class RecordBatch:
 
     @property
     def compression_type(self) -> CompressionType:
-        """The codec. Raises `KafkaError(INVALID_RECORD)` for a number that names none."""
+        """The codec. Raises `KafkaError(INVALID_RECORD)` for an unknown codec number."""
         try:
             return _CODECS[self.attributes & COMPRESSION_CODEC_MASK]
         except IndexError:
@@ -209,11 +209,11 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When a compacted topic may drop this batch's tombstones (KIP-534), if that is known."""
+        """When a compacted topic may drop this batch's tombstones (KIP-534); None if not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     def crc_is_valid(self) -> bool:
-        """Whether the bytes now in the view match the CRC that the header announced."""
+        """Whether the bytes now in the view match the CRC that was in the header."""
         return crc32c(self.view[ATTRIBUTES_POSITION:]) == self.crc
 
     def ensure_valid(self) -> None:
@@ -222,17 +222,17 @@ class RecordBatch:
             raise _corrupt(f"The CRC of the record batch at offset {self.base_offset} is wrong.")
 
     def records(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-        """Decode the records, one at a time; the CRC is not looked at.
+        """Decode the records, one at a time; the CRC is not checked.
 
-        `max_bytes` bounds what a compressed batch may grow to. Raises `KafkaError`, possibly only
-        after some records: INVALID_RECORD where they break the format.
+        `max_bytes` bounds the decompressed size. Raises `KafkaError`, possibly only after some
+        records: INVALID_RECORD where they break the format.
         """
         return finished(self.record_steps(max_bytes))
 
     def record_steps(
         self, max_bytes: int = MAX_DECOMPRESSED_BYTES
     ) -> Generator[None, None, Iterator[Record]]:
-        """`records`, with pauses in what comes before the first of them."""
+        """`records`, with pauses during the decompression before the first record."""
         if self.record_count < 0:
             raise _invalid(f"Found invalid record count {self.record_count}.")
         payload = self.view[BATCH_OVERHEAD:]
@@ -241,17 +241,17 @@ class RecordBatch:
         return self.decode((yield from decompress_steps(self.compression_type, payload, max_bytes)))
 
     def control_type(self) -> ControlRecordType:
-        """What the first record of a control batch says. Raises `KafkaError(INVALID_RECORD)`."""
+        """The type of a control batch's first record. Raises `KafkaError(INVALID_RECORD)`."""
         for record in self.records():
             return ControlRecordType.parse(record.key)
         raise _invalid("A control batch holds no record.")
 
     def decode(self, plain: Buffer, *, with_own_time: bool = False) -> Iterator[Record]:
-        """`records` out of what was decompressed before.
+        """`records` from data that is already decompressed.
 
-        `with_own_time` has each record tell the time that its producer gave it.
+        `with_own_time` keeps each record's own timestamp even under LogAppendTime.
         """
-        # The one-byte case of each varint stands inline: this loop runs once a record consumed.
+        # The one-byte case of each varint is decoded inline: this loop runs per consumed record.
         # One copy of the whole batch: slices of bytes are the keys and values that callers keep,
         # and indexing bytes is faster than indexing a memoryview.
         data = bytes(plain)
@@ -278,7 +278,7 @@ class RecordBatch:
                 delta, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
                 if not 0 <= delta <= last_offset_delta:
                     raise _invalid(f"Record offset delta {delta} lies outside its batch.")
-                # A length beyond the data moves the position there; the end will not be met.
+                # A length beyond the data moves `at` past `end`, which the check below finds.
                 size, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
                 key, at = (data[at : at + size], at + size) if size >= 0 else (None, at)
                 size, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
@@ -297,7 +297,7 @@ class RecordBatch:
 
 
 def batches(buffer: bytes | bytearray | memoryview) -> Iterator[RecordBatch]:
-    """The whole batches in a buffer, one after the other; a partial one at the end is left out.
+    """The complete batches in a buffer, in order; a partial one at the end is left out.
 
     Raises `KafkaError(CORRUPT_MESSAGE)` where a size or magic is impossible, and INVALID_RECORD
     for the message formats 0 and 1, which are not supported.
@@ -319,7 +319,7 @@ def batches(buffer: bytes | bytearray | memoryview) -> Iterator[RecordBatch]:
 
 
 def stamp_log_append_time(view: memoryview, position: int, timestamp_ms: int) -> None:
-    """Turn the batch at `position` to LogAppendTime at this time, in place, with a new CRC."""
+    """Set the batch at `position` to LogAppendTime with this timestamp, in place; a new CRC."""
     (length,) = _INT32.unpack_from(view, position + LENGTH_POSITION)
     (attributes,) = _INT16.unpack_from(view, position + ATTRIBUTES_POSITION)
     _INT16.pack_into(view, position + ATTRIBUTES_POSITION, attributes | TIMESTAMP_TYPE_BIT)
@@ -328,14 +328,14 @@ def stamp_log_append_time(view: memoryview, position: int, timestamp_ms: int) ->
 
 
 def stamp_max_timestamp(view: memoryview, position: int, timestamp_ms: int) -> None:
-    """Let the batch at `position` tell this as its largest timestamp, in place, with a new CRC."""
+    """Set the largest timestamp of the batch at `position`, in place, with a new CRC."""
     (length,) = _INT32.unpack_from(view, position + LENGTH_POSITION)
     _OFFSET.pack_into(view, position + MAX_TIMESTAMP_POSITION, timestamp_ms)
     stamp_crc(view, position, LOG_OVERHEAD + length)
 
 
 def stamp_codec(view: memoryview, compression: CompressionType) -> None:
-    """Let the header of a batch that fills the view tell this codec and its size."""
+    """Write codec, size and CRC into the header of a batch that fills the view."""
     (attributes,) = _INT16.unpack_from(view, ATTRIBUTES_POSITION)
     _INT32.pack_into(view, LENGTH_POSITION, len(view) - LOG_OVERHEAD)
     _INT16.pack_into(view, ATTRIBUTES_POSITION, attributes & ~COMPRESSION_CODEC_MASK | compression)
@@ -343,7 +343,7 @@ def stamp_codec(view: memoryview, compression: CompressionType) -> None:
 
 
 def stamp_crc(view: memoryview, position: int, size_in_bytes: int) -> None:
-    """Compute the CRC of the batch at `position` anew and write it into the header."""
+    """Recompute the CRC of the batch at `position` and write it into its header."""
     checked = view[position + ATTRIBUTES_POSITION : position + size_in_bytes]
     _UINT32.pack_into(view, position + CRC_POSITION, crc32c(checked))
 
@@ -368,7 +368,7 @@ def _read_headers(data: bytes, position: int) -> tuple[tuple[tuple[str, bytes | 
         if key is None:
             raise _invalid("A record header has no key.")
         value, position = _read_bytes(data, position)
-        # Kafka's Java client decodes bad UTF-8 to replacement characters, and so do we.
+        # Like Kafka's Java client, decode bad UTF-8 to replacement characters.
         headers.append((key.decode("utf-8", "replace"), value))
     return tuple(headers), position
 

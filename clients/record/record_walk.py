@@ -1,18 +1,18 @@
-"""A walk over the records of one batch that looks at every length and opens nothing.
+"""Validates the records of one batch by their lengths, without decoding keys or values.
 
 It finds whatever would stop a reader: records that do not fill the batch exactly, fields that do
-not fill their record, offset deltas that are not 0, 1, 2 … in order. On the way it sees whether a
-record has no key, and whether the header tells the largest timestamp rightly.
+not fill their record, offset deltas that are not 0, 1, 2 … in order. On the way it notes whether a
+record has no key, and whether the header's largest timestamp is right.
 
-The walk stands on the path of every produced batch. Two observations make it cheap:
+Every produced batch is walked. Three observations make that cheap:
 
-- Neighbours mostly have one shape: the same lengths, and varints of the same size. A field of such
-  a run is a column of bytes, one stride apart, and a slice with that stride compares with what it
-  must be in C, however many records there are.
-- Where only the lengths of keys and values differ, what stands before the keys and behind the
-  values is cut out and put together: that has columns again, and is less work than a walk from
-  field to field.
-- A varint of an offset delta is known beforehand: the tables below hold them for 8192 records.
+- Neighbouring records mostly have one shape: the same lengths, and varints of the same size. Each
+  byte of a field then forms a column, one stride apart, and one slice with that stride compares a
+  column with its expected bytes in C, however many records there are.
+- Where only the lengths of keys and values differ, the bytes before the keys and after the values
+  are cut out and joined: these form columns again, which is less work than walking field by
+  field.
+- The varint of an offset delta is known beforehand: the tables below hold them for 8192 records.
 
 Other records are walked one by one, at about a microsecond each. After `SLICE` of those the walk
 pauses, so that a large batch need not hold up its caller's loop.
@@ -25,36 +25,36 @@ from .batch import RecordBatch
 from .varint import ZIGZAG, read_varint, read_varlong
 
 SMALLEST_RECORD_BYTES = 7
-"""One byte each for its length, attributes, two deltas, two lengths and the number of headers."""
+"""One byte each for the length, attributes, two deltas, two lengths and the header count."""
 
 SLICE = 4_096
-"""Records between two pauses: a few milliseconds."""
+"""Records between two pauses: a few milliseconds of work."""
 
 _COPY_BELOW_BYTES = 2_048
-"""Records of fewer bytes are copied first: many small slices cost less on bytes than on a view."""
+"""Smaller records (on average) are copied first: small slices of bytes cost less than of a view."""
 _ONE_BYTE_DELTAS = 64
 _BLOCK = 8_192
-"""So many offset deltas take two bytes at most, and as many share the third byte."""
+"""This many offset deltas take at most two bytes; above, each block of as many shares its third."""
 _THREE_BYTE_DELTAS = 64 * _BLOCK * 2
 _RUN_MIN, _RUN_MAX = 64, _BLOCK
 _SIMILAR_MIN, _SIMILAR_MAX = 32, 2_048
 _PAUSE_BETWEEN_RUNS = 16
 _TIME_BYTES_MAX = 3
-"""A run of records is not looked for where timestamps lie further apart than 17 minutes."""
+"""No runs are looked for where timestamp deltas need more bytes (more than 17 minutes)."""
 
 _DELTA = bytes(delta * 2 & 0x7F for delta in range(_BLOCK))
 _DELTA_FIRST = bytes(each | 0x80 for each in _DELTA)
 _DELTA_SECOND = bytes(delta * 2 >> 7 for delta in range(_BLOCK))
 _DELTA_MIDDLE = bytes(each | 0x80 for each in _DELTA_SECOND)
 _BEYOND = 1 << 31
-"""More bytes than a batch may have: the walk from field to field decides on such a length."""
+"""More bytes than a batch may have: leaves such a length to the field-by-field walk."""
 _LENGTH = tuple(_BEYOND if byte & 1 else byte >> 1 for byte in range(0x80))
-"""By its varint of one byte: the length of a record."""
+"""A record's length, by its one-byte varint."""
 _LENGTH_OR_NULL = tuple(0 if byte & 1 else byte >> 1 for byte in range(0x80))
-"""The same of a key or value, which may be null."""
+"""The length of a key or value, which may be null, by its one-byte varint."""
 _LENGTH_FIRST = tuple(_BEYOND if byte & 1 else (byte & 0x7F) >> 1 for byte in range(0x100))
 _LENGTH_SECOND = tuple(_BEYOND if byte & 0x80 else byte << 6 for byte in range(0x100))
-"""By the two bytes of a varint: what each adds to a length."""
+"""What the first and second byte of a two-byte varint each add to a length."""
 _EVEN = bytes(range(0, 0x100, 2))
 _ENDING = bytes(range(0x80))
 _CONTINUED = bytes(range(0x80, 0x100))
@@ -63,11 +63,11 @@ AT_MOST = tuple(
     bytes(byte for byte in range(0x80) if ZIGZAG[byte] <= delta)
     for delta in range(LATEST_OF_ONE_BYTE + 1)
 )
-"""By a delta, the varints of one byte that tell it or a smaller one."""
+"""For each delta, the one-byte varints of that delta and of all smaller ones."""
 
 
 class RecordWalk:
-    """One walk. When `steps` has ended the batch is sound, and the fields tell what was seen."""
+    """One walk. Once `steps` or `finish` has ended, the batch is sound and the fields are set."""
 
     __slots__ = (
         "_at",
@@ -84,9 +84,9 @@ class RecordWalk:
     )
 
     def __init__(self, batch: RecordBatch, plain: bytes | bytearray | memoryview) -> None:
-        """`plain` are the records of the batch, decompressed where need be.
+        """`plain` holds the batch's records, decompressed.
 
-        Raises KafkaError(INVALID_RECORD) where so many records cannot lie in so many bytes.
+        Raises KafkaError(INVALID_RECORD) where `plain` is too small for the record count.
         """
         count, size = batch.record_count, len(plain)
         if not 0 <= count * SMALLEST_RECORD_BYTES <= size:
@@ -99,15 +99,15 @@ class RecordWalk:
         self._run_size = _RUN_MIN
         self._similar_size = _SIMILAR_MIN
         self.first_keyless = -1
-        """The first record without a key; -1 if all have one."""
+        """The index of the first record without a key; -1 if all have one."""
         self.has_claimed = False
-        """Whether some record has the largest timestamp that the header tells."""
+        """Whether some record has the header's largest timestamp."""
         self.has_later = False
-        """Whether some record has a larger one."""
+        """Whether some record has a larger timestamp."""
 
     @property
     def agrees_on_time(self) -> bool:
-        """Whether the header's largest timestamp is that of a record, and none has a larger one."""
+        """Whether the header's largest timestamp is indeed the largest of the records."""
         return self.has_claimed and not self.has_later
 
     def finish(self) -> None:
@@ -120,7 +120,7 @@ class RecordWalk:
             raise _goes_on()
 
     def steps(self) -> Iterator[None]:
-        """Walk, with a pause behind each `SLICE`. Raises KafkaError(INVALID_RECORD)."""
+        """Walk to the end, pausing after each `SLICE`. Raises KafkaError(INVALID_RECORD)."""
         try:
             while self._index < self._count:
                 self._walk(min(self._count, self._index + SLICE))
@@ -132,8 +132,8 @@ class RecordWalk:
             raise _goes_on()
 
     def _walk(self, until: int) -> None:
-        """Go on to the record `until`, or further where those behind it are alike."""
-        # Varints of one and two bytes stand inline: this loop runs once a record produced.
+        """Walk on to the record `until`, or past it where a run of records reaches further."""
+        # Varints of one and two bytes are decoded inline: this loop runs per produced record.
         data, index, at, total = self._data, self._index, self._at, self._size
         claimed, next_run = self._claimed, index
         while index < until:
@@ -193,7 +193,7 @@ class RecordWalk:
         self._index, self._at = index, at
 
     def _note_time(self, delta: int) -> None:
-        """A record's time is at least what the header tells as the largest."""
+        """Note a record's time delta that is at least the header's largest."""
         if delta == self._claimed:
             self.has_claimed = True
         else:
@@ -202,9 +202,9 @@ class RecordWalk:
     # -- Runs of records of one shape ---------------------------------------------------------
 
     def _pass_run(self, at: int, index: int, places: tuple[int, ...]) -> tuple[int, int]:
-        """How many records from `at` on are like the one before, and as sound; where they end.
+        """Pass sound records like the one before `at`: how many they are, and where they end.
 
-        `places` are where that one and its fields begin.
+        `places` are the positions of that record and its fields.
         """
         data, start = self._data, places[0]
         next_at = at * 2 - start
@@ -218,9 +218,9 @@ class RecordWalk:
         return self._pass_similar(at, index, places)
 
     def _pass_alike(self, at: int, index: int, places: tuple[int, ...]) -> int:
-        """How many records from `at` on have the lengths of the one before, and are as sound.
+        """How many records from `at` on are sound and have the same lengths as the one before.
 
-        At most four times as many are looked at as were passed at once before: what this costs is
+        Looks at no more than four times as many as the last call passed, so that its cost stays
         in proportion to what it passes.
         """
         data = self._data
@@ -249,11 +249,11 @@ class RecordWalk:
         return alike
 
     def _column(self, place: int, stride: int, count: int) -> bytes:
-        """What stands at `place`, one stride after the other, in the records behind that one."""
+        """The bytes at `place` plus 1, 2 … `count` strides: one from each following record."""
         return bytes(self._data[place + stride : place + stride * (count + 1) : stride])
 
     def _pass_similar(self, at: int, index: int, places: tuple[int, ...]) -> tuple[int, int]:
-        """The same for records whose keys and values may have other lengths."""
+        """`_pass_run` for records whose keys and values may differ in length."""
         data = self._data
         _, time_at, delta_at, key_at, _, headers_at = places
         looked_at = min(
@@ -283,8 +283,9 @@ class RecordWalk:
         return alike, ends[alike - 1] if alike else at
 
     def _cut(self, at: int, count: int, head: int, tail: int) -> tuple[bytes, bytes, list[int]]:
-        """The heads and tails of records that are filled by head, key, value and tail, one after
-        the other, and where each of them ends. A tail of one byte says that there are no headers.
+        """Cut out the heads and tails of records that consist of head, key, value and tail: all
+        heads joined, all tails joined, and where each record ends. With a `tail` of one byte the
+        records must have no headers.
         """
         data, size = self._data, self._size
         heads: list[bytes | bytearray | memoryview] = []
@@ -314,14 +315,14 @@ class RecordWalk:
                 ends.append(end)
                 at = end
         except IndexError:
-            # A key whose length takes more than a byte, or something that goes beyond the batch.
+            # A key length of more than one byte, or a field that ends beyond the batch.
             pass
         return b"".join(heads), b"".join(tails), ends
 
     def _pass_times(self, columns: list[bytes], alike: int) -> int:
-        """How many timestamp deltas in a row are varints of this size.
+        """How many timestamp deltas in a row are varints of as many bytes as there are `columns`.
 
-        `columns` are their bytes: the first ones, the second ones, and so on.
+        The first column holds the first byte of each delta, the second the second, and so on.
         """
         size = len(columns)
         if size > _TIME_BYTES_MAX:
@@ -349,7 +350,7 @@ class RecordWalk:
 
 
 def until_longer_delta(index: int, size: int) -> int:
-    """How many offset deltas from `index` on are varints of this size and stand in the tables."""
+    """How many offset deltas from `index` on are varints of this size and are in the tables."""
     if size == 1:
         return max(_ONE_BYTE_DELTAS - index, 0)
     if size == 2:
@@ -359,7 +360,7 @@ def until_longer_delta(index: int, size: int) -> int:
 
 
 def delta_columns(index: int, count: int, size: int) -> tuple[bytes, ...]:
-    """The columns that `count` offset deltas from `index` on make as varints of this size."""
+    """The columns of `count` offset deltas from `index` on, as varints of this size."""
     if size == 1:
         return (_DELTA[index : index + count],)
     begin = index % _BLOCK
@@ -371,7 +372,7 @@ def delta_columns(index: int, count: int, size: int) -> tuple[bytes, ...]:
 
 
 def varint_places(data: bytes | bytearray | memoryview, at: int) -> range:
-    """Where the bytes of the varint at `at` lie."""
+    """The positions of the bytes of the varint at `at`."""
     end = at
     while data[end] > 0x7F:
         end += 1
@@ -379,7 +380,7 @@ def varint_places(data: bytes | bytearray | memoryview, at: int) -> range:
 
 
 def header_lengths(data: bytes | bytearray | memoryview, at: int) -> list[int]:
-    """Where the bytes of all lengths in a record's headers lie, and of their number."""
+    """The positions of the bytes of the header count and of all lengths in the headers at `at`."""
     places = [*varint_places(data, at)]
     count, at = read_varint(data, at)
     for _ in range(2 * count):
@@ -395,7 +396,7 @@ def header_lengths(data: bytes | bytearray | memoryview, at: int) -> list[int]:
 
 
 def _behind_delta(data: bytes | bytearray | memoryview, at: int, index: int) -> int:
-    """The position behind the offset delta at `at`, which has to be the record's index."""
+    """The position after the offset delta at `at`, which must equal the record's index."""
     delta, at = read_varint(data, at)
     if delta != index:
         raise _invalid(f"Record {index} of a batch has the offset delta {delta}.")
@@ -403,11 +404,11 @@ def _behind_delta(data: bytes | bytearray | memoryview, at: int, index: int) -> 
 
 
 def _behind_headers(data: bytes | bytearray | memoryview, at: int, end: int) -> int:
-    """The position behind the headers of a record that ends at `end`."""
+    """The position after the headers of a record that ends at `end`."""
     count, at = read_varint(data, at)
     if not 0 <= count <= end - at:
         raise _invalid(f"Found invalid number of record headers {count}.")
-    # Varints of one byte stand inline: a megabyte may hold half a million headers.
+    # One-byte varints are decoded inline: a megabyte may hold half a million headers.
     for _ in range(count):
         length, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
         if length < 0:
