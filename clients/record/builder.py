@@ -1,9 +1,9 @@
-"""Building record batches (`MemoryRecordsBuilder` in Kafka): for producers, for the broker's own
+"""Builds record batches (`MemoryRecordsBuilder` in Kafka): for producers, for the broker's
 internal topics, and for the cleaner, which keeps some records of a batch.
 
-Records are encoded straight behind room for the header, so that an uncompressed batch is finished
-in place. The first record's timestamp becomes the base timestamp, as Kafka's builder has it, unless
-the batch carries a delete horizon, which then takes that field (KIP-534).
+Records are encoded directly after space left for the header, so that an uncompressed batch is
+finished in place. The first record's timestamp becomes the base timestamp, as in Kafka's builder,
+unless the batch has a delete horizon, which then takes that field (KIP-534).
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ from .varint import encode_varint
 Headers = Sequence[tuple[str, bytes | None]]
 
 MAX_RECORD_OVERHEAD = 21
-"""Length, attributes, timestamp delta and offset delta of a record at their longest."""
+"""The largest size of a record's length, attributes, timestamp delta and offset delta."""
 
 _NULL = encode_varint(-1)
 _NO_HEADERS = encode_varint(0)
@@ -42,7 +42,7 @@ _ATTRIBUTES = b"\x00"
 
 
 class BatchFields(TypedDict, total=False):
-    """The header fields that a batch's maker decides; what is left out has Kafka's "none"."""
+    """The header fields that the builder's caller sets; omitted ones get Kafka's "none" value."""
 
     base_offset: int
     leader_epoch: int
@@ -57,7 +57,7 @@ class BatchFields(TypedDict, total=False):
 
 
 class RecordBatchBuilder:
-    """Collects records into one batch; `build` ends it."""
+    """Collects records into one batch; `build` finishes it."""
 
     __slots__ = (
         "_base_offset",
@@ -91,7 +91,7 @@ class RecordBatchBuilder:
         headers: Headers = (),
         offset: int | None = None,
     ) -> None:
-        """Add a record, at the next offset unless one further on is given (after compaction)."""
+        """Add a record at the next offset, or at a later `offset` (after compaction)."""
         if offset is None:
             offset = self._last_offset + 1
         assert offset > self._last_offset, "offsets in a batch only grow"
@@ -122,7 +122,7 @@ class RecordBatchBuilder:
         """The finished batch; the builder must not be used again.
 
         `last_offset` keeps the range of a batch whose last records were compacted away;
-        `max_timestamp` keeps its time, and is the append time where the leader gives it.
+        `max_timestamp` keeps its largest timestamp, or is the leader's append time.
         """
         compression = self._fields.get("compression", CompressionType.NONE)
         if not self.record_count:
@@ -181,7 +181,7 @@ def build_batch(records: Iterable[Record], **fields: Unpack[BatchFields]) -> byt
 def build_control_batch(
     marker: EndTransactionMarker, timestamp: int, **fields: Unpack[BatchFields]
 ) -> bytearray:
-    """The batch that ends a producer's transaction; takes the producer's id and epoch."""
+    """The batch that ends a producer's transaction; `fields` name the producer's id and epoch."""
     fields["is_transactional"] = True
     fields["is_control"] = True
     builder = RecordBatchBuilder(**fields)
@@ -192,12 +192,12 @@ def build_control_batch(
 def rebuild_batch(
     batch: RecordBatch, records: Iterable[Record], **changes: Unpack[BatchFields]
 ) -> bytearray:
-    """The batch again with only these of its records, which keep their offsets.
+    """Rebuild a batch with only these of its records, which keep their offsets.
 
-    Offsets covered, producer, sequence and codec stay as they were unless `changes` say otherwise,
-    so that a compacted batch still answers for its producer; it may be empty. The largest time is
-    that of the records kept, and of the batch as it was where none is. Raises
-    KafkaError(INVALID_RECORD) for records whose offsets do not climb.
+    Offset range, producer, sequence and codec stay the same unless `changes` override them, so
+    that a compacted batch still holds its producer's state; it may be empty. The largest timestamp
+    is that of the records kept, or the old one where none is kept. Raises
+    KafkaError(INVALID_RECORD) for records whose offsets do not increase.
     """
     fields: BatchFields = {
         "base_offset": batch.base_offset,
@@ -230,7 +230,7 @@ def rebuild_batch(
 def recompress_batch(
     batch: RecordBatch, plain: bytes | bytearray | memoryview, compression: CompressionType
 ) -> bytearray:
-    """The batch again with another codec; `plain` are its records, which stay as they are."""
+    """Rebuild a batch with another codec; `plain` holds its decompressed records, unchanged."""
     built = bytearray(batch.view[:BATCH_OVERHEAD])
     built += compress(compression, plain)
     with memoryview(built) as view:

@@ -1,9 +1,9 @@
 """CRC32C (Castagnoli), the checksum of record batches, over any buffer and without a copy.
 
-The `crc32c` package computes it in hardware straight from a buffer. Importing the package itself
-also loads its command line and `importlib.metadata`, some forty milliseconds that every start of a
-broker would pay, so the compiled module inside it is loaded alone; where a release of the package
-is laid out differently the ordinary import serves.
+The `crc32c` package computes it in hardware directly from a buffer. Importing the package also
+loads its command line and `importlib.metadata`, which adds some forty milliseconds to every broker
+start, so only the compiled module inside it is loaded. If a release of the package has another
+layout, the package itself is imported.
 """
 
 from importlib.machinery import PathFinder

@@ -1,15 +1,15 @@
-"""The codecs of record batches, each in the framing that Kafka's own clients write.
+"""Compresses and decompresses record batches, in the framing that Kafka's own clients write.
 
 - gzip: an ordinary gzip stream, from the standard library.
 - snappy: the framing of xerial's snappy-java (a magic, two versions, then length-prefixed raw
-  blocks), and the bare raw block that librdkafka and others write.
+  blocks); on reading also the bare raw block that librdkafka and others write.
 - lz4: the LZ4 frame format, independent blocks.
 - zstd: an ordinary Zstandard frame.
 
-The last three come from `cramjam`, which is imported when first needed. What a batch may grow to is
-bounded: a few kilobytes from the network must not become gigabytes here. Nor must they hold up an
+The last three come from `cramjam`, which is imported when first needed. The decompressed size is
+bounded: a few kilobytes from the network must not become gigabytes here. Nor may they block the
 event loop: `decompress_steps` pauses after about a megabyte of gzip or snappy. lz4 and zstd decode
-a gigabyte a second or more and are done at once.
+a gigabyte a second or more, and do so without a pause.
 """
 
 import zlib
@@ -32,20 +32,20 @@ MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
 _GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
 _GZIP_PIECE_BYTES = 8 * 1024
-"""What is fed at once: behind the end of a member as much is fed again."""
+"""Input fed at once; what is fed beyond the end of a member is fed again for the next one."""
 _STEP_BYTES = 1024 * 1024
-"""Plain data between two pauses."""
+"""Decompressed bytes between two pauses."""
 _SMALLEST_GUESS = 64 * 1024
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_BLOCK_WORK = 1024
-"""A block that holds nothing costs as much as so many bytes."""
+"""The cost of an empty block, in bytes of data."""
 _INT32 = Struct(">i")
 
 
 class CompressionType(IntEnum):
-    """Kafka's `CompressionType`, by the number in the lowest three attribute bits."""
+    """Kafka's `CompressionType`; the value is that of the lowest three attribute bits."""
 
     NONE = 0
     GZIP = 1
@@ -65,7 +65,7 @@ class CompressionType(IntEnum):
 
 
 class _FrameDecoder(Protocol):
-    """What cramjam's lz4 and zstd modules share."""
+    """The interface that cramjam's lz4 and zstd modules share."""
 
     def decompress_into(self, data: Buffer, output: bytearray, /) -> int: ...
 
@@ -84,7 +84,7 @@ class _Zstd(_FrameDecoder, Protocol):
 
 
 class _Snappy(Protocol):
-    """The part of cramjam's snappy module that knows raw blocks."""
+    """The functions of cramjam's snappy module for raw blocks."""
 
     def compress_raw(self, data: Buffer, /) -> "ReadableBuffer": ...
     def decompress_raw(self, data: Buffer, /) -> "ReadableBuffer": ...
@@ -92,7 +92,7 @@ class _Snappy(Protocol):
 
 
 class _Cramjam(Protocol):
-    """The cramjam package, as far as it is used here."""
+    """The part of the cramjam package that is used here."""
 
     @property
     def lz4(self) -> _LZ4: ...
@@ -115,7 +115,7 @@ def compress(compression: CompressionType, data: Buffer) -> bytes | bytearray | 
     if compression is CompressionType.SNAPPY:
         return _snappy_compress(library, data)
     if compression is CompressionType.LZ4:
-        # Kafka refuses blocks that lean on the blocks before them.
+        # Kafka refuses blocks that depend on earlier blocks.
         frame = library.lz4.Compressor(content_checksum=False, block_linked=False)
         frame.compress(bytes(data))
         return bytes(frame.finish())
@@ -125,10 +125,10 @@ def compress(compression: CompressionType, data: Buffer) -> bytes | bytearray | 
 def decompress(
     compression: CompressionType, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> bytes | bytearray | memoryview:
-    """The plain records of one batch, `data` itself where nothing is compressed.
+    """Decompress one batch's records; returns `data` itself if it is not compressed.
 
-    Raises `KafkaError`: INVALID_RECORD where the data cannot be decoded or exceed `max_bytes`,
-    UNSUPPORTED_COMPRESSION_TYPE where the codec's library is absent.
+    Raises `KafkaError`: INVALID_RECORD if the data cannot be decoded or exceeds `max_bytes`,
+    UNSUPPORTED_COMPRESSION_TYPE if the codec's library is missing.
     """
     if compression is CompressionType.NONE:
         return data
@@ -138,7 +138,7 @@ def decompress(
 def decompress_steps(
     compression: CompressionType, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Generator[None, None, Buffer]:
-    """`decompress` with a pause now and then; the generator's value is the plain data."""
+    """`decompress` with pauses; the generator returns the decompressed data."""
     if compression is CompressionType.NONE:
         return data
     if compression is CompressionType.GZIP:
@@ -154,9 +154,10 @@ def decompress_steps(
 
 
 def check_outside(compression: CompressionType, data: Buffer, plain_bytes_min: int) -> None:
-    """Refuse what its first bytes show not to be of this codec, or not to hold so many bytes.
+    """Refuse data whose first bytes are not of this codec, or that is too short to decompress to
+    `plain_bytes_min` bytes.
 
-    Nothing is decoded. Raises `KafkaError(INVALID_RECORD)`.
+    Decodes nothing. Raises `KafkaError(INVALID_RECORD)`.
     """
     begin = bytes(data[:_OUTSIDE_BYTES])
     if compression is CompressionType.SNAPPY:
@@ -179,7 +180,7 @@ def _begins_as_snappy(begin: bytes, size: int, plain_bytes_min: int) -> bool:
     if begin == _XERIAL_MAGIC[:_OUTSIDE_BYTES]:
         return size > len(_XERIAL_HEADER)
     try:
-        # A bare block tells its plain size first.
+        # A bare block begins with its decompressed size.
         plain_bytes, _ = read_unsigned_varint(begin, 0)
     except (IndexError, KafkaError):
         return False
@@ -201,7 +202,7 @@ _GROWTH_MAX = {
     CompressionType.LZ4: 255,
     CompressionType.ZSTD: 131_072,
 }
-"""What one byte can become at the most, by the format: a run of the longest kind."""
+"""How many bytes one compressed byte can become at most, by the limits of each format."""
 
 
 def _cramjam() -> _Cramjam:
@@ -216,7 +217,7 @@ def _cramjam() -> _Cramjam:
 
 
 def _gzip_decompress(data: Buffer, max_bytes: int) -> Generator[None, None, bytearray]:
-    """All members of a gzip stream, in pieces in and pieces out."""
+    """Decompress all members of a gzip stream, piece by piece."""
     plain, view, at, work = bytearray(), memoryview(data), 0, 0
     while at < len(view):
         decoder, rest = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS), b""
@@ -244,7 +245,7 @@ def _gzip_decompress(data: Buffer, max_bytes: int) -> Generator[None, None, byte
 def _decompress_growing(
     codec: _FrameDecoder, data: Buffer, max_bytes: int
 ) -> Generator[None, None, memoryview]:
-    """Decode into a buffer that grows fourfold: neither frame format must tell its plain size."""
+    """Decode into a buffer that grows fourfold, as the frame need not state its plain size."""
     if not len(data):
         raise KafkaError(ErrorCode.INVALID_RECORD, "A compressed batch holds no data.")
     size = min(max(_SMALLEST_GUESS, 4 * len(data)), max_bytes)
@@ -262,7 +263,7 @@ def _decompress_growing(
 
 
 _NO_ROOM = "failed to write whole buffer"
-"""How cramjam says that the output is too small; any other message means that the data is bad."""
+"""cramjam's message for an output that is too small; any other means that the data is bad."""
 
 
 def _snappy_compress(library: _Cramjam, data: Buffer) -> bytes:
@@ -301,7 +302,7 @@ def _snappy_decompress(
 
 
 def _snappy_block(library: _Cramjam, block: Buffer, max_bytes: int) -> bytes:
-    # The announced size is checked first: the decoder would allocate it.
+    # Check the announced size first, as the decoder would allocate it.
     if library.snappy.decompress_raw_len(block) > max_bytes:
         raise _too_large(max_bytes)
     return bytes(library.snappy.decompress_raw(block))

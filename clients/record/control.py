@@ -1,8 +1,8 @@
-"""Control records: what the broker itself writes between the records of its clients.
+"""Control records, which the broker itself writes between the records of its clients.
 
-A control batch holds one record (the snapshots of the quorum aside) whose key is a version and a
-type, both int16 (`ControlRecordType` in Kafka). Readers of a newer version must accept the key as
-long as its first four bytes are as here, and an unknown type is skipped, not an error.
+A control batch holds one record (except in quorum snapshots) whose key is a version and a type,
+both int16 (`ControlRecordType` in Kafka). A key of a newer version is accepted as long as its
+first four bytes have this form, and an unknown type is skipped, not an error.
 """
 
 from enum import IntEnum
@@ -16,7 +16,7 @@ _END_TRANSACTION_VALUE = Struct(">hi")
 
 
 class ControlRecordType(IntEnum):
-    """What a control record says."""
+    """The type of a control record."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -40,7 +40,7 @@ class ControlRecordType(IntEnum):
         return _BY_NUMBER.get(number, cls.UNKNOWN)
 
     def key(self) -> bytes:
-        """The record key that announces this type."""
+        """The record key of this type, version 0."""
         return _KEY.pack(0, self.value)
 
 
@@ -48,7 +48,7 @@ _BY_NUMBER = {kind.value: kind for kind in ControlRecordType}
 
 
 class EndTransactionMarker(NamedTuple):
-    """The outcome of one producer's transaction, written to each of its partitions."""
+    """The outcome of one producer's transaction, written to each partition of the transaction."""
 
     control_type: ControlRecordType
     coordinator_epoch: int

@@ -1,4 +1,4 @@
-"""Where the fields of a record batch and of index entries stand, in Kafka's formats.
+"""The positions of the fields of record batches and index entries in Kafka's formats.
 
 A batch (magic 2, `DefaultRecordBatch` in Kafka) begins with this header, big-endian:
 
@@ -7,7 +7,7 @@ A batch (magic 2, `DefaultRecordBatch` in Kafka) begins with this header, big-en
     51 producer epoch   53 base sequence   57 record count   61 records
 
 The CRC covers everything from the attributes on. Code that reads a few fields of very many batches
-unpacks only those: there is one `Struct` for each such selection, named after its fields.
+unpacks only those fields: each such selection has a `Struct` named after its fields.
 """
 
 from struct import Struct
@@ -18,7 +18,7 @@ ATTRIBUTES_POSITION = 21
 MAX_TIMESTAMP_POSITION = 35
 
 LOG_OVERHEAD = 12
-"""Base offset and batch length: what is not counted in `batch_length`."""
+"""Base offset and batch length, which `batch_length` does not count."""
 
 BATCH_OVERHEAD = 61
 """The whole header; no batch is smaller."""
@@ -29,9 +29,9 @@ assert HEADER.size == BATCH_OVERHEAD
 OFFSET_AND_LENGTH = Struct(">qi")
 OFFSET_LENGTH_AND_LEADER_EPOCH = Struct(">qii")
 OFFSET_LENGTH_AND_DELTA = Struct(">qi11xi")
-"""Base offset, batch length and last offset delta: all that a walk over batches needs."""
+"""Base offset, batch length and last offset delta: what a walk over batches needs."""
 OFFSET_LENGTH_MAGIC_AND_DELTA = Struct(">qi4xb6xi")
-"""The same and the magic number, to tell a batch from other bytes."""
+"""The same plus the magic number, to tell a batch from other bytes."""
 OFFSET_LENGTH_EPOCH_AND_DELTA = Struct(">qii7xi")
 OFFSET_LENGTH_MAGIC_CRC_AND_DELTA = Struct(">qi4xBI2xi")
 OFFSET_LENGTH_DELTA_AND_MAX_TIMESTAMP = Struct(">qi11xi8xq")
@@ -39,7 +39,7 @@ OFFSET_LENGTH_MAGIC_DELTA_AND_MAX_TIMESTAMP = Struct(">qi4xB6xi8xq")
 ATTRIBUTES_AND_COUNT = Struct(">21xh34xi")
 LENGTH_MAGIC_ATTRIBUTES_AND_COUNT = Struct(">8xi4xb4xh34xi")
 LENGTH_LEADER_EPOCH_AND_MAGIC = Struct(">iib")
-"""To be unpacked from `LENGTH_POSITION` on."""
+"""Unpacked from `LENGTH_POSITION` on."""
 
 OFFSET_INDEX_ENTRY = Struct(">ii")
 """Relative offset and position in the segment (`OffsetIndex`)."""

@@ -1,13 +1,13 @@
-"""Shapes of batches that were walked: the next batch of a known shape need not be.
+"""Remembers shapes of batches, so that a batch of a known shape need not be walked.
 
-What a walk decides (`record_walk.py`) depends on few bytes: lengths, offset deltas and numbers of
-headers, and how many bytes each timestamp takes. A producer of records of one size sends batch
-after batch that has the same ones at the same places. Where that is so the walk would look at the
-same places again and decide the same; the times, of one byte each, are looked at in any case.
+The result of a walk (`record_walk.py`) depends on few bytes: lengths, offset deltas, header counts
+and how many bytes each timestamp takes. A producer of records of one size sends batch after batch
+with the same bytes at the same places. For such a batch the walk would come to the same result, so
+only these bytes are compared, and the timestamps, of one byte each, are checked.
 
-A shape is kept as columns: a length of all records of a run lies one stride apart, and one slice
-compares it. It is learned from a sound batch only, and only after several of its number of records
-and size: that takes as long as a few walks.
+A shape is kept as columns: the same length field of all records of a run lies one stride apart,
+and one slice compares it. A shape is learned from a sound batch only, and only after several with
+the same record count and size, because learning takes as long as a few walks.
 """
 
 from collections.abc import Callable
@@ -28,23 +28,23 @@ from .record_walk import (
 from .varint import read_varint, read_varlong
 
 _RECORDS_MAX = 256
-"""A shape takes about ten bytes a record; a walk over more records is worth its time."""
+"""Larger batches are always walked; a shape takes about ten bytes a record."""
 _KNOWN_MAX = 256
 _COUNTED_MAX = 1_024
 _LEARNED_AFTER = 8
 
 
 class _Shape(NamedTuple):
-    """What a batch must have at which places to be sound, and where its times are."""
+    """The bytes that a sound batch must have at given places, and where its timestamps are."""
 
     parts_of: Callable[[memoryview], tuple[object, ...]]
     parts: tuple[object, ...]
     times: tuple[slice, ...]
-    """None where the only time is one of the parts, and is the header's own."""
+    """Empty for a batch of one record: its time delta is among the parts, and is 0."""
 
 
 class _Layout(NamedTuple):
-    """Where the parts of a record lie."""
+    """The positions of a record's parts."""
 
     begin: int
     end: int
@@ -54,7 +54,7 @@ class _Layout(NamedTuple):
 
 
 class KnownShapes:
-    """The shapes that were met often, by number of records and size of the batch."""
+    """The shapes met often, by the batch's record count and size."""
 
     __slots__ = ("_shapes", "_walks")
 
@@ -66,9 +66,10 @@ class KnownShapes:
         return len(self._shapes)
 
     def first_keyless(self, batch: RecordBatch) -> int | None:
-        """The first record without a key, -1 if all have one; None: nothing is known.
+        """The index of the first record without a key, -1 if all have one; None for a batch of
+        unknown shape.
 
-        An answer says that the batch is sound and that its header tells the largest timestamp.
+        Unless None, the batch is sound and the header's largest timestamp is right.
         """
         shape_entry = self._shapes.get((batch.record_count, batch.size_in_bytes))
         if shape_entry is None:
@@ -92,7 +93,7 @@ class KnownShapes:
         return first_keyless if has_claimed else None
 
     def remember(self, batch: RecordBatch, first_keyless: int) -> None:
-        """A walk has found this batch sound."""
+        """Count a batch that a walk has found sound, and learn its shape once it is common."""
         key = batch.record_count, batch.size_in_bytes
         walks = self._walks.get(key, 0) + 1
         if walks >= _LEARNED_AFTER and 0 < batch.record_count <= _RECORDS_MAX:
@@ -108,7 +109,7 @@ class KnownShapes:
 
 
 def _shape_of(batch: RecordBatch) -> _Shape | None:
-    """The shape of a sound batch; None where its records have no lengths in common."""
+    """The shape of a sound batch; None where its records differ in their lengths."""
     view, count = batch.view, batch.record_count
     at, index = BATCH_OVERHEAD, 0
     if count == 1:
@@ -125,15 +126,15 @@ def _shape_of(batch: RecordBatch) -> _Shape | None:
         times.append(slice(layout.time, end, stride))
         places += [slice(each, end, stride) for each in (*layout.lengths, *layout.deltas)]
         at, index = end, index + alike
-    # Of several places, so that this is a tuple.
+    # There are always several places, so that the getter returns a tuple.
     parts_of: Callable[[memoryview], tuple[memoryview, ...]] = itemgetter(*places)
     parts = tuple(memoryview(part.tobytes()) for part in parts_of(view))
     return _Shape(parts_of, parts, tuple(times))
 
 
 def _shape_of_one(batch: RecordBatch) -> _Shape | None:
-    """Of a batch of one record: its bytes but key, value and what is in its headers. The time is
-    always the header's own, and one of them.
+    """The shape of a batch of one record: all its bytes but the key, the value and the content of
+    headers. It includes the time delta, which is always 0.
     """
     view = batch.view
     layout = _layout(view, BATCH_OVERHEAD)
@@ -148,8 +149,8 @@ def _shape_of_one(batch: RecordBatch) -> _Shape | None:
 
 
 def _has_one_layout(view: memoryview, layout: _Layout, index: int, alike: int) -> bool:
-    """Whether so many records from this one on have the same lengths, and varints of the same size:
-    each says where the next one lies.
+    """Whether `alike` records from `index` on have the lengths of `layout`, and varints of the
+    same size.
     """
     stride = layout.end - layout.begin
     end = layout.begin + stride * alike
@@ -163,7 +164,7 @@ def _has_one_layout(view: memoryview, layout: _Layout, index: int, alike: int) -
 
 
 def _layout(view: memoryview, begin: int) -> _Layout:
-    """Of the record at `begin`, which is sound."""
+    """The layout of the sound record at `begin`."""
     lengths = [*varint_places(view, begin)]
     size, at = read_varint(view, begin)
     end, time = at + size, at + 1
@@ -179,7 +180,7 @@ def _layout(view: memoryview, begin: int) -> _Layout:
 
 
 def _runs(places: list[int]) -> list[range]:
-    """The places, each with its neighbours."""
+    """Join adjacent places to ranges."""
     runs: list[range] = []
     for place in places:
         begin = runs.pop().start if runs and runs[-1].stop == place else place

@@ -2,8 +2,8 @@
 
 Signed values are zigzag-encoded first, so that small magnitudes stay short (`ByteUtils` in Kafka,
 the same as Protocol Buffers). A varint holds 32 bits in at most five bytes, a varlong 64 bits in at
-most ten. Reading past the end raises IndexError, as indexing does, for the caller to explain in its
-own terms; an encoding that is too long or too large raises `KafkaError(INVALID_RECORD)`.
+most ten. Reading past the end raises IndexError, which the caller turns into an error of its own;
+an encoding that is too long or too large raises `KafkaError(INVALID_RECORD)`.
 """
 
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from ..errors import ErrorCode, KafkaError
 
 ZIGZAG = tuple((byte >> 1) ^ -(byte & 1) for byte in range(128))
-"""The signed value of each one-byte encoding, so that the common case is one look-up."""
+"""The signed value of each one-byte encoding: the common case takes one look-up."""
 
 
 def read_unsigned_varint(data: Sequence[int], position: int) -> tuple[int, int]:
-    """The value and the position behind it. Raises IndexError or `KafkaError(INVALID_RECORD)`."""
+    """The value and the position after it. Raises IndexError or `KafkaError(INVALID_RECORD)`."""
     return _read(data, position, 32)
 
 
 def read_varint(data: Sequence[int], position: int) -> tuple[int, int]:
-    """A zigzag 32-bit value and the position behind it; raises as `read_unsigned_varint`."""
+    """A zigzag 32-bit value and the position after it; raises like `read_unsigned_varint`."""
     value, position = _read(data, position, 32)
     return (value >> 1) ^ -(value & 1), position
 
 
 def read_varlong(data: Sequence[int], position: int) -> tuple[int, int]:
-    """A zigzag 64-bit value and the position behind it; raises as `read_unsigned_varint`."""
+    """A zigzag 64-bit value and the position after it; raises like `read_unsigned_varint`."""
     value, position = _read(data, position, 64)
     return (value >> 1) ^ -(value & 1), position
 
@@ -58,7 +58,7 @@ def encode_unsigned_varint(value: int) -> bytes:
 
 
 def encode_varint(value: int) -> bytes:
-    """The zigzag encoding of a signed value; of a varlong too, since the two agree."""
+    """The zigzag encoding of a signed value; varint and varlong encode it alike."""
     assert -(1 << 63) <= value < 1 << 63, value
     return encode_unsigned_varint((value << 1) ^ (value >> 63))
 
