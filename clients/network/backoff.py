@@ -1,7 +1,7 @@
-"""How long to wait before trying again: exponential, with jitter (`ExponentialBackoff` in Kafka).
+"""Exponential back-off with jitter (`ExponentialBackoff` in Kafka).
 
-The wait doubles with each failure up to a bound, and is spread by a fifth up and down, so that
-clients which lost the same broker at the same time do not come back at the same time (KIP-144).
+The wait doubles with each failure up to a bound, with a jitter of ±20 %, so that clients that lost
+the same broker at the same time do not reconnect at the same time (KIP-144).
 """
 
 from random import Random
@@ -18,7 +18,7 @@ class Backoff(NamedTuple):
     max_ms: int
 
     def delay_seconds(self, failures: int, random: Random) -> float:
-        """The wait after this many failures in a row; none before the first."""
+        """The wait after this many failures in a row; 0 after none."""
         if failures <= 0:
             return 0.0
         doublings = min(failures - 1, _DOUBLINGS_MAX)

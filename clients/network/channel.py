@@ -1,13 +1,13 @@
 """One connection to a broker: requests out, responses matched to them (`KafkaChannel` in Kafka).
 
-A broker answers the requests of a connection in their order, so the oldest request in flight owns
-the next response, and its correlation id must say so. Anything else means that the two sides have
-lost step; the connection is closed and all that waits on it fails, as it does when the broker goes
-away. A request that is not answered in time closes the connection too: its answer might come later
-and nothing behind it could be trusted to arrive.
+A broker answers a connection's requests in order, so the next response belongs to the oldest
+request in flight and must carry its correlation id. Any other id means that client and broker are
+out of step: the connection is closed and all its requests in flight fail, as they do when the
+broker disconnects. A request that times out closes the connection too, since later responses might
+never arrive.
 
-Received bytes are fresh for each read and stay as they are, so records in a decoded response may be
-views of them for as long as anyone keeps the response.
+Each read has its own buffer, which is never overwritten, so records in a decoded response may be
+views of it for as long as the response is kept.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class _InFlight(NamedTuple):
 class Channel(asyncio.Protocol):
     """Sends requests over one transport and hands each response to its request.
 
-    At most `in_flight_max` requests wait for their responses; the next ones wait for their turn.
+    At most `in_flight_max` requests are in flight; further ones wait to be sent.
     """
 
     def __init__(self, client_id: str, *, in_flight_max: int, response_bytes_max: int) -> None:
@@ -83,7 +83,7 @@ class Channel(asyncio.Protocol):
         self._write(message, version)
 
     def close(self, reason: KafkaError | None = None) -> None:
-        """Close the connection; whatever is in flight fails with the reason."""
+        """Close the connection; requests in flight fail with `reason`."""
         if self._closed_because is not None:
             return
         self._closed_because = reason or KafkaError(
@@ -115,7 +115,7 @@ class Channel(asyncio.Protocol):
         self._next_correlation_id = (correlation_id + 1) & _CORRELATION_ID_MAX
         header = RequestHeader(message.api_key, version, correlation_id, self._client_id)
         chunks = frame([encode_request_header(header), *encode(message, version)])
-        # Clients send records from memory; file regions are for brokers.
+        # Clients send records from memory; only brokers send file regions.
         self._transport.writelines(cast("list[bytes]", chunks))
         return correlation_id
 
@@ -153,7 +153,7 @@ class Channel(asyncio.Protocol):
     def _settle(self, sent: _InFlight, outcome: Message | KafkaError) -> None:
         self._slots.release()
         if sent.future.done():
-            return  # the caller was cancelled meanwhile
+            return  # the caller was cancelled in the meantime
         if isinstance(outcome, KafkaError):
             sent.future.set_exception(outcome)
         else:

@@ -1,7 +1,7 @@
-"""Requests to the coordinator of one group, wherever it is at the time (FindCoordinator).
+"""Sends requests to the coordinator of one group, and finds it (FindCoordinator).
 
-The coordinator is a broker like any other until it moves. An error that says so, or a connection
-that breaks, makes the next request look it up again.
+The coordinator may move to another broker. After an error that says so, or a broken connection,
+the next request looks it up again.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _MOVED = frozenset(
 
 
 class GroupCoordinatorClient:
-    """Asks the coordinator of `group_id`."""
+    """Sends requests to the coordinator of `group_id`."""
 
     def __init__(self, group_id: str, network: NetworkClient, environment: Environment) -> None:
         self._group_id = group_id
@@ -49,8 +49,8 @@ class GroupCoordinatorClient:
         timeout_ms: int | None = None,
         version_max: int = NEWEST,
     ) -> R:
-        """Send a request to the coordinator. Raises `KafkaError`; error codes in the response
-        are the caller's to look at, with `raise_for`.
+        """Send a request to the coordinator. Raises `KafkaError`; the caller checks the error codes
+        in the response, with `raise_for`.
         """
         node_id = self._node_id
         if node_id is None:
@@ -71,7 +71,7 @@ class GroupCoordinatorClient:
             raise error
 
     def note(self, error: KafkaError) -> None:
-        """Forget the coordinator's place where an error says that it moved."""
+        """Forget the coordinator if the error says that it may have moved."""
         if error.code in _MOVED:
             self._node_id = None
 
@@ -80,7 +80,7 @@ class GroupCoordinatorClient:
         await asyncio.sleep(self._backoff.delay_seconds(failures, self._random))
 
     async def retried(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:
-        """Try until it succeeds, fails for good, or time is over; raises the last `KafkaError`."""
+        """Retry until success, a fatal error or the timeout; raises the last `KafkaError`."""
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
         failures = 0
         while True:

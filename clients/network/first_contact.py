@@ -1,7 +1,7 @@
-"""Whether a broker answers at the addresses that somebody has typed: asked before a tool begins.
+"""Checks, before a tool begins, that a broker answers at the addresses given by the user.
 
-A client that runs for days waits for brokers that are away. A person at a terminal has mistyped a
-port: within seconds one sentence names the address, what happened there and what to look at.
+A client that runs for days waits for brokers that are down. A user at a terminal has more likely
+mistyped a port, and within seconds gets one sentence: the address, the failure and what to check.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from .metadata import Metadata
 from .network import NetworkClient, NetworkConfig
 
 _TRIES_SECONDS = 5.0
-"""For so long an address that refuses is tried again: the broker may just be starting."""
+"""How long to retry an address that refuses: the broker may just be starting."""
 _ANSWER_MS = 10_000
-"""So long may an answer take."""
+"""How long to wait for a connection or a response."""
 
 
 async def ensure_answers(bootstrap: str | Sequence[str], environment: Environment) -> None:
-    """Raise `KafkaError(NETWORK_EXCEPTION)` unless a broker there can be talked to."""
+    """Raise `KafkaError(NETWORK_EXCEPTION)` unless a broker can be reached at `bootstrap`."""
     network = NetworkClient(
         bootstrap,
         environment,
         NetworkConfig(
             client_id="tierlog-tool",
-            # The connection's own end comes first, and says more.
+            # Longer than the connection timeout, whose error says more.
             request_timeout_ms=_ANSWER_MS + 5_000,
             socket_connection_setup_timeout_ms=_ANSWER_MS,
         ),
@@ -53,7 +53,7 @@ async def ensure_answers(bootstrap: str | Sequence[str], environment: Environmen
 
 
 async def _talk(network: NetworkClient, environment: Environment) -> None:
-    """Ask who is in the cluster, and one of those whether it can be reached, too."""
+    """Request metadata, then check that one of the brokers in it can be reached, too."""
     try:
         await Metadata(network, environment).refresh(())
     except KafkaError as error:

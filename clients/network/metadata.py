@@ -1,8 +1,8 @@
-"""What a client knows of its cluster: brokers, topics, and who leads each partition.
+"""A client's view of its cluster: brokers, topics, and the leader of each partition.
 
-A picture of the past by nature: it is refreshed when it is old, when a topic is missing, and when a
-broker's answer shows that it is wrong. One refresh runs at a time; whoever wants another while it
-runs waits for that one. Answers with an older leader epoch than the known one are not believed for
+The view may be out of date: it is refreshed when it is old, when a topic is missing, and when a
+broker's response contradicts it. Only one refresh runs at a time; callers who want another in the
+meantime wait for that one. A response with an older leader epoch than the known one is ignored for
 that partition (KIP-320), since brokers learn of elections at different times.
 """
 
@@ -28,7 +28,7 @@ NO_LEADER = -1
 
 
 class PartitionMetadata(NamedTuple):
-    """Who leads a partition, as far as this client knows."""
+    """A partition's leader and replicas, as far as this client knows."""
 
     leader_id: int
     leader_epoch: int
@@ -72,18 +72,18 @@ class Metadata:
         self.cluster_id: str | None = None
 
     def mark_stale(self) -> None:
-        """Say that an answer contradicted this view; the next `ensure` refreshes it."""
+        """Note that a response contradicted this view; the next `ensure` refreshes it."""
         self._is_stale = True
 
     @property
     def is_stale(self) -> bool:
-        """Whether the view was contradicted, or is older than `max_age_ms`; or there is none."""
+        """Whether the view was contradicted, is older than `max_age_ms` or was never fetched."""
         if self._is_stale or self._refreshed_at is None:
             return True
         return asyncio.get_running_loop().time() - self._refreshed_at > self._max_age_seconds
 
     def leader(self, partition: TopicPartition) -> PartitionMetadata | None:
-        """The partition's leader, or None where there is none or none is known."""
+        """The partition's leader, or None if there is none or it is not known."""
         topic = self.topics.get(partition.topic)
         leader = topic.partitions.get(partition.partition) if topic is not None else None
         return leader if leader is not None and leader.leader_id != NO_LEADER else None
@@ -97,7 +97,7 @@ class Metadata:
         """Refresh if the view is old, stale or lacks one of these topics.
 
         Raises `KafkaError` when no broker answers. A topic that the brokers do not know is left
-        out of the view; `partition_count` says why.
+        out of the view; `partition_count` raises its error.
         """
         if self.is_stale or any(topic not in self.topics for topic in topics):
             await self.refresh(topics)
@@ -120,9 +120,9 @@ class Metadata:
             self.apply(response)
 
     async def partition_count(self, topic: str, timeout_ms: int) -> int:
-        """How many partitions a topic has, asked again until the brokers know it.
+        """How many partitions a topic has; refreshes until the brokers know the topic.
 
-        Raises the topic's own `KafkaError` when it is not retriable or the time is over.
+        Raises the topic's `KafkaError` when it is not retriable or at the timeout.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
@@ -144,7 +144,7 @@ class Metadata:
         return len(self.topics[topic].partitions)
 
     def apply(self, response: MetadataResponse) -> None:
-        """Take over an answer."""
+        """Update the view from a response."""
         self._refreshes += 1
         self._refreshed_at = asyncio.get_running_loop().time()
         self._is_stale = False
@@ -169,7 +169,7 @@ class Metadata:
         self._topic_errors.pop(name, None)
         if current is not None and current.topic_id != topic.topic_id:
             self.topic_names.pop(current.topic_id, None)
-            current = None  # created anew: its epochs begin again
+            current = None  # recreated: its leader epochs start over
         partitions: dict[int, PartitionMetadata] = {}
         for partition in topic.partitions:
             received = PartitionMetadata(

@@ -1,13 +1,13 @@
 """Connections to the brokers of one cluster (`NetworkClient` in Kafka).
 
 Addresses come from the bootstrap list first and from metadata afterwards; bootstrap addresses have
-negative node ids, as in Kafka, as it is not yet known which brokers they are. A node is
-connected when a request needs it. The first request on a connection is ApiVersions (KIP-511), and
-every later one goes in the newest version that both sides know. A node that could not be reached is
-left alone for a back-off that grows with each failure; requests for it wait that long.
+negative node ids, as in Kafka, as it is not yet known which brokers they are. A node is connected
+when a request needs it. The first request on a connection is ApiVersions (KIP-511), and every later
+one has the newest version that both sides support. After a failed connection attempt the node is
+not tried again for a back-off that grows with each failure; requests for it wait that long.
 
-All waits are bounded by the request's timeout. This client starts no tasks: whoever asks does the
-work, one at a time for each node.
+All waits are bounded by the request's timeout. This client starts no tasks: the requesting task
+connects, one at a time for each node.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
-    """The limits of a network client; the names are those of Kafka's client configs."""
+    """The settings of a network client, under the names of Kafka's client configs."""
 
     client_id: str = "tierlog"
     request_timeout_ms: int = 30_000
@@ -73,14 +73,14 @@ def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:
 
 @dataclass(slots=True)
 class _Node:
-    """What is known of one node: where it is, and the state of the connection to it."""
+    """One node's address and the state of the connection to it."""
 
     address: Address
     channel: Channel | None = None
     versions: dict[int, VersionRange] = field(default_factory=dict[int, VersionRange])
     failures: int = 0
     retry_at: float = 0.0
-    # Held while a task connects, so that others wait for that connection.
+    # Held while a task connects, so that other tasks wait for that connection.
     connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -89,7 +89,7 @@ class _Node:
 
 
 class NetworkClient:
-    """Sends requests to nodes by id; connects, negotiates versions and backs off by itself."""
+    """Sends requests to nodes by id; connects, negotiates versions and backs off as needed."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class NetworkClient:
 
     @property
     def node_ids(self) -> list[int]:
-        """The brokers that metadata named; empty before the first `update_nodes`."""
+        """The brokers from metadata; empty before the first `update_nodes`."""
         return list(self._nodes)
 
     @property
@@ -118,7 +118,7 @@ class NetworkClient:
         return self._config.request_timeout_ms
 
     def update_nodes(self, addresses: Mapping[int, Address]) -> None:
-        """Take over the brokers that metadata names; connections to others are closed."""
+        """Replace the known brokers by those in metadata; connections to others are closed."""
         for node_id, node in list(self._nodes.items()):
             if addresses.get(node_id) != node.address:
                 del self._nodes[node_id]
@@ -127,13 +127,13 @@ class NetworkClient:
             if node_id not in self._nodes:
                 self._nodes[node_id] = _Node(address)
         if addresses:
-            # Kafka's clients drop the bootstrap connections as well once brokers are known.
+            # Like Kafka's clients, drop the bootstrap connections once brokers are known.
             for node in self._bootstrap.values():
                 if node.channel is not None and not node.channel.in_flight_count:
                     _disconnect(node)
 
     def add_node(self, node_id: int, address: Address) -> None:
-        """Take over one more broker, such as a coordinator that metadata does not name yet."""
+        """Add one broker, such as a coordinator that is not in the metadata yet."""
         node = self._nodes.get(node_id)
         if node is None or node.address != address:
             if node is not None:
@@ -149,9 +149,9 @@ class NetworkClient:
         timeout_ms: int | None = None,
         version_max: int = NEWEST,
     ) -> R:
-        """Send a request to a node, connecting first where needed, and wait for its response.
+        """Send a request to a node, connecting first if needed, and wait for its response.
 
-        Raises `KafkaError`: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, UNSUPPORTED_VERSION where the
+        Raises `KafkaError`: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, UNSUPPORTED_VERSION if the
         two sides have no version in common.
         """
         timeout = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
@@ -163,7 +163,7 @@ class NetworkClient:
         return await channel.request(message, version, response_class, remaining)
 
     async def send_unanswered(self, node_id: int, message: Message) -> None:
-        """Send a Produce request with acks=0, to which no response comes. Raises as `request`."""
+        """Send a Produce request with acks=0, which has no response. Raises like `request`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.request_timeout_ms / 1000
         node = self._node(node_id)
@@ -173,7 +173,7 @@ class NetworkClient:
     async def request_any(
         self, message: Message, response_class: type[R], *, version_max: int = NEWEST
     ) -> R:
-        """Send a request to whichever broker answers; all that are known are tried once.
+        """Send a request to the first broker that answers; tries each known one once.
 
         Raises the last node's `KafkaError` when none answers.
         """
@@ -188,15 +188,15 @@ class NetworkClient:
         raise failure
 
     def supported_versions(self, node_id: int, api_key: int) -> VersionRange | None:
-        """What a connected node serves of an API; None where it serves none of it."""
+        """The versions of an API that a connected node serves; None if it lacks the API."""
         return self._node(node_id).versions.get(api_key)
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail, later ones are refused."""
+        """Close all connections; requests in flight fail, later ones are refused."""
         self._is_closed = True
         for node in (*self._nodes.values(), *self._bootstrap.values()):
             _disconnect(node)
-        # Transports tell their protocols of the end in the loop's next round.
+        # Transports call `connection_lost` in the next iteration of the event loop.
         await asyncio.sleep(0)
 
     def _node(self, node_id: int) -> _Node:
@@ -206,7 +206,7 @@ class NetworkClient:
         return node
 
     def _by_preference(self) -> list[int]:
-        """Connected nodes first, those in back-off last, the rest in random order between."""
+        """Node ids: connected nodes first, then those with fewest failures; equals at random."""
         nodes = self._nodes | self._bootstrap
         ids = list(nodes)
         self._environment.random.shuffle(ids)
@@ -230,7 +230,7 @@ class NetworkClient:
             ) from None
 
     async def _connect(self, node: _Node) -> Channel:
-        """Open the connection and learn the versions; a failure counts towards the back-off."""
+        """Open the connection and request the versions; a failure counts towards the back-off."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._config.socket_connection_setup_timeout_ms / 1000):
@@ -254,13 +254,13 @@ class NetworkClient:
         return channel
 
     def _reason(self, error: OSError | KafkaError) -> str:
-        """Why no connection was made, without the event loop's own words."""
+        """Why no connection was made, without the wording of the event loop."""
         if isinstance(error, KafkaError):
             return error.message
         if isinstance(error, TimeoutError) and error.errno is None:
             seconds = self._config.socket_connection_setup_timeout_ms / 1000
             return f"no answer came within {seconds:g} s"
-        # A name with several addresses fails once for each, in one error without a number.
+        # A host name with several addresses fails once for each, in one error without an errno.
         numbers = dict.fromkeys(map(int, _ERROR_NUMBER.findall(str(error))))
         if error.errno is not None and error.errno > 0:
             numbers = {error.errno: None}
@@ -274,7 +274,7 @@ class NetworkClient:
         )
 
     async def _api_versions(self, channel: Channel) -> dict[int, VersionRange]:
-        """Ask in our newest version, and again in version 0 where the broker is older (KIP-511)."""
+        """Request ApiVersions in our newest version, and in 0 if the broker is older (KIP-511)."""
         timeout = self._config.request_timeout_ms / 1000
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=__version__

@@ -1,6 +1,6 @@
-"""Asking the leaders for offsets by time or by name (ListOffsets), for consumers and for people.
+"""Looks up offsets by timestamp or by name at the leaders (ListOffsets), for consumers and tools.
 
-Named places of a log are negative timestamps, the same as on the wire (`ListOffsetsRequest`).
+Named offsets of a log are negative timestamps, as on the wire (`ListOffsetsRequest`).
 """
 
 import asyncio
@@ -26,7 +26,7 @@ CONSUMER_REPLICA_ID = -1
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An offset with the time and leader epoch of its record; all -1 where nothing was found."""
+    """An offset with its record's timestamp and leader epoch; all -1 if nothing was found."""
 
     offset: int
     timestamp: int
@@ -34,7 +34,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class OffsetLookup:
-    """Looks offsets up at the leaders, again after retriable errors until time is over."""
+    """Looks up offsets at the leaders; retries retriable errors until the timeout."""
 
     def __init__(
         self, network: NetworkClient, metadata: Metadata, environment: Environment
@@ -51,7 +51,7 @@ class OffsetLookup:
         isolation_level: int = 0,
         timeout_ms: int = 30_000,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The offset for each partition's timestamp. Raises the last `KafkaError` at the end."""
+        """The offset for each partition's timestamp. Raises the last `KafkaError` on timeout."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         results: dict[TopicPartition, OffsetAndTimestamp] = {}
@@ -75,7 +75,7 @@ class OffsetLookup:
         isolation_level: int,
         results: dict[TopicPartition, OffsetAndTimestamp],
     ) -> None:
-        """Fill `found`; the first partition's error, if any, is raised after all have answered."""
+        """Fill `results`; raises the last partition error, if any, after all leaders answered."""
         await self._metadata.ensure({partition.topic for partition in timestamps})
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for partition, timestamp in timestamps.items():

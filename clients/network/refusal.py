@@ -1,4 +1,4 @@
-"""A broker's error code, turned into the error that is raised here."""
+"""Turns a broker's error code into a `KafkaError`."""
 
 from ..errors import ErrorCode, KafkaError
 
@@ -6,7 +6,7 @@ _CODES = {int(code): code for code in ErrorCode}
 
 
 def refusal(error_code: int, message: str = "") -> KafkaError:
-    """The error of a response. A code from a newer broker is an UNKNOWN_SERVER_ERROR."""
+    """The error for a response's error code. Unknown codes become UNKNOWN_SERVER_ERROR."""
     code = _CODES.get(error_code)
     if code is None:
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Error code {error_code}. {message}")
