@@ -1,7 +1,7 @@
-"""Sharing a group's partitions among its members: the range assignor (`RangeAssignor` in Kafka).
+"""The range assignor, which divides partitions among group members (`RangeAssignor` in Kafka).
 
-For each topic on its own: the members that subscribe to it, in the order of their ids, get
-consecutive runs of its partitions; the first few get one more where the division leaves a rest.
+Each topic is divided separately: its subscribers, in the order of their member ids, get consecutive
+ranges of partitions; if the division leaves a remainder, the first few get one more.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,10 @@
-"""What one partition's fetch brought, turned into records as they are asked for.
+"""The fetched data of one partition, decoded into records on demand.
 
-The broker sends whole batches, so the first may begin before the offset that was asked for, and a
-batch may hold no record that the consumer gets to see: control records, and under read_committed
-the records of aborted transactions. The position moves past all of them. Whose transactions were
-aborted the broker says in the response (KIP-98): a list of producers, each with the first offset of
-its aborted transaction, which ends at the producer's next abort marker.
+The broker sends whole batches, so the first may begin before the fetch offset, and a batch may hold
+nothing that the consumer returns: control records, and under read_committed the records of aborted
+transactions. The position moves past all of them. The response lists the aborted transactions
+(KIP-98): producer ids, each with the first offset of its aborted transaction, which ends at that
+producer's next abort marker.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ from ..topic_partition import TopicPartition
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as a consumer gets it; the timestamp is in milliseconds since the epoch."""
+    """A record as returned to a consumer; the timestamp is in milliseconds since the epoch."""
 
     topic: str
     partition: int
@@ -35,14 +35,14 @@ class ConsumerRecord(NamedTuple):
 
 
 _OFFSETS = Struct(">qi11xi")
-"""How a batch begins, as far as its offsets go: base offset, length and last offset delta."""
+"""The fields of a batch header that give its offsets: base offset, length, last offset delta."""
 _BASE_OFFSET = Struct(">q")
 
 
 class UndecodableRecordsError(KafkaError):
-    """A batch that the broker sent is damaged, or holds records that cannot be decoded.
+    """A batch from the broker is damaged, or holds records that cannot be decoded.
 
-    Kafka's `RecordDeserializationException`: who wants to go on reads from `next_offset`.
+    Kafka's `RecordDeserializationException`: to read on, seek to `next_offset`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class UndecodableRecordsError(KafkaError):
 
     @property
     def is_damage(self) -> bool:
-        """Whether the bytes are not those that were written; otherwise their writer erred."""
+        """Whether the batch was damaged after it was written; otherwise its writer is at fault."""
         return self.code is ErrorCode.CORRUPT_MESSAGE
 
 
@@ -71,7 +71,7 @@ class CompletedFetch:
         self, partition: TopicPartition, fetch_offset: int, data: PartitionData, *, check_crcs: bool
     ) -> None:
         self.partition = partition
-        # Where the consumer stands after what it has taken.
+        # The consumer's position after the records taken so far.
         self.next_offset = fetch_offset
         self.last_epoch = -1
         self.is_drained = False
@@ -85,15 +85,15 @@ class CompletedFetch:
         self._aborted_producers: set[int] = set()
         self._failure: UndecodableRecordsError | None = None
         self._high_watermark = data.high_watermark
-        # A decoded response holds views of what was received.
+        # A decoded response holds views of the received bytes.
         records = cast("memoryview | None", data.records)
         self._records = self._read(records if records is not None else memoryview(b""))
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
         """The next records.
 
-        Raises `UndecodableRecordsError` where the bytes are not sound, each time from then on, once
-        all records before them are taken.
+        Raises `UndecodableRecordsError` at unsound bytes, once all records before them are taken,
+        and on every later call.
         """
         records = [] if self._failure is not None else list(islice(self._records, max_records))
         if self._failure is not None and not records:
@@ -138,14 +138,14 @@ class CompletedFetch:
     ) -> bool:
         """Whether a batch lies wholly before the position, though its base offset says otherwise.
 
-        The checksum does not cover the base offset: the batches around it and the high watermark
-        tell. Raises KafkaError where the batch may hold what is read next.
+        The CRC does not cover the base offset, so it is compared with the batches around it and
+        with the high watermark. Raises KafkaError if the batch may hold the next record to read.
         """
         if batch.last_offset_delta < 0:
             batch.ensure_valid()
         following, begin = _base_offset(data, after), batch.base_offset
         is_contradicted = following is not None and following < batch.next_offset
-        # A broker that looks for an offset may take such a batch for the one that holds it.
+        # A broker that looks up the fetch offset may wrongly choose such a batch.
         is_before = not expected and begin < self.next_offset == following
         if not (
             begin < expected
@@ -161,7 +161,7 @@ class CompletedFetch:
         )
 
     def _end_of_batch(self, data: memoryview) -> int:
-        """One past the last offset that a batch holds, by what it claims or by what follows it."""
+        """One past a batch's last offset, by its own header or by the batch that follows."""
         if len(data) < _OFFSETS.size:
             return -1
         base_offset, length, last_offset_delta = _OFFSETS.unpack_from(data)
@@ -172,7 +172,7 @@ class CompletedFetch:
         return int(min(ends, default=min(self.next_offset + last_offset_delta + 1, limit)))
 
     def _is_hidden(self, batch: RecordBatch) -> bool:
-        """Whether a batch is the broker's own or belongs to an aborted transaction."""
+        """Whether a batch is a control batch or belongs to an aborted transaction."""
         while self._aborted and self._aborted[0][0] <= batch.last_offset:
             self._aborted_producers.add(self._aborted.popleft()[1])
         if batch.is_control:
@@ -183,7 +183,7 @@ class CompletedFetch:
 
 
 def _base_offset(data: memoryview, position: int) -> int | None:
-    """Where the batch at a position says that it begins; None where none is."""
+    """The base offset of the batch at a position; None if there is no batch."""
     if len(data) - position < BATCH_OVERHEAD:
         return None
     (offset,) = _BASE_OFFSET.unpack_from(data, position)

@@ -1,9 +1,9 @@
-"""The consuming client (`KafkaConsumer` in Kafka).
+"""The consumer client (`KafkaConsumer` in Kafka).
 
-Either the partitions are assigned by hand (`assign`), or the consumer subscribes to topics and its
-group shares them out (`subscribe`). Everything happens in `poll`, within its timeout: rejoining the
-group, finding the positions, waiting for records; only fetches and heartbeats run beside it. The
-position is the offset of the next record that `poll` will return.
+Partitions are either assigned manually (`assign`), or the consumer subscribes to topics and its
+group assigns partitions (`subscribe`). Everything happens in `poll`, within its timeout: rejoining
+the group, finding positions, waiting for records; only fetches and heartbeats run in the
+background. The position is the offset of the next record that `poll` will return.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _LEAVE_TIMEOUT_SECONDS = 5.0
 
 
 class ConsumerOptions(TypedDict, total=False):
-    """The keywords of `Consumer`, described in `ConsumerConfig`."""
+    """The keyword arguments of `Consumer`, described in `ConsumerConfig`."""
 
     client_id: str
     group_id: str | None
@@ -53,8 +53,8 @@ class ConsumerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConfig:
-    """A consumer's settings under Kafka's names. Offsets are committed on request, unless
-    `enable_auto_commit`; a `group` gives more settings than its id.
+    """A consumer's settings under Kafka's names. Offsets are committed on request only, unless
+    `enable_auto_commit` is set; `group` replaces `group_id` and has more settings.
     """
 
     client_id: str = "tierlog-consumer"
@@ -74,7 +74,7 @@ class ConsumerConfig:
 
 @dataclass(slots=True)
 class _Group:
-    """What a consumer with a group id has beside its positions."""
+    """The group state of a consumer with a group id."""
 
     member: GroupMember
     offsets: CommittedOffsets
@@ -128,12 +128,12 @@ class Consumer:
         await self.stop()
 
     async def start(self) -> None:
-        """Begin; nothing is connected before the first poll."""
+        """Start; connections are opened by the first poll."""
 
     async def stop(self) -> None:
-        """Commit where that is automatic, leave the group, and close the connections.
+        """Auto-commit if enabled, leave the group, and close the connections.
 
-        A broker that does not answer delays this by a few seconds and no more.
+        A broker that does not answer delays this by a few seconds at most.
         """
         if self._is_stopped:
             return
@@ -151,12 +151,12 @@ class Consumer:
             await self._tasks.stop()
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions, by hand; replaces what was assigned or subscribed before."""
+        """Assign these partitions manually; replaces any earlier assignment or subscription."""
         self._subscription = frozenset()
         self._fetcher.assign(partitions)
 
     def subscribe(self, topics: Collection[str]) -> None:
-        """Read these topics as a member of the group."""
+        """Subscribe to these topics as a member of the group."""
         if self._group is None:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "A subscription needs a group id.")
         if not self._subscription:
@@ -167,12 +167,12 @@ class Consumer:
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """The partitions read at present."""
+        """The partitions assigned at present."""
         return list(self._fetcher.positions)
 
     @property
     def generation_id(self) -> int | None:
-        """The group's generation in which `assignment` is this member's; None outside of one."""
+        """The generation that `assignment` belongs to; None if not a member of one."""
         if self._group is None or self._group.member.must_join:
             return None
         return self._group.member.generation.generation_id
@@ -182,7 +182,7 @@ class Consumer:
         self._position(partition).find(offset)
 
     def seek_to_beginning(self, partitions: Collection[TopicPartition]) -> None:
-        """Read on from the log start offsets, which the next poll asks for."""
+        """Read on from the log start offsets, which the next poll looks up."""
         for partition in partitions:
             self._position(partition).reset_to = EARLIEST_TIMESTAMP
 
@@ -192,7 +192,7 @@ class Consumer:
             self._position(partition).reset_to = LATEST_TIMESTAMP
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Return no records of these until `resume`."""
+        """Return no records of these partitions until `resume`."""
         for partition in partitions:
             self._position(partition).is_paused = True
 
@@ -205,7 +205,7 @@ class Consumer:
         return self._position(partition).high_watermark
 
     async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record, looked up where it is not known. Raises `KafkaError`."""
+        """The offset of the next record, looked up if unknown. Raises `KafkaError`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.default_api_timeout_ms / 1000
         while (position := self._position(partition)).is_sought:
@@ -220,7 +220,7 @@ class Consumer:
     async def poll(self, timeout_ms: int = 0) -> list[ConsumerRecord]:
         """Up to `max_poll_records` records, as soon as there are any; none after the timeout.
 
-        Raises a `KafkaError` that no retry mends, such as OFFSET_OUT_OF_RANGE without a reset.
+        Raises a non-retriable `KafkaError`, such as OFFSET_OUT_OF_RANGE without a reset policy.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
@@ -229,7 +229,7 @@ class Consumer:
             retry_at: float | None = None
             if await self._is_prepared(deadline):
                 records = self._fetcher.take(self._config.max_poll_records)
-                # Ask for what comes after at once, so that it travels meanwhile.
+                # Fetch the next records now, while the caller processes these.
                 retry_at = self._fetcher.send_fetches(self._tasks)
                 if records:
                     return records
@@ -238,7 +238,7 @@ class Consumer:
             await self._wait_for_change(min(deadline, retry_at or deadline))
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit these offsets, or the positions, for the group. Raises `KafkaError`."""
+        """Commit these offsets, or else the positions, for the group. Raises `KafkaError`."""
         group = self._require_group()
         if offsets is None:
             offsets = {
@@ -268,13 +268,13 @@ class Consumer:
     async def end_offsets(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The ends: high watermarks, or last stable offsets under read_committed."""
+        """The end offsets: high watermarks, or last stable offsets under read_committed."""
         return await self._named_offsets(partitions, LATEST_TIMESTAMP)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first record at or after each time, in milliseconds. Raises `KafkaError`."""
+        """The first offset at or after each timestamp, in milliseconds. Raises `KafkaError`."""
         return await self._lookup.look_up(
             timestamps,
             isolation_level=self._config.fetch.isolation_level,
@@ -282,7 +282,7 @@ class Consumer:
         )
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """A topic's partitions. Raises `KafkaError` for a topic that does not come to be known."""
+        """A topic's partitions. Raises `KafkaError` if the topic is not known in time."""
         count = await self._metadata.partition_count(topic, self._config.default_api_timeout_ms)
         return [TopicPartition(topic, number) for number in range(count)]
 
@@ -306,9 +306,9 @@ class Consumer:
         return self._group
 
     async def _is_prepared(self, deadline: float) -> bool:
-        """Whether group and positions are settled by then.
+        """Whether group membership and positions are settled by the deadline.
 
-        The work goes on when a poll's time is over: a rebalance may take longer than many polls.
+        The work goes on after a poll has timed out: a rebalance may outlast many polls.
         """
         preparing = self._preparing
         if preparing is None:
@@ -336,7 +336,7 @@ class Consumer:
         )
 
     async def _prepare(self) -> KafkaError | None:
-        """Take part in the group and find the positions; the error that no retry mends, if any."""
+        """Join the group if needed and find the positions; returns a non-retriable error."""
         try:
             if self._group is not None and self._subscription:
                 await self._take_part(self._group)
@@ -351,7 +351,7 @@ class Consumer:
         return None
 
     async def _take_part(self, group: _Group) -> None:
-        """Rejoin where a rebalance began; commit where that is automatic and due."""
+        """Rejoin if a rebalance began; auto-commit if enabled and due."""
         if self._is_commit_due(group) or group.member.must_join:
             await self._auto_commit(group)
         if not group.member.must_join:
@@ -359,7 +359,7 @@ class Consumer:
         subscription = self._subscription
         await self._metadata.ensure(subscription)
         partitions = await group.member.join(subscription)
-        # Partitions that stay are read on from their positions; new ones from what is committed.
+        # Partitions that stay keep their positions; new ones start at their committed offsets.
         if subscription == self._subscription:
             self._fetcher.assign(partitions)
 
@@ -375,12 +375,12 @@ class Consumer:
         try:
             await self.commit()
         except KafkaError as error:
-            # Another member has the partitions by now; it reads on from its own position.
+            # Another member owns the partitions by now, and has its own position.
             if error.code not in _COMMIT_CAME_TOO_LATE:
                 raise
 
     async def _find_positions(self) -> None:
-        """Find where to read on: committed offsets first, then as `auto_offset_reset` says."""
+        """Find missing positions: from committed offsets, else by `auto_offset_reset`."""
         positions = self._fetcher.positions
         unknown = [tp for tp, position in positions.items() if position.is_sought]
         if self._metadata.is_stale or unknown:
@@ -409,7 +409,7 @@ class Consumer:
         return _RESET_TIMESTAMPS[self._config.auto_offset_reset]
 
     async def _wait_for_change(self, until: float) -> None:
-        """Wait for a response, for the end of a back-off, or for the group to call."""
+        """Wait for a response, the end of a back-off, or the next check for a rebalance."""
         look_around = asyncio.get_running_loop().time() + _LOOK_AROUND_SECONDS
         try:
             async with asyncio.timeout_at(min(until, look_around)):
@@ -419,7 +419,7 @@ class Consumer:
 
 
 _LOOK_AROUND_SECONDS = 0.2
-"""How long a poll waits for records before it looks whether a rebalance began."""
+"""How long a poll waits for records before it checks whether a rebalance began."""
 
 _COMMIT_CAME_TOO_LATE = frozenset(
     (

@@ -1,9 +1,9 @@
-"""Fetching ahead of the consumer (`Fetcher` in Kafka).
+"""Fetches records ahead of the consumer (`Fetcher` in Kafka).
 
-One request at a time goes to each leader, for those of its partitions of which nothing fetched is
-left to consume; so what is buffered is bounded by one response for each partition. Sought or
-unassigned partitions leave responses behind that answer a question nobody asks any more: they are
-told by their offset, and dropped.
+Each leader gets one request at a time, for those of its partitions that have no fetched records
+left to consume; so at most one response per partition is buffered. After a seek or a change of
+assignment, responses to earlier fetches are out of date: their offset differs from the position,
+and they are dropped.
 """
 
 import asyncio
@@ -51,15 +51,15 @@ class FetchConfig:
 class PartitionPosition:
     """The consumer's position in one partition."""
 
-    # None until it is known: committed offsets and resets come first.
+    # None until it is determined from a committed offset or a reset.
     offset: int | None = None
     high_watermark: int = -1
     is_paused: bool = False
     failures: int = 0
     retry_at: float = 0.0
-    # Where a seek wants the position, as a named place of the log (`offset_lookup.py`).
+    # The named offset that a seek resets to (`offset_lookup.py`).
     reset_to: int | None = None
-    # Whether there has been a position before; then the committed offset is out of date.
+    # Whether there was a position before, so that the committed offset is out of date.
     had_position: bool = False
 
     @property
@@ -69,7 +69,7 @@ class PartitionPosition:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether a committed offset would be the position."""
+        """Whether to start from the committed offset, if there is one."""
         return self.reset_to is None and not self.had_position
 
     def find(self, offset: int) -> None:
@@ -80,7 +80,7 @@ class PartitionPosition:
 
 
 class Fetcher:
-    """Keeps the buffers of a consumer's partitions filled."""
+    """Keeps records of a consumer's partitions buffered."""
 
     def __init__(
         self, network: NetworkClient, metadata: Metadata, config: FetchConfig, random: Random
@@ -94,18 +94,18 @@ class Fetcher:
         self._fetching_nodes: set[int] = set()
         self._failure: KafkaError | None = None
         self.positions: dict[TopicPartition, PartitionPosition] = {}
-        # Set whenever a response came or a request failed.
+        # Set whenever a response arrives or a request fails.
         self.changed = asyncio.Event()
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Consume these partitions and no others; positions of those that stay are kept."""
+        """Consume exactly these partitions; those that stay keep their positions."""
         self.positions = {
             partition: self.positions.get(partition) or PartitionPosition()
             for partition in partitions
         }
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
-        """Records in order within each partition. Raises a `KafkaError` that fetching met.
+        """Take buffered records, in order within each partition. Raises a fetch's `KafkaError`.
 
         Records before the error are returned first; the next call raises it.
         """
@@ -134,7 +134,7 @@ class Fetcher:
         return records
 
     def send_fetches(self, tasks: TaskOwner) -> float | None:
-        """Ask each idle leader for its partitions; returns when a backed-off one may be asked."""
+        """Fetch from each leader without a request; returns when the next back-off ends."""
         now = asyncio.get_running_loop().time()
         buffered = {fetch.partition for fetch in self._completed}
         offsets_by_node: dict[int, dict[TopicPartition, int]] = {}
@@ -213,7 +213,7 @@ class Fetcher:
                 if position is None or fetch_offset is None or position.offset != fetch_offset:
                     continue
                 if data.error_code == ErrorCode.CORRUPT_MESSAGE:
-                    # Trying again would be of no use: as in Kafka, the reader has to know.
+                    # A retry would not help, so the consumer raises it, as in Kafka.
                     self._failure = UndecodableRecordsError(
                         ErrorCode.CORRUPT_MESSAGE,
                         "The leader's log is damaged there.",

@@ -1,8 +1,8 @@
-"""A consumer's part in its group (`ConsumerCoordinator` in Kafka, the classic protocol).
+"""A consumer's group membership (`ConsumerCoordinator` in Kafka, the classic protocol).
 
-The member joins, the leader among the members assigns (range), all sync, and from then on each
-sends heartbeats by which it learns of the next rebalance. A member that its coordinator does not
-know any more begins anew.
+The member joins, the group leader assigns partitions (range), all members sync, and from then on
+each sends heartbeats, whose responses announce the next rebalance. A member that the coordinator no
+longer knows joins again as a new one.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class GroupConfig:
 
 
 class Generation(NamedTuple):
-    """Which round of the group this member takes part in, and under which name."""
+    """The group generation that this member belongs to, and its member id."""
 
     generation_id: int = NO_GENERATION
     member_id: str = ""
@@ -69,7 +69,7 @@ class Generation(NamedTuple):
 
 
 class GroupMember:
-    """One member; a consumer drives it from `poll`, and its heartbeats from a task."""
+    """One group member; the consumer's `poll` drives it, and a task sends its heartbeats."""
 
     def __init__(
         self, config: GroupConfig, coordinator: GroupCoordinatorClient, metadata: Metadata
@@ -78,13 +78,13 @@ class GroupMember:
         self._coordinator = coordinator
         self._metadata = metadata
         self.generation = Generation()
-        # Whether the next poll must join: never joined, a rebalance began, or membership was lost.
+        # Whether the next poll must join: not joined yet, a rebalance began, or membership lost.
         self.must_join = True
 
     async def join(self, topics: Collection[str]) -> list[TopicPartition]:
-        """Take part in the next generation; returns this member's partitions.
+        """Join the next generation; returns this member's partitions.
 
-        Tries until it succeeds, so the caller bounds it. Raises a `KafkaError` that no retry mends.
+        Retries without a bound, which the caller must set. Raises a non-retriable `KafkaError`.
         """
         failures = 0
         while True:
@@ -158,7 +158,7 @@ class GroupMember:
         ]
 
     async def heartbeats(self) -> None:
-        """Send heartbeats for ever; what they say moves `must_join`."""
+        """Send heartbeats forever; a rebalance or a fatal error sets `must_join`."""
         while True:
             await asyncio.sleep(self._config.heartbeat_interval_ms / 1000)
             if self.must_join:
@@ -177,12 +177,12 @@ class GroupMember:
                 )
                 self._coordinator.raise_for(response.error_code, "The heartbeat was refused.")
             except KafkaError as error:
-                # If joining does not help either, the next poll raises its error.
+                # If joining fails too, the next poll raises that error.
                 if generation == self.generation and not self._mends(error):
                     self.must_join = True
 
     async def leave(self) -> None:
-        """Tell the group that this member goes; static members stay (KIP-345)."""
+        """Leave the group; static members stay in it (KIP-345)."""
         member_id = self.generation.member_id
         self.generation, self.must_join = Generation(), True
         if not member_id or self._config.group_instance_id is not None:
@@ -196,7 +196,7 @@ class GroupMember:
         self._coordinator.raise_for(response.error_code, "The group did not let the member go.")
 
     def _mends(self, error: KafkaError) -> bool:
-        """Note what an error means for this member; whether joining (again) is the remedy."""
+        """Update membership after an error; whether joining (again) may resolve it."""
         self._coordinator.note(error)
         code = error.code
         if code in _MEMBERSHIP_LOST:
@@ -211,12 +211,12 @@ class GroupMember:
 
 
 def _versioned(message: Message) -> bytes:
-    """A value of the consumer protocol, behind its version."""
+    """A message of the consumer protocol, prefixed with its version."""
     return _VERSION.pack(_PROTOCOL_VERSION) + encode_bytes(message, _PROTOCOL_VERSION)
 
 
 def _versioned_decode(cls: type[M], data: bytes) -> M:
-    """Read such a value; a newer version is read as the newest that is known."""
+    """Decode such a message; a newer version is decoded as the newest known one."""
     if len(data) < _VERSION.size:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "A member's metadata is too short.")
     (version,) = _VERSION.unpack_from(data)
