@@ -1,11 +1,11 @@
-"""Records on their way into batches, by partition (`RecordAccumulator` in Kafka).
+"""Collects records into batches, by partition (`RecordAccumulator` in Kafka).
 
-A partition has a queue of batches: records are added to the last, the first is sent. A batch is
-ready when it is full, when another stands behind it, when its linger time is over, or when all is
-to be flushed. One batch of a partition is under way at a time: so order is kept through every
-retry, and a sequence number, once given, stays with its batch (KIP-98).
+Each partition has a queue of batches: records are added to the last, the first is sent. A batch is
+ready when it is full, when another is queued behind it, when its linger time is over, or during a
+flush. Only one batch of a partition is in flight at a time: so order is kept through every retry,
+and an assigned sequence number stays with its batch (KIP-98).
 
-Values in, decisions out: times are handed in, in seconds of the event loop's clock.
+This module does no I/O: callers pass the time, in seconds of the event loop's clock.
 """
 
 from asyncio import Future
@@ -20,7 +20,7 @@ from ..topic_partition import TopicPartition
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written; offset -1 where the broker was not asked (acks=0)."""
+    """Where a record was written; offset -1 if the broker does not respond (acks=0)."""
 
     topic: str
     partition: int
@@ -38,7 +38,7 @@ class ProducerRecord(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """What the record adds to a batch, at most."""
+        """The most bytes that the record can add to a batch."""
         size = _RECORD_OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"")
         for key, value in self.headers:
             size += _HEADER_OVERHEAD_BYTES + len(key.encode()) + len(value or b"")
@@ -58,7 +58,7 @@ class ProducerIdAndEpoch(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerBatch:
-    """The records of one batch and those who wait for it."""
+    """The records of one batch and the futures of their senders."""
 
     partition: TopicPartition
     created_at: float
@@ -71,7 +71,7 @@ class ProducerBatch:
     base_sequence: int = NO_SEQUENCE
 
     def build(self, compression: CompressionType) -> bytearray:
-        """Encode the records, under the identity and sequence given before."""
+        """Encode the records with the batch's identity and sequence."""
         fields: BatchFields = {"compression": compression}
         if self.identity is not None:
             fields["producer_id"], fields["producer_epoch"] = self.identity
@@ -82,7 +82,7 @@ class ProducerBatch:
         return builder.build()
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
-        """Tell everyone who waits where their record is."""
+        """Complete each record's future with its metadata."""
         topic, partition = self.partition
         for index, (record, future) in enumerate(zip(self.records, self.futures, strict=True)):
             if not future.done():
@@ -98,7 +98,7 @@ class ProducerBatch:
 
 
 class RecordAccumulator:
-    """The queues of all partitions, with a bound on what they hold together."""
+    """The batch queues of all partitions, with a bound on their total size."""
 
     def __init__(self, *, batch_bytes: int, linger_seconds: float, buffer_bytes_max: int) -> None:
         self._batch_bytes = batch_bytes
@@ -113,7 +113,7 @@ class RecordAccumulator:
         self.incomplete: set[Future[RecordMetadata]] = set()
 
     def has_room(self, record: ProducerRecord) -> bool:
-        """Whether the buffer takes this record; an empty one takes a record of any size."""
+        """Whether the buffer has room for this record; an empty one takes any size."""
         return (
             not self.buffered_bytes
             or self.buffered_bytes + record.size_bytes <= self._buffer_bytes_max
@@ -126,7 +126,7 @@ class RecordAccumulator:
         future: Future[RecordMetadata],
         now: float,
     ) -> bool:
-        """Add a record; whether it completed a batch, or began one behind another."""
+        """Add a record; returns whether the partition has a full batch, or several."""
         queue = self._queues.setdefault(partition, deque())
         size = record.size_bytes
         begins = (
@@ -143,14 +143,14 @@ class RecordAccumulator:
         return len(queue) > 1 or batch.size_bytes >= self._batch_bytes
 
     def begin_flush(self) -> None:
-        """Let every batch that is there now, or comes before `end_flush`, be ready at once."""
+        """Make all batches ready at once, including those begun before `end_flush`."""
         self._is_flushing = True
 
     def end_flush(self) -> None:
         self._is_flushing = False
 
     def ready(self, now: float) -> tuple[list[TopicPartition], float | None]:
-        """The partitions whose first batch may be sent, and when the next one will be."""
+        """The partitions whose first batch may be sent, and when the next one is ready."""
         partitions: list[TopicPartition] = []
         next_at: float | None = None
         for partition, queue in self._queues.items():
@@ -164,20 +164,20 @@ class RecordAccumulator:
         return partitions, next_at
 
     def take(self, partition: TopicPartition, identity: ProducerIdAndEpoch | None) -> ProducerBatch:
-        """The first batch, to be sent now; `requeue` or `finish` gives the partition free again."""
+        """The first batch, to be sent now; `requeue` or `finish` frees the partition again."""
         assert partition not in self._under_way
         self._under_way.add(partition)
         batch = self._queues[partition][0]
         batch.attempts += 1
         if identity is not None and batch.identity != identity:
-            # Another identity begins its sequences anew; a retry keeps what it was sent with.
+            # A new identity starts new sequences; a retry keeps its identity and sequence.
             batch.identity = identity
             batch.base_sequence = self._sequences.get(partition, 0)
             self._sequences[partition] = increment_sequence(batch.base_sequence, len(batch.records))
         return batch
 
     def requeue(self, batch: ProducerBatch, retry_at: float) -> None:
-        """Leave a batch first in its queue, to be sent again from `retry_at` on."""
+        """Keep a batch first in its queue, to be sent again from `retry_at` on."""
         batch.retry_at = retry_at
         self._under_way.discard(batch.partition)
 
@@ -195,11 +195,11 @@ class RecordAccumulator:
         return True
 
     def forget_sequences(self) -> None:
-        """Begin the sequences of every partition anew, for a new producer id."""
+        """Reset the sequences of all partitions, for a new producer id."""
         self._sequences.clear()
 
     def expire(self, created_before: float) -> list[ProducerBatch]:
-        """Let go of the batches begun before then, except those under way, which may succeed."""
+        """Remove batches begun before then, except those in flight, which may still succeed."""
         expired: list[ProducerBatch] = []
         for partition, queue in list(self._queues.items()):
             if partition in self._under_way:
@@ -210,7 +210,7 @@ class RecordAccumulator:
         return expired
 
     def clear(self) -> list[ProducerBatch]:
-        """Let go of everything, under way or not."""
+        """Remove all batches, in flight or not."""
         self._under_way.clear()
         return self.expire(float("inf"))
 

@@ -1,9 +1,9 @@
-"""Which partition a record goes to, so that every client sends a key to the same one.
+"""Chooses the partition of each record; every client maps a key to the same partition.
 
-Keys are hashed by the 32-bit murmur2 of Kafka's `Utils.murmur2` (its seed and its treatment of the
-tail included), made positive by dropping the sign bit, modulo the number of partitions.
-Records without a key stay on one randomly chosen partition until a batch is full, and then move on
-to another (KIP-480, KIP-794), because a few full batches cost less than many small ones.
+Keys are hashed with the 32-bit murmur2 of Kafka's `Utils.murmur2` (with its seed and its handling
+of the tail), made positive by dropping the sign bit, modulo the number of partitions. Records
+without a key go to one random partition until a batch is full, and then to another (KIP-480,
+KIP-794), because a few full batches cost less than many small ones.
 """
 
 from random import Random
@@ -15,7 +15,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The unsigned 32-bit hash that Kafka's clients take of a key."""
+    """The unsigned 32-bit hash that Kafka's clients use for keys."""
     length = len(data)
     hashed = _SEED ^ length
     whole = length & ~3
@@ -30,19 +30,19 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition of a key among this many."""
+    """The partition of a key, given the number of partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 class StickyPartitioner:
-    """Chooses partitions for records that name none."""
+    """Chooses partitions for records without an explicit partition."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._sticky: dict[str, int] = {}
 
     def partition(self, topic: str, key: bytes | None, partition_count: int) -> int:
-        """The key's partition, or the one the topic's keyless records go to at present."""
+        """The key's partition, or without a key the topic's current sticky partition."""
         assert partition_count > 0
         if key is not None:
             return partition_for_key(key, partition_count)
@@ -52,6 +52,6 @@ class StickyPartitioner:
         return current
 
     def on_batch_full(self, topic: str, partition: int) -> None:
-        """Let go of a partition whose batch is full; the next keyless record chooses anew."""
+        """Leave a partition whose batch is full; the next keyless record picks a new one."""
         if self._sticky.get(topic) == partition:
             del self._sticky[topic]

@@ -1,8 +1,8 @@
-"""The producing client (`KafkaProducer` in Kafka).
+"""The producer client (`KafkaProducer` in Kafka).
 
-`send` puts a record into the accumulator and waits for the broker's answer; `send_nowait` leaves
-the waiting to the caller. Records of topics that are not known yet stand aside, in order, until
-metadata lists their partitions. The sender handles the batches (`sender.py`).
+`send` puts a record into the accumulator and waits for the broker's response; `send_nowait` returns
+a future instead. Records of topics that are not known yet are held back, in order, until metadata
+lists their partitions. The sender handles the batches (`sender.py`).
 """
 
 import asyncio
@@ -71,16 +71,16 @@ class Producer:
         await self.stop()
 
     async def start(self) -> None:
-        """Begin; nothing is connected before the first record."""
+        """Start; connections are opened for the first record."""
         assert not self._is_running, "a producer starts once"
         self._is_running = True
         self._tasks.start(self._sender.run(self._tasks), "producer sender")
 
     async def stop(self, timeout_ms: int | None = None) -> None:
-        """Send what is there, and close the connections.
+        """Flush, and close the connections.
 
-        What is not acknowledged after `timeout_ms` (the delivery timeout, if not given) is given
-        up; its futures say so.
+        Records not acknowledged after `timeout_ms` (by default the delivery timeout) are dropped,
+        and their futures fail.
         """
         if not self._is_running:
             return
@@ -109,7 +109,7 @@ class Producer:
     ) -> RecordMetadata:
         """Send a record and wait until it is acknowledged. Raises `KafkaError`.
 
-        Where the buffer is full, waits up to `max_block_ms` for room first.
+        If the buffer is full, waits up to `max_block_ms` for room first.
         """
         record = self._record(value, key, headers, timestamp_ms)
         try:
@@ -130,9 +130,9 @@ class Producer:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Send a record; the future returns where it was written, or raises `KafkaError`.
+        """Send a record; the future returns its metadata, or raises `KafkaError`.
 
-        Raises `KafkaError(REQUEST_TIMED_OUT)` at once where the buffer is full.
+        Raises `KafkaError(REQUEST_TIMED_OUT)` at once if the buffer is full.
         """
         record = self._record(value, key, headers, timestamp_ms)
         if not self._takes(record):
@@ -140,7 +140,7 @@ class Producer:
         return self._enqueue(topic, partition, record)
 
     async def flush(self, timeout_ms: int | None = None) -> None:
-        """Wait until every record sent so far is acknowledged or failed, or the timeout ends."""
+        """Wait until every record sent so far is acknowledged or failed, or until the timeout."""
         self._accumulator.begin_flush()
         self._sender.wake()
         try:
@@ -212,7 +212,7 @@ class Producer:
             self._sender.wake()
 
     async def _resolve(self, topic: str) -> None:
-        """Learn a topic's partitions and assign the records that wait for them."""
+        """Look up a topic's partitions and assign the records that wait for them."""
         try:
             await self._metadata.partition_count(topic, self._config.max_block_ms)
         except KafkaError as error:

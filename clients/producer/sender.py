@@ -1,12 +1,12 @@
-"""What becomes of a producer's batches (`Sender` in Kafka).
+"""Sends a producer's batches and handles the responses (`Sender` in Kafka).
 
-One task decides what goes where, whenever something changes or a linger time is over; one more task
-for each request waits for the response. A batch is tried again for as long as its error is
-retriable and `delivery_timeout_ms` lasts.
+One task decides which batches to send, whenever something changes or a linger time is over; one
+more task for each request waits for the response. A batch is retried as long as its error is
+retriable and `delivery_timeout_ms` has not passed.
 
-With idempotence (KIP-98) the broker drops what a retry repeats. Should a batch be given up after it
-may have been written, its sequence numbers leave a hole; the producer then takes a new producer id
-and begins its sequences anew. The same helps where the broker has forgotten the id.
+With idempotence (KIP-98) the broker drops duplicates from retries. If a batch is given up after it
+may have been written, its sequence numbers leave a gap; the producer then requests a new producer
+id and resets its sequences. It does the same if the broker has forgotten the id.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from .accumulator import ProducerBatch, ProducerIdAndEpoch, RecordAccumulator
 
 
 class ProducerOptions(TypedDict, total=False):
-    """The keywords of `Producer`, described in `ProducerConfig`."""
+    """The keyword arguments of `Producer`, described in `ProducerConfig`."""
 
     client_id: str
     acks: int
@@ -59,10 +59,10 @@ _ALL_ACKS = -1
 
 @dataclass(frozen=True, slots=True)
 class ProducerConfig:
-    """A producer's settings under Kafka's names; the defaults are Kafka's, but for linger.
+    """A producer's settings under Kafka's names; the defaults are Kafka's, except for linger.
 
-    Where nothing is said of idempotence, a producer is idempotent as long as `acks` is -1 (all). To
-    ask for both, idempotence and fewer acks, raises `KafkaError(INVALID_CONFIG)`.
+    Unless `enable_idempotence` is set, a producer is idempotent if `acks` is -1 (all). Idempotence
+    with fewer acks raises `KafkaError(INVALID_CONFIG)`.
     """
 
     client_id: str = "tierlog-producer"
@@ -90,7 +90,7 @@ class ProducerConfig:
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether retries write once and in order (KIP-679)."""
+        """Whether records are written exactly once and in order despite retries (KIP-679)."""
         if self.enable_idempotence is None:
             return self.acks == _ALL_ACKS
         return self.enable_idempotence
@@ -137,11 +137,11 @@ class Sender:
         self._is_identifying = False
 
     def wake(self) -> None:
-        """Say that something changed: a batch is full, a flush began, a topic became known."""
+        """Wake `run` after a change: a batch is full, a flush began, a topic became known."""
         self._changed.set()
 
     async def run(self, tasks: TaskOwner) -> None:
-        """Send what is ready, then wait for a change or for the next linger's end; never ends."""
+        """Send ready batches, then wait for a change or the next linger's end; runs forever."""
         loop = asyncio.get_running_loop()
         while True:
             self._changed.clear()
@@ -152,7 +152,7 @@ class Sender:
                 self._send_ready(partitions, tasks)
             wait: float | None = None
             if self._accumulator.buffered_bytes:
-                # Expiry must be noticed even where nothing else happens.
+                # Check for expired batches even if nothing else happens.
                 wait = min(_EXPIRY_CHECK_SECONDS, (next_at or now + _EXPIRY_CHECK_SECONDS) - now)
             try:
                 async with asyncio.timeout(wait):
@@ -213,7 +213,7 @@ class Sender:
     async def _refresh(self) -> None:
         try:
             await self._metadata.refresh(())
-            # A partition that still has no leader would ask again at once.
+            # Otherwise a partition that still has no leader would cause a refresh at once.
             await asyncio.sleep(self._backoff.delay_seconds(1, self._random))
         except KafkaError as error:
             await self._pause_after(error)
@@ -222,13 +222,13 @@ class Sender:
             self.wake()
 
     async def _pause_after(self, error: KafkaError) -> None:
-        """Remember a failure for the batches that expire over it, and wait before the next try."""
+        """Record a failure, for the error of batches that expire, and wait before the next try."""
         self._last_failure = error
         await asyncio.sleep(self._backoff.delay_seconds(3, self._random))
 
     async def _produce(self, node_id: int, batches: list[ProducerBatch]) -> None:
         try:
-            # Topic ids (version 13) only where every topic has one.
+            # Use topic ids (version 13) only if every topic has one.
             has_ids = all(
                 self._metadata.topic_id(batch.partition.topic) != ZERO_UUID for batch in batches
             )
@@ -276,7 +276,7 @@ class Sender:
     def _on_response(
         self, batches: list[ProducerBatch], request: ProduceRequest, response: ProduceResponse
     ) -> None:
-        # By the ids that were asked with: a topic may have been made again since.
+        # Use the ids in the request: a topic may have been recreated since.
         names = {topic.topic_id: topic.name for topic in request.topic_data}
         answers: dict[TopicPartition, PartitionProduceResponse] = {}
         for topic in response.responses:
@@ -321,6 +321,6 @@ class Sender:
         self._has_room.set()
 
     def _reset_identity(self, batch: ProducerBatch) -> None:
-        """Ask for a new producer id, unless that has happened since the batch was sent."""
+        """Request a new producer id, unless there is a new one since the batch was sent."""
         if batch.identity == self._identity:
             self._identity = None
