@@ -1,10 +1,10 @@
-"""Which APIs exist, and which versions of which we serve. ApiVersions is answered from this table.
+"""The table of APIs and served versions, which ApiVersions announces.
 
-The ranges are those that a broker of Apache Kafka 4.3.1 announces. A version that is listed is
-served, with one exception, which is Kafka's own: Produce is announced from 0 because old librdkafka
-gives up otherwise (KAFKA-18659), but 0 to 2 end the connection; no message class has them.
+The ranges are those that a broker of Apache Kafka 4.3.1 announces. Every listed version is served,
+with one exception, as in Kafka: Produce is announced from 0 because old librdkafka gives up
+otherwise (KAFKA-18659), but versions 0 to 2 close the connection; no message class has them.
 
-Importing this file imports no message. To serve one more API, add its line to the table, its
+Importing this module imports no message. To serve one more API, add its line to the table, its
 messages as `messages/<name>.py`, and its handler.
 """
 
@@ -18,7 +18,7 @@ from .schema import Message
 
 
 class ApiKey(IntEnum):
-    """All keys that Apache Kafka 4.3 defines, served here or not."""
+    """All API keys that Apache Kafka 4.3 defines, served here or not."""
 
     PRODUCE = 0
     FETCH = 1
@@ -116,7 +116,7 @@ class ApiKey(IntEnum):
 
 
 class Api(NamedTuple):
-    """One served API: its range of versions, and the first that is flexible (KIP-482)."""
+    """One served API: its range of versions, and the first flexible one (KIP-482)."""
 
     key: ApiKey
     name: str
@@ -129,7 +129,7 @@ class Api(NamedTuple):
         return self.lowest_version <= version <= self.highest_version
 
     def is_flexible(self, version: int) -> bool:
-        """Whether this version has tagged fields, in its headers too."""
+        """Whether this version has tagged fields, also in its headers."""
         return version >= self.first_flexible_version
 
 
@@ -195,12 +195,12 @@ SERVED: Final[dict[int, Api]] = {
 
 
 def request_class(key: int) -> type[Message]:
-    """The class of an API's requests. Imports its module at the first call."""
+    """The class of an API's requests. The first call imports its module."""
     return _message_class(key, "Request")
 
 
 def response_class(key: int) -> type[Message]:
-    """The class of an API's responses. Imports its module at the first call."""
+    """The class of an API's responses. The first call imports its module."""
     return _message_class(key, "Response")
 
 

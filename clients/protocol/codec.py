@@ -1,7 +1,7 @@
-"""Encode and decode messages. Codecs are compiled at the first use of a (class, version).
+"""Encodes and decodes messages. Codecs are compiled at the first use of a (class, version).
 
-Most brokers ever see three or four versions of a message, and most messages never: compiling all of
-them at the start would cost more than the start itself.
+Most brokers see only three or four versions of a message, and never see most messages: compiling
+all of them at startup would take longer than the startup itself.
 """
 
 from collections.abc import Callable, Generator
@@ -17,8 +17,8 @@ from .source import SourceWriter
 M = TypeVar("M", bound=Message)
 
 Decoder = Callable[[memoryview, int, int], tuple[Message, int]]
-"""What `decode` does, for one class and version; the last argument is how many elements the arrays
-of the message may have together."""
+"""`decode` for one class and version; the last argument limits how many elements all arrays of the
+message may have together."""
 DecodingSteps = Generator[None, None, tuple[Message, int]]
 StepDecoder = Callable[[memoryview, int, int], DecodingSteps]
 Encoder = Callable[[Message], list[Chunk]]
@@ -30,10 +30,10 @@ _Source = Callable[..., SourceWriter]
 def decode(
     cls: type[M], version: int, buffer: bytes | bytearray | memoryview, position: int = 0
 ) -> tuple[M, int]:
-    """Read a message that begins at `position`; the second value is where it ends.
+    """Decode a message that begins at `position`; the second value is where it ends.
 
-    Records in it are views of `buffer`. Raises ProtocolError for anything that is not such a
-    message, and KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have.
+    Its records are views of `buffer`. Raises ProtocolError for malformed bytes, and
+    KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have.
     """
     view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
     message, end = decoder_of(cls, version)(view, position, UNLIMITED)
@@ -41,7 +41,7 @@ def decode(
 
 
 def decoder_of(cls: type[Message], version: int) -> Decoder:
-    """`decode` for who reads many messages of one version.
+    """The decoder of one version, for reading many messages of it.
 
     Raises KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have.
     """
@@ -59,8 +59,8 @@ def decode_in_steps(
 def encode(message: Message, version: int) -> list[Chunk]:
     """The message as chunks to be sent one after the other; records are passed by reference.
 
-    Raises KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have, or that
-    cannot say what the message says; ValueError for values that do not fit their fields.
+    Raises KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have, or that lacks
+    a field that is set; ValueError for values that do not fit their fields.
     """
     cls = type(message)
     encoder = cls.__encoders__.get(version) or _compile_encoder(cls, version)
@@ -68,10 +68,10 @@ def encode(message: Message, version: int) -> list[Chunk]:
 
 
 def encode_in_steps(message: Message, version: int, max_bytes: int) -> EncodingSteps:
-    """Like `encode`, with a pause after each element of an array, so that others get their turn.
+    """Like `encode`, with a pause after each element of an array, so that other tasks can run.
 
-    The elements may be made while they are encoded. Raises ProtocolError when the message takes
-    more than `max_bytes`, not counting its records.
+    The elements may be created while they are encoded. Raises ProtocolError when the message
+    takes more than `max_bytes`, not counting its records.
     """
     cls = type(message)
     encoder = cls.__step_encoders__.get(version) or _compile_step_encoder(cls, version)
@@ -79,7 +79,7 @@ def encode_in_steps(message: Message, version: int, max_bytes: int) -> EncodingS
 
 
 def encode_bytes(message: Message, version: int) -> bytes:
-    """The message as one piece. Its records must be in memory, not file regions."""
+    """The message as one bytes object. Its records must be in memory, not file regions."""
     return b"".join(cast("list[bytes]", encode(message, version)))
 
 
@@ -115,7 +115,7 @@ def _compile_step_encoder(cls: type[Message], version: int) -> StepEncoder:
 def _compile(
     source: _Source, verb: str, cls: type[Message], version: int, *, in_steps: bool = False
 ) -> object:
-    """The function `verb` of a generated source. Raises KafkaError(UNSUPPORTED_VERSION)."""
+    """Compile the function `verb` from its source. Raises KafkaError(UNSUPPORTED_VERSION)."""
     _require_version(cls, version)
     writer = source(cls, version, in_steps=in_steps)
     steps = " in steps" if in_steps else ""

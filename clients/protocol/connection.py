@@ -1,15 +1,15 @@
 """Framing without I/O: a stream of bytes in, whole requests or responses out.
 
-Kafka's frame is a size (int32, big endian) and that many bytes. The rules kept here:
+Kafka's frame is a size (int32, big endian) and that many bytes. The rules:
 
-- What arrives whole is not copied: the frame is a slice of the buffer that was handed in, good
-  until that buffer is used again. Many connections can share one receive buffer.
-- Only a frame that arrives in pieces gets a buffer, and that grows with what has arrived, never
-  ahead of it by more than a small factor: announcing 100 MiB costs the announcer 25.
-- A buffer that a frame has been read from may serve the next (`FrameBuffers`): fresh memory costs
+- A frame that arrives whole is not copied: it is a slice of the caller's buffer, valid until that
+  buffer is used again. Many connections can share one receive buffer.
+- Only a frame that arrives in pieces gets its own buffer, which grows with the received bytes,
+  never beyond a small multiple of them: for a buffer of 100 MiB a client must send 25 MiB.
+- The buffer of a finished frame may be reused for a later one (`FrameBuffers`): fresh memory costs
   the kernel as much as receiving into it.
-- A size that is negative or above the limit is a ProtocolError at once. After it the reader is
-  of no more use; the connection ends.
+- A size that is negative or above the limit raises ProtocolError at once. The reader cannot be
+  used after that; the connection is closed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,13 +23,13 @@ _SIZE = Format(">i")
 _SIZE_BYTES = 4
 
 SMALL_BUFFER_BYTES = 65_536
-"""A begun frame of up to this size gets its whole buffer at once."""
+"""A partial frame of up to this size gets its whole buffer at once."""
 
 GROWTH_FACTOR = 4
-"""A bigger one gets at most this many times what has arrived."""
+"""The buffer of a larger partial frame is at most this many times the bytes received."""
 
 JOINED_BYTES_MAX = 16_384
-"""Up to here a copy into one chunk is cheaper than one more chunk to send."""
+"""Up to this size, copying into one chunk is cheaper than sending one more chunk."""
 
 
 _REUSED_BYTES_MAX = 4 << 20
@@ -39,22 +39,22 @@ _SPARE_BYTES_MAX = 16 << 20
 class FrameBuffers:
     """Buffers of finished frames, to be reused for later frames of all connections.
 
-    At most 16 MiB of them wait, and none of more than 4 MiB each.
+    Keeps at most 16 MiB of them, and none larger than 4 MiB.
     """
 
     def __init__(self) -> None:
         self._spare: list[bytearray] = []
         self._spare_bytes = 0
         self.is_short = False
-        """Whether a begun frame gets no more at first than what has arrived of it."""
+        """Whether a partial frame's first buffer holds no more than the bytes received."""
 
     def take(self, size: int) -> bytearray | None:
-        """A spare buffer for a frame of `size` bytes, the smallest that will do."""
+        """The smallest spare buffer that holds a frame of `size` bytes, if any."""
         fitting = [each for each in self._spare if len(each) >= size]
         if not fitting:
             return None
         buffer = min(fitting, key=len)
-        # By identity: equal ones are not the same one.
+        # Compare by identity: another buffer may have equal content.
         self._spare = [each for each in self._spare if each is not buffer]
         self._spare_bytes -= len(buffer)
         return buffer
@@ -68,7 +68,7 @@ class FrameBuffers:
 
 
 def _other_protocol(begin: bytes) -> str:
-    """What else the first bytes may be: it happens to clients of TLS, and to browsers."""
+    """A hint if the first bytes are of another protocol, as from TLS clients and browsers."""
     if begin[:2] == b"\x16\x03":
         return ". It begins as TLS does: state security.protocol=PLAINTEXT where it comes from"
     if begin in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI"):
@@ -77,9 +77,9 @@ def _other_protocol(begin: bytes) -> str:
 
 
 def lasting(view: memoryview) -> memoryview:
-    """A frame, or a part of one, for who keeps it longer than the call that was given it.
+    """A frame or part of one, copied so that it can be kept after the call that received it.
 
-    A frame so large that its buffer serves no other is not copied.
+    A frame too large for its buffer to be reused is not copied.
     """
     buffer = view.obj
     is_its_own = isinstance(buffer, bytearray) and len(buffer) > _REUSED_BYTES_MAX
@@ -87,43 +87,43 @@ def lasting(view: memoryview) -> memoryview:
 
 
 class FrameReader:
-    """Cuts one connection's incoming bytes into frames."""
+    """Splits one connection's incoming bytes into frames."""
 
     def __init__(self, max_bytes: int, buffers: FrameBuffers | None = None) -> None:
-        """`max_bytes` is the largest body accepted (`socket.request.max.bytes`). With `buffers` a
-        frame that arrived in pieces is good until `release`; without, for as long as one likes.
+        """`max_bytes` is the largest body accepted (`socket.request.max.bytes`). With `buffers`, a
+        frame that arrived in pieces is valid until `release`; without, it stays valid.
         """
         self._max_bytes = max_bytes
         self._buffers = buffers
         self._frame_buffer: bytearray | None = None
-        """What the last frame that arrived in pieces lies in, until `release`."""
+        """The buffer of the last frame that arrived in pieces, until `release`."""
         self._size_bytes = b""
-        """The beginning of a size that arrived in pieces."""
+        """The first bytes of a size that arrives in pieces."""
         self._buffer: bytearray | None = None
-        """The body that arrives in pieces; `_received` of `_size` bytes are in it."""
+        """The buffer of a partial frame; it holds `_received` of `_size` bytes."""
         self._size = 0
         self._received = 0
         self.unfinished_bytes = 0
-        """The size of that frame; 0 where there is none."""
+        """The size of the partial frame; 0 if there is none."""
         self.begun = 0
-        """How many have arrived in pieces, that one included."""
+        """How many frames have arrived in pieces, including the partial one."""
         self.position = 0
-        """Where in the view given to `feed` its last frame ended."""
+        """Where the last frame from `feed` ended in its view."""
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether an end of the stream here would cut nothing in two."""
+        """Whether the stream could end here without cutting off a frame."""
         return self._buffer is None and not self._size_bytes
 
     def feed(self, view: memoryview) -> Iterator[memoryview]:
-        """All frames that `view` completes, each released when the next is asked for.
+        """All frames that `view` completes, each released when the next is requested.
 
-        Whoever stops between two goes on at `position`.
+        A caller that stops between two frames continues at `position`.
         """
         position, end = 0, len(view)
         while position < end:
             if self._buffer is None and not self._size_bytes and end - position >= _SIZE_BYTES:
-                # The usual case without a call: the frame lies in `view`.
+                # The usual case, without a call: the whole frame is in `view`.
                 start = position + _SIZE_BYTES
                 stop = start + _SIZE.unpack_from(view, position)[0]
                 if start <= stop <= end and stop - start <= self._max_bytes:
@@ -140,7 +140,7 @@ class FrameReader:
                 self.release()
 
     def only_frame(self, view: memoryview) -> memoryview | None:
-        """The frame that begins and ends with `view`, as most requests do; None: ask `feed`."""
+        """The frame if it fills `view` exactly, as most requests do; if None, use `feed`."""
         size = len(view) - _SIZE_BYTES
         if size < 0 or size > self._max_bytes or self._buffer is not None or self._size_bytes:
             return None
@@ -149,7 +149,7 @@ class FrameReader:
     def next_frame(self, view: memoryview, position: int = 0) -> tuple[memoryview | None, int]:
         """The next frame that `view` completes from `position` on, and where it ends in `view`.
 
-        Without one, everything has been taken in and the second value is the end of `view`.
+        If there is none, all of `view` has been consumed and the second value is its end.
         """
         if self._buffer is not None:
             return self._continue(view, position)
@@ -176,19 +176,19 @@ class FrameReader:
 
     @property
     def arrived_bytes(self) -> int:
-        """What has arrived of a begun frame."""
+        """How many bytes of a partial frame have arrived."""
         return self._received
 
     @property
     def held_bytes(self) -> int:
-        """The memory of a begun frame."""
+        """The size of a partial frame's buffer."""
         return 0 if self._buffer is None else len(self._buffer)
 
     def space(self) -> memoryview | None:
-        """Where the rest of a begun frame may be received directly, before `received`.
+        """Space to receive the rest of a partial frame into directly; then call `received`.
 
-        None between frames and where little is missing: then receive elsewhere and `feed`. The
-        view is good for one receive.
+        None between frames and when little is missing: then receive elsewhere and `feed`. The
+        view is valid for one receive.
         """
         if self._buffer is None or self._size - self._received < SMALL_BUFFER_BYTES:
             return None
@@ -196,7 +196,7 @@ class FrameReader:
         return memoryview(self._buffer)[self._received : self._size]
 
     def received(self, count: int) -> memoryview | None:
-        """Take in `count` bytes that were received into `space()`; the frame if it is complete."""
+        """Note `count` bytes received into `space()`; returns the frame if it is complete."""
         self._received += count
         return self._completed()
 
@@ -222,7 +222,7 @@ class FrameReader:
         return self._completed(), position + len(piece)
 
     def _reserve(self, needed: int) -> None:
-        """Make the buffer long enough for `needed` bytes, with room for what is likely to come."""
+        """Make the buffer large enough for `needed` bytes, with room for more to come."""
         assert self._buffer is not None
         if len(self._buffer) < needed:
             capacity = min(self._size, max(GROWTH_FACTOR * needed, SMALL_BUFFER_BYTES))
@@ -234,7 +234,7 @@ class FrameReader:
                 if self._buffers.is_short:
                     capacity = needed
             grown = bytearray(capacity)
-            # Allocate a new buffer, not a longer one: a caller may still hold a view of its space.
+            # Allocate a new buffer, as the old cannot grow: a caller may still hold a view of it.
             grown[: self._received] = memoryview(self._buffer)[: self._received]
             self._buffer = grown
 
@@ -250,9 +250,9 @@ class FrameReader:
 
 
 def frame(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Put the size before the chunks of one message (its header among them).
+    """Put the size before the chunks of one message (including its header).
 
-    The first chunks are joined with the size where they are small.
+    The first chunks are joined with the size if they are small.
     """
     joined: list[bytes | bytearray | memoryview] = [b""]
     joined_bytes = 0

@@ -1,15 +1,15 @@
-"""Compiles decoders: the function that reads one version of one message.
+"""Compiles decoders: functions that decode one version of one message.
 
-Its input comes from any client, so nothing in it is trusted: every length and count is compared
-with the bytes that are there before anything is allocated for it, and a count of array elements
-with the room that so many of the smallest elements need. The struct module and indexing refuse to
-read past the end by themselves; their complaints become `ProtocolError` too.
+The input comes from any client, so it is not trusted: every length is compared with the bytes left
+before anything is allocated for it, and so is every array's count times the smallest size of its
+elements. The struct module and indexing raise an error on reading past the end, which becomes a
+`ProtocolError` too.
 
-Elements are far larger in memory than on the wire, so a decoder also has an `allowed` number of
-them: of all arrays of a message and its tagged fields together. A decoder in steps is a generator
-that pauses after each element of an array, for messages too large to be read in one go.
+Elements are far larger in memory than on the wire, so a decoder also takes an `allowed` number of
+elements, for all arrays and tagged fields of a message together. A decoder in steps is a generator
+that pauses after each element of an array, for messages too large to be decoded in one go.
 
-For the second version of some message the source reads like this:
+The source for the second version of an example message:
 
     def decode(buf, p, allowed=UNLIMITED):
      end = len(buf)
@@ -78,9 +78,9 @@ _NAMESPACE: dict[str, object] = {
 
 
 class DecoderWriter(SourceWriter):
-    """Writes the decoder of one version; `decode(buf, p, allowed)` is in its namespace at last.
+    """Writes the decoder of one version, `decode(buf, p, allowed)`, which `compile` defines.
 
-    With `in_steps` that is a generator.
+    With `in_steps` it is a generator.
     """
 
     def __init__(self, version: int, *, flexible: bool, in_steps: bool = False) -> None:
@@ -93,7 +93,7 @@ class DecoderWriter(SourceWriter):
         with self.block("def decode(buf, p, allowed=UNLIMITED):"):
             self.line("end = len(buf)")
             if self._in_steps:
-                # A generator, whether it has arrays or not.
+                # Make it a generator even if it has no arrays.
                 self.line("yield")
             with self.block("try:"):
                 target = self.variable("o")
@@ -103,7 +103,7 @@ class DecoderWriter(SourceWriter):
             with self.block("except PastTheEnd as error:"):
                 title = f"{cls.__name__} version {self.version}"
                 self.line(f"raise cut({title!r}) from error")
-        # What is in a tagged field is read in one go.
+        # Tagged fields are read without pauses.
         self._in_steps = False
         while self._tag_readers:
             self._tag_reader(*self._tag_readers.pop())
@@ -141,7 +141,7 @@ class DecoderWriter(SourceWriter):
             self._sized(kind.kind, target, name, nullable)
 
     def _nested_struct(self, kind: FieldType, target: str, nullable: bool, is_tagged: bool) -> None:
-        """A struct that may be null has a byte before it: -1 for null, but 0 in a tagged field."""
+        """Read a nullable struct after a byte that is -1 for null, but 0 in a tagged field."""
         assert kind.struct is not None
         inside = self.variable("o")
         if not nullable:
@@ -159,7 +159,7 @@ class DecoderWriter(SourceWriter):
             self.line(f"{target} = {inside}")
 
     def _length(self, letter: str, target: str, name: str, nullable: bool) -> str:
-        """Read a length or count, and deal with null. The caller opens an `else:` block. Gives
+        """Read a length or count, and handle null. The caller opens an `else:` block. Returns
         the expression of the length."""
         length = self.variable("n")
         self.run.append(("B" if self.flexible else letter, length))
@@ -196,7 +196,7 @@ class DecoderWriter(SourceWriter):
                 self.line("raise TooManyElements")
             letter = FIXED_FORMATS.get(kind.element.kind)
             if letter is not None and len(letter) == 1:
-                # The struct module caches these formats itself, and not without a bound.
+                # The struct module caches these formats itself, with a bound.
                 numbers = f"unpack_numbers(f'>{{{n}}}{letter}', buf, p)"
                 self.line(f"{target} = list({numbers})")
                 self.line(f"p += {n} * {size}")
@@ -214,7 +214,7 @@ class DecoderWriter(SourceWriter):
                     self.line("yield")
 
     def _tags(self, cls: type[Struct], target: str) -> None:
-        """Read the count of tagged fields, nearly always 0; another function does the rest."""
+        """Read the count of tagged fields, nearly always 0; another function reads the fields."""
         count = self.variable("n")
         self.run.append(("B", count))
         self._flush()
@@ -248,7 +248,7 @@ class DecoderWriter(SourceWriter):
             self.line("return p, allowed")
 
     def _flush(self) -> None:
-        """Read the gathered run of fixed-size fields."""
+        """Read the collected run of fixed-size fields."""
         if not self.run:
             return
         letters = "".join(letter for letter, _ in self.run)
@@ -269,12 +269,12 @@ _CONVERSIONS = {
     "bytes": "bytes(buf[p:q])",
     "records": "buf[p:q]",
 }
-"""Kafka too replaces what is not UTF-8. Bytes are copied, because they outlive the buffer they came
-in; records are not, because they are what the hot path carries."""
+"""Invalid UTF-8 is replaced, as in Kafka. Bytes are copied, because they outlive the buffer;
+records are not copied, because they are on the hot path."""
 
 
 def decoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> DecoderWriter:
-    """The writer of `cls`'s decoder for one version, its source complete."""
+    """The writer of `cls`'s decoder for one version, with its complete source."""
     writer = DecoderWriter(version, flexible=is_flexible(cls, version), in_steps=in_steps)
     writer.message(cls)
     return writer

@@ -1,17 +1,17 @@
-"""Compiles encoders: the function that writes one version of one message.
+"""Compiles encoders: functions that encode one version of one message.
 
-An encoder gives a list of chunks. Small fields are packed by fused formats into `parts`, which are
-joined into one chunk; records are chunks of their own, passed by reference, so that a file region
-can go from disk to socket without being seen here.
+An encoder returns a list of chunks. Small fields are packed by combined formats into `parts`, which
+are joined into one chunk; records are chunks of their own, passed by reference, so that a file
+region can go from disk to socket without being read here.
 
-A field that a version does not know must have its default, unless it is declared `ignorable`:
-otherwise the receiver would act on something else than was said (Kafka's UnsupportedVersion rule).
+A field that a version lacks must have its default value, unless it is declared `ignorable`:
+otherwise the receiver would act on a different message (Kafka's UnsupportedVersion rule).
 
 An error message that is too long is cut: it may repeat a name that a client has sent, and must not
-keep the rest of the answer from leaving.
+prevent the response from being sent.
 
-An encoder in steps is a generator that pauses after each element of an array, for messages that are
-too large to be written in one go. It joins the fields as it goes, and counts their bytes.
+An encoder in steps is a generator that pauses after each element of an array, for messages too
+large to be encoded in one go. It joins the fields as it goes, and counts their bytes.
 """
 
 from struct import error as StructError, pack
@@ -61,9 +61,9 @@ _NAMESPACE: dict[str, object] = {
 
 
 class EncoderWriter(SourceWriter):
-    """Writes the encoder of one version; `encode(message)` is in its namespace at last.
+    """Writes the encoder of one version, `encode(message)`, which `compile` defines.
 
-    With `in_steps` that is `encode(message, max_bytes)`, a generator.
+    With `in_steps` it is `encode(message, max_bytes)`, a generator.
     """
 
     def __init__(self, version: int, *, flexible: bool, in_steps: bool = False) -> None:
@@ -79,7 +79,7 @@ class EncoderWriter(SourceWriter):
             self.line("put = parts.append")
             if self._in_steps:
                 self.line("size = 0")
-                # A generator, whether it has arrays or not.
+                # Make it a generator even if it has no arrays.
                 self.line("yield")
             with self.block("try:"):
                 self._struct(cls, "o")
@@ -90,7 +90,7 @@ class EncoderWriter(SourceWriter):
             with self.block("except Misfit as error:"):
                 title = f"{cls.__name__} version {self.version}"
                 self.line(f"raise unfit({title!r}, error) from error")
-        # What is in a tagged field is written in one go.
+        # Tagged fields are written without pauses.
         self._in_steps = False
         while self._tag_writers:
             self._tag_writer(*self._tag_writers.pop())
@@ -107,7 +107,7 @@ class EncoderWriter(SourceWriter):
             self._tags(cls, source)
 
     def _is_set(self, spec: FieldSpec, source: str) -> str:
-        """An expression: whether the field has another value than its default."""
+        """The expression for whether the field differs from its default."""
         value = f"{source}.{spec.name}"
         if spec.default is None:
             return f"{value} is not None"
@@ -140,7 +140,7 @@ class EncoderWriter(SourceWriter):
             self._sized(kind.kind, value, nullable)
 
     def _nested_struct(self, kind: FieldType, value: str, nullable: bool, is_tagged: bool) -> None:
-        """A struct that may be null has a byte before it: -1 for null, but 0 in a tagged field."""
+        """Write a nullable struct after a byte that is -1 for null, but 0 in a tagged field."""
         assert kind.struct is not None
         inside = self.variable("o")
         self.line(f"{inside} = {value}")
@@ -156,7 +156,7 @@ class EncoderWriter(SourceWriter):
             self._flush()
 
     def _length(self, letter: str, length: str, present: str | None) -> None:
-        """Write a length or count; `present` is the expression that tells it from null, if any."""
+        """Write a length or count; `present` is the expression for "not null", if nullable."""
         if not self.flexible:
             value = length if present is None else f"{length} if {present} else -1"
             self.run.append((letter, value))
@@ -195,7 +195,7 @@ class EncoderWriter(SourceWriter):
             data = self.variable("b")
             self.line(f"{data} = {v}.encode()")
         if name.endswith(".error_message"):
-            # It may repeat what a client has sent, and outgrow any string by that.
+            # It may repeat what a client has sent, and so be too long for a string.
             with self.block(f"if len({data}) > {_ERROR_MESSAGE_BYTES_MAX}:"):
                 self.line(f"{data} = {data}[:{_ERROR_MESSAGE_BYTES_MAX}] + b'...'")
         if kind == "string" and self.flexible:
@@ -207,7 +207,7 @@ class EncoderWriter(SourceWriter):
     def _records(self, value: str) -> None:
         v, size = self.variable("v"), self.variable("s")
         self.line(f"{v} = {value}")
-        # Without a call: this is once for each partition of a fetch.
+        # Without a call: this runs once for each partition of a fetch.
         in_memory = f"len({v}) if type({v}) in in_memory else {v}.nbytes"
         self.line(f"{size} = 0 if {v} is None else {in_memory}")
         self._length("i", size, f"{v} is not None")
@@ -217,7 +217,7 @@ class EncoderWriter(SourceWriter):
             self.line("parts.clear()")
 
     def _join(self) -> None:
-        """Make one chunk of the parts."""
+        """Join the parts into one chunk."""
         if self._in_steps:
             self.line("size += sum(map(len, parts))")
             with self.block("if size > max_bytes:"):
@@ -248,7 +248,7 @@ class EncoderWriter(SourceWriter):
                 self.line("yield")
 
     def _tags(self, cls: type[Struct], source: str) -> None:
-        """Write the tagged fields: a zero in the run where none is set, else another function."""
+        """Write the tagged fields: a zero in the run if none is set, else by another function."""
         tagged = tagged_fields(cls, self.version)
         if not tagged:
             self.run.append(("B", "0"))
@@ -266,7 +266,7 @@ class EncoderWriter(SourceWriter):
             self._flush()
 
     def _tag_writer(self, name: str, cls: type[Struct]) -> None:
-        """A function that puts the count, then tag, size and value of each field that is set."""
+        """Write the function that puts the count, and tag, size and value of each set field."""
         tagged = tagged_fields(cls, self.version)
         with self.block(f"def {name}(o, put_outside):"):
             self.line("count = 0")
@@ -285,21 +285,21 @@ class EncoderWriter(SourceWriter):
             self.line("put_outside(join(fields))")
 
     def _flush(self) -> None:
-        """Pack the gathered run of fixed-size fields."""
+        """Pack the collected run of fixed-size fields."""
         if not self.run:
             return
         letters = "".join(letter for letter, _ in self.run)
         values = ", ".join(value for _, value in self.run)
         self.run = []
         if letters == "B":
-            # A count below 128, or no tagged fields: looked up in half the time of packing it.
+            # A count below 128, or no tagged fields: a look-up takes half the time of packing.
             self.line(r"put(b'\0')" if values == "0" else f"put(one_byte[{values}])")
             return
         self.line(f"put({self.bind('pack', big_endian(letters).pack)}({values}))")
 
 
 def encoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> EncoderWriter:
-    """The writer of `cls`'s encoder for one version, its source complete."""
+    """The writer of `cls`'s encoder for one version, with its complete source."""
     writer = EncoderWriter(version, flexible=is_flexible(cls, version), in_steps=in_steps)
     writer.message(cls)
     return writer

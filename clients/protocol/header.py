@@ -1,9 +1,9 @@
-"""What stands before every request and every response: which API, which version, which question.
+"""The headers of requests and responses: API key, version and correlation id.
 
-Request headers have two versions: 1 with a client id, 2 with tagged fields behind it, used from an
-API's first flexible version on; the client id itself never becomes compact. Response headers are 0
-(the correlation id alone) and 1 (with tagged fields); ApiVersions is always answered with 0, since
-its client may not have agreed on anything yet (KIP-511).
+Request headers have two versions: 1 with a client id, 2 with tagged fields after it, used from an
+API's first flexible version on; the client id never becomes compact. Response headers are 0 (only
+the correlation id) and 1 (with tagged fields); an ApiVersions response always has 0, since its
+client does not know the broker's versions yet (KIP-511).
 """
 
 from struct import Struct as Format, error as StructError
@@ -18,11 +18,11 @@ _FIXED_BYTES = _FIXED.size
 _CORRELATION_ID = Format(">i")
 _NO_TAGGED_FIELDS = b"\0"
 _TAGGED_FIELDS_MAX = 1_000
-"""So many a header may have; Apache Kafka's have none yet."""
+"""The most tagged fields that a header may have; Apache Kafka defines none yet."""
 
 
 class RequestHeader(NamedTuple):
-    """Who asks for what; the correlation id comes back with the answer."""
+    """A request's API, version and client; its response carries the same correlation id."""
 
     api_key: int
     api_version: int
@@ -31,10 +31,10 @@ class RequestHeader(NamedTuple):
 
 
 class UnsupportedApiError(KafkaError):
-    """A well-formed header that asks for a key or version which is not served.
+    """A well-formed header whose API key or version is not served.
 
-    The body behind it cannot be read. For ApiVersions the answer is error 35 in version 0;
-    for anything else the connection ends.
+    The body after it cannot be read. ApiVersions is answered with error 35 in version 0;
+    for any other API the connection is closed.
     """
 
     def __init__(self, header: RequestHeader) -> None:
@@ -46,8 +46,8 @@ class UnsupportedApiError(KafkaError):
 def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
     """The header of the request that fills `view`, and where the body begins.
 
-    Raises ProtocolError for anything that is not a header, UnsupportedApiError for one whose key or
-    version is not served.
+    Raises ProtocolError if it is malformed, UnsupportedApiError if its key or version is not
+    served.
     """
     try:
         key, version, correlation_id, size = _FIXED.unpack_from(view)
@@ -63,7 +63,7 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
         if api is None or not api.lowest_version <= version <= api.highest_version:
             raise UnsupportedApiError(header)
         if version >= api.first_flexible_version:
-            # No client sends a tagged field here yet; its absence is worth no call.
+            # No client sends tagged fields here yet, so avoid the call.
             if view[position]:
                 allowed = _TAGGED_FIELDS_MAX
                 position, _ = skip_tagged_fields(view, position, len(view), allowed)
@@ -75,7 +75,7 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """The header as it stands before a request that we send."""
+    """Encode the header of a request that we send."""
     client_id = b"" if header.client_id is None else header.client_id.encode()
     size = -1 if header.client_id is None else len(client_id)
     fixed = _FIXED.pack(header.api_key, header.api_version, header.correlation_id, size)
@@ -84,7 +84,7 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 
 def response_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    """The header as it stands before a response to this version of this API."""
+    """Encode the header of a response to this version of this API."""
     encoded = _CORRELATION_ID.pack(correlation_id)
     return encoded + _NO_TAGGED_FIELDS if _is_flexible_response(api_key, version) else encoded
 

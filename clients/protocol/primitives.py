@@ -1,4 +1,4 @@
-"""The few encodings that the struct module does not have, and its compiled formats, shared.
+"""Encodings that the struct module lacks, and shared compiled formats of that module.
 
 Compact lengths and tags are unsigned variable-length integers (KIP-482): seven bits a byte, the
 lowest first, at most five bytes, as in `org.apache.kafka.common.utils.ByteUtils`.
@@ -11,11 +11,11 @@ from ..errors import ProtocolError
 from .schema import Chunk
 
 STRING_SIZE_MAX = 0x7FFF
-"""Kafka refuses longer strings in every version, though compact lengths could say more."""
+"""Kafka refuses longer strings in every version, though compact lengths allow more."""
 
 
 UNLIMITED = 1 << 62
-"""As many elements as the bytes of a message can hold: of what a trusted peer sends."""
+"""No limit on elements but the bytes of the message: for messages from a trusted peer."""
 
 
 class TooManyElementsError(ProtocolError):
@@ -27,12 +27,12 @@ class TooManyElementsError(ProtocolError):
 
 @cache
 def big_endian(letters: str) -> Format:
-    """The compiled format of these struct letters, without padding; one for all codecs."""
+    """The compiled format of these struct letters, without padding; shared by all codecs."""
     return Format(">" + letters)
 
 
 def read_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The number at `position` and the position behind it. Unrolled: batches' sizes pass here."""
+    """The number at `position` and the position after it. Unrolled, as it reads batch sizes."""
     byte = buffer[position]
     if byte < 0x80:
         return byte, position + 1
@@ -88,9 +88,9 @@ def read_tag_header(buffer: bytes | memoryview, position: int, end: int) -> tupl
 def skip_tagged_fields(
     buffer: bytes | memoryview, position: int, end: int, allowed: int
 ) -> tuple[int, int]:
-    """Step over a section of tagged fields none of which this side knows.
+    """Skip a section of tagged fields, none of which is known here.
 
-    Gives the position behind them, and how many more of the `allowed` elements may follow.
+    Returns the position after them, and how many of the `allowed` elements are left.
     """
     count, position = read_unsigned_varint(buffer, position)
     allowed -= count

@@ -1,23 +1,23 @@
-"""Messages are declared here as typed classes: one class for all versions of a message.
+"""Declares messages as typed classes: one class for all versions of a message.
 
     class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
         max_wait_ms: int32 = field("0+")
         max_bytes: int32 = field("3+", default=0x7FFFFFFF, ignorable=True)
 
-A field says in which versions it exists (`"3+"`, `"0-12"`, `"7"`), in which of them it may be null,
-its tag where it is a tagged field (KIP-482), its default, and whether it may be dropped silently
-when a version does not know it. Names, order and defaults are those of the JSON definitions in
-Apache Kafka's `common/message`; only the case of the field names differs. Where no default is
-named, the type decides: zero, false, an empty string, an empty list, a struct of defaults.
+A field declares its versions (`"3+"`, `"0-12"`, `"7"`), in which of them it may be null, its tag if
+it is a tagged field (KIP-482), its default, and whether it may be dropped silently in a version
+that lacks it. Names, order and defaults are those of the JSON definitions in Apache Kafka's
+`common/message`; only the case of the field names differs. Without a declared default, the type
+determines it: zero, false, an empty string, an empty list, a struct of defaults.
 
-The rules this file keeps:
+The rules of this module:
 
-- A declaration costs little: nothing is parsed or compiled before a class is used, because a broker
-  imports twenty such modules and should be up in a fraction of a second. The constructor is written
-  at the first construction, the codecs (see `codec.py`) at the first use of a version.
+- A declaration is cheap: nothing is parsed or compiled before a class is used, because a broker
+  imports twenty such modules and should start in a fraction of a second. The constructor is
+  compiled at the first construction, the codecs (see `codec.py`) at the first use of a version.
 - Type checkers see the constructor: every field is an optional keyword.
 - A struct-valued field that is not set holds *the* default instance of its class. It is shared and
-  refuses assignment; to say something else, construct a struct.
+  refuses assignment; to set other values, construct a new struct.
 """
 
 from collections.abc import Callable, Generator
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Region(Protocol):
-    """A stretch of a file that is sent without being read (`storage.files.FileRegion`)."""
+    """A section of a file that is sent without being read (`storage.files.FileRegion`)."""
 
     @property
     def position(self) -> int: ...
@@ -69,11 +69,11 @@ class Unset:
 
 
 UNSET = Unset()
-"""In a declaration: no default is named, so that of the type holds."""
+"""In a declaration: no default is given, so the type's default applies."""
 
 
 class Declaration(NamedTuple):
-    """What a class body says about one field, unparsed."""
+    """The declaration of one field in a class body, unparsed."""
 
     versions: str
     nullable: str | None
@@ -90,13 +90,13 @@ def field(
     default: T | Unset = UNSET,
     ignorable: bool = False,
 ) -> T:
-    """Declare a field. To the type checkers it is a plain default value of the field's own type."""
+    """Declare a field. Type checkers see a plain default value of the field's own type."""
     return cast("T", Declaration(versions, nullable, tag, default, ignorable))
 
 
 @dataclass_transform(kw_only_default=True)
 class StructType(type):
-    """Turns declarations into slots, and remembers what was declared."""
+    """Turns declarations into slots, and keeps the declarations."""
 
     def __new__(
         cls,
@@ -122,7 +122,7 @@ class Struct(metaclass=StructType):
     if not TYPE_CHECKING:
 
         def __init__(self, **values: object) -> None:
-            """Write this class's own constructor and use it; from then on calls go there."""
+            """Compile this class's own constructor and call it; it replaces this one."""
             type(self).__init__ = _compile_constructor(type(self))
             self.__init__(**values)
 
@@ -140,9 +140,9 @@ class Struct(metaclass=StructType):
 class Message(Struct):
     """A struct that is sent on its own: a request, a response, or a versioned value in a record.
 
-    Class options: `key`, the API key of a request or response, or the type of a record (none else);
+    Class options: `key`, the API key of a request or response, or the type of a record, if any;
     `versions`, those that can be encoded and decoded; `flexible`, those with compact lengths and
-    tagged fields, or none.
+    tagged fields, if any.
     """
 
     __slots__ = ()
@@ -170,14 +170,14 @@ class Message(Struct):
         cls.__step_decoders__ = {}
 
 
-# What follows is the slow, once-only side: declarations taken apart for those who compile them.
+# The rest is slow and runs once per class: it parses declarations for the codec compilers.
 
 NEWEST = 0x7FFF
-"""Versions are 16 bits on the wire; "3+" ends here."""
+"""The highest version, as versions are 16 bits on the wire; "3+" ends here."""
 
 
 class VersionRange(NamedTuple):
-    """The versions from lowest to highest, both included; none if highest is below lowest."""
+    """The versions from lowest to highest, inclusive; none if highest is below lowest."""
 
     lowest: int
     highest: int
@@ -215,7 +215,7 @@ FIXED_FORMATS = {
     "float64": "d",
     "uuid": "16s",
 }
-"""The kinds that always take the same room, and their letters in the struct module."""
+"""The kinds of fixed size, and their letters in the struct module."""
 
 _PLAIN_KINDS: dict[object, str] = {bool: "bool", str: "string", bytes: "bytes", Uuid: "uuid"}
 
@@ -228,11 +228,11 @@ _EMPTY_VALUES: dict[str, object] = {
     "string": "",
     "uuid": ZERO_UUID,
 }
-"""Defaults of the kinds for which it is not 0."""
+"""The default value of each kind whose default is not 0."""
 
 
 class FieldType(NamedTuple):
-    """What a value is on the wire.
+    """The wire type of a value.
 
     `kind` is a key of FIXED_FORMATS, or string, bytes, records, struct or array. A struct has its
     class in `struct`; an array has the type of its elements in `element`.
@@ -279,7 +279,7 @@ def _default(field_type: FieldType, declared: object) -> object:
 
 @cache
 def fields_of(cls: type[Struct]) -> tuple[FieldSpec, ...]:
-    """The fields of a class as declared, which is their order on the wire but for tagged ones."""
+    """The fields of a class as declared, which is their wire order, except for tagged fields."""
     annotations = cast("dict[str, object]", cls.__annotations__)
     specs: list[FieldSpec] = []
     for name, declared in cls.__declared__.items():
@@ -304,7 +304,7 @@ def _refuse(self: object, name: str, _: object) -> None:
 
 @cache
 def default_instance(cls: type[Struct]) -> Struct:
-    """The one instance of `cls` that stands for "not set". It refuses assignment."""
+    """The shared instance of `cls` that means "not set". It refuses assignment."""
     frozen = StructType(cls.__name__, (cls,), {"__slots__": (), "__setattr__": _refuse})
     instance = object.__new__(cast("type[Struct]", frozen))
     for spec in fields_of(cls):
@@ -313,7 +313,7 @@ def default_instance(cls: type[Struct]) -> Struct:
 
 
 def _compile_constructor(cls: type[Struct]) -> Callable[..., None]:
-    """Write `__init__` with a keyword for each field; lists are fresh in every instance."""
+    """Compile `__init__` with a keyword for each field; each instance gets fresh lists."""
     namespace: dict[str, object] = {"_empty": ()}
     parameters = ["self", "*"] if cls.__declared__ else ["self"]
     body: list[str] = []

@@ -1,8 +1,8 @@
-"""Writes Python source line by line: what the decoder and the encoder compilers share.
+"""Writes Python source line by line: the common part of the decoder and encoder compilers.
 
 The compiled functions are straight-line code: loops only for arrays, branches only for nulls and
-for lengths that need a second byte. Neighbouring fields of fixed size become one format of the
-struct module, gathered in `run` until something of variable size follows.
+for lengths that need a second byte. Adjacent fields of fixed size become one format of the struct
+module, collected in `run` until a field of variable size follows.
 """
 
 from collections.abc import Generator
@@ -12,14 +12,14 @@ from .schema import FIXED_FORMATS, FieldSpec, FieldType, Struct, fields_of
 
 
 class SourceWriter:
-    """Source under construction, and the objects it refers to by name."""
+    """The source being written, and the objects that it refers to by name."""
 
     def __init__(self, version: int, *, flexible: bool) -> None:
         self.version = version
         self.flexible = flexible
         self.namespace: dict[str, object] = {}
         self.run: list[tuple[str, str]] = []
-        """Pairs of struct letters and the expression that is read into or written from."""
+        """Pairs of a struct letter and the expression to read into or write from."""
         self._lines: list[str] = []
         self._depth = 0
         self._names: dict[int, str] = {}
@@ -30,19 +30,19 @@ class SourceWriter:
 
     @contextmanager
     def block(self, opening: str) -> Generator[None]:
-        """An indented block behind an opening such as `if x:`."""
+        """An indented block after an opening such as `if x:`."""
         self.line(opening)
         self._depth += 1
         yield
         self._depth -= 1
 
     def variable(self, prefix: str) -> str:
-        """A name that nothing else in this source has."""
+        """A name that is unique in this source."""
         self._counter += 1
         return f"{prefix}{self._counter}"
 
     def bind(self, prefix: str, value: object) -> str:
-        """The name under which the source sees `value`."""
+        """The name by which the source refers to `value`."""
         name = self._names.get(id(value))
         if name is None:
             name = self.variable(prefix)
@@ -54,7 +54,7 @@ class SourceWriter:
         return "\n".join(self._lines) + "\n"
 
     def compile(self, title: str) -> None:
-        """Execute the source; its functions are in the namespace afterwards."""
+        """Execute the source, which adds its functions to `namespace`."""
         exec(compile(self.source(), f"<{title}>", "exec"), self.namespace)
 
 
@@ -74,7 +74,7 @@ def tagged_fields(cls: type[Struct], version: int) -> tuple[FieldSpec, ...]:
 
 
 def smallest_size(field_type: FieldType, version: int, *, flexible: bool) -> int:
-    """The least room a value that is not null takes; at least 1 wherever a count is checked."""
+    """The fewest bytes of a value that is not null; callers that check counts use at least 1."""
     if field_type.kind == "struct":
         assert field_type.struct is not None
         inside = sum(
