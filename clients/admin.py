@@ -1,9 +1,9 @@
-"""The administrator's client (`KafkaAdminClient` in Kafka), as far as tests, tools and the broker's
-own agents need it.
+"""The admin client (`KafkaAdminClient` in Kafka), as far as tests, tools and the broker's own
+agents need it.
 
-Requests that change the cluster go to the controller, or to the broker that stands in for it, and
-are repeated while the errors are retriable and the timeout lasts. A method that names several
-topics raises the first error; what was done for the others stays done.
+Requests that change the cluster go to the controller, or to the broker that acts as one, and are
+retried on retriable errors until the timeout. A method for several topics raises the first error;
+changes to the other topics are not undone.
 """
 
 import asyncio
@@ -49,14 +49,14 @@ T = TypeVar("T")
 
 
 class ConfigResourceType(IntEnum):
-    """What a configuration belongs to (`ConfigResource.Type`)."""
+    """The type of resource that has a configuration (`ConfigResource.Type`)."""
 
     TOPIC = 2
     BROKER = 4
 
 
 class NewTopic(NamedTuple):
-    """A topic to be created; -1 leaves a number to the broker's defaults."""
+    """A topic to be created; a number of -1 means the broker's default."""
 
     name: str
     num_partitions: int = -1
@@ -108,7 +108,7 @@ class Admin:
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, Uuid]:
-        """Create topics; their ids by name. Raises `KafkaError`, such as TOPIC_ALREADY_EXISTS."""
+        """Create topics; returns ids by name. Raises `KafkaError`, such as TOPIC_ALREADY_EXISTS."""
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in topics],
             timeout_ms=self._timeout_ms,
@@ -144,7 +144,7 @@ class Admin:
         await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def create_partitions(self, counts: Mapping[str, int]) -> None:
-        """Let topics have this many partitions, more than before. Raises `KafkaError`."""
+        """Raise the partition counts of topics to these numbers. Raises `KafkaError`."""
         request = CreatePartitionsRequest(
             topics=[
                 CreatePartitionsTopic(name=name, count=count, assignments=None)
@@ -165,7 +165,7 @@ class Admin:
     async def describe_configs(
         self, resource_type: ConfigResourceType, name: str, keys: Collection[str] | None = None
     ) -> dict[str, str | None]:
-        """The configuration in force, by key; the value of a sensitive one is None."""
+        """The effective configuration, by key; sensitive values are None."""
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -178,7 +178,7 @@ class Admin:
 
         async def attempt() -> dict[str, str | None]:
             if resource_type is ConfigResourceType.BROKER:
-                await self._controller()  # brokers are known after that
+                await self._controller()  # also fetches the broker addresses
                 response = await self._network.request(int(name), request, DescribeConfigsResponse)
             else:
                 response = await self._network.request_any(request, DescribeConfigsResponse)
@@ -213,7 +213,7 @@ class Admin:
         return self._metadata.cluster_id or ""
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicMetadata]:
-        """Every topic, by name. Raises `KafkaError`."""
+        """All topics, by name. Raises `KafkaError`."""
         await self._retried(self._all_metadata)
         return {
             name: topic
@@ -224,7 +224,7 @@ class Admin:
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by time or by named place (`offset_lookup.py`). Raises `KafkaError`."""
+        """Offsets by timestamp or by name (`offset_lookup.py`). Raises `KafkaError`."""
         return await self._lookup.look_up(
             timestamps, isolation_level=isolation_level, timeout_ms=self._timeout_ms
         )
@@ -237,7 +237,7 @@ class Admin:
         self._metadata.apply(response)
 
     async def _controller(self) -> int:
-        """The controller's node. Raises `KafkaError` if no broker names it."""
+        """The controller's node id. Raises `KafkaError` if no controller is known."""
         if self._metadata.is_stale:
             await self._metadata.refresh(())
         if self._metadata.controller_id not in self._network.node_ids:
@@ -248,7 +248,7 @@ class Admin:
     async def _retried(
         self, attempt: Callable[[], Awaitable[T]], *, except_for: ErrorCode | None = None
     ) -> T:
-        """Try until it succeeds, fails for good, or time is over; raises the last `KafkaError`."""
+        """Retry until success, a fatal error or the timeout; raises the last `KafkaError`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_ms / 1000
         failures = 0

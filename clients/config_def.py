@@ -1,12 +1,12 @@
-"""What a configuration property is: its name, type, default and rule (Kafka's `ConfigDef`).
+"""Defines configuration properties: name, type, default and rule (Kafka's `ConfigDef`).
 
-Topics and brokers describe their properties with the same row, so that a server.properties file,
+Topics and brokers define their properties with the same class, so that a server.properties file,
 a CreateTopics request and a DescribeConfigs response agree about every name. Defaults are kept as
-the text that a properties file would hold, and rules in the notation in which Kafka prints its
-validators: a table of hundreds of rows then costs nothing until a row is used.
+text, as in a properties file, and rules in the notation in which Kafka prints its validators: a
+table of hundreds of rows then costs nothing until a row is used.
 
 The notations: ``[1,...]`` at least, ``[0,...,1]`` between, ``[0,...,1] or -1`` with one exception,
-``[a, b]`` one of (for a list: each of), ``non-empty string``, and ``""`` for anything of the type.
+``[a, b]`` one of (for a list: each of), ``non-empty string``, and ``""`` for any value of the type.
 """
 
 import math
@@ -19,7 +19,7 @@ ConfigValue = bool | int | float | str | list[str] | None
 
 
 class ConfigType(IntEnum):
-    """The types, numbered as DescribeConfigs sends them (KIP-569)."""
+    """The types of properties, numbered as in DescribeConfigs (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -33,14 +33,14 @@ class ConfigType(IntEnum):
 
 
 class ConfigDef(NamedTuple):
-    """One property. `default` is the text form; None means that there is none."""
+    """One property. `default` is in text form; None means that there is no default."""
 
     name: str
     type: ConfigType
     default: str | None = None
     validator: str = ""
     server_synonym: str | None = None
-    """For a topic property: the broker property that gives its default."""
+    """For a topic property: the broker property that provides its default."""
     documentation: str = ""
 
 
@@ -48,7 +48,7 @@ _WIDTHS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 
 
 def invalid(name: str, text: str, reason: str) -> KafkaError:
-    """The error for a value that breaks its property's rule, worded as Kafka words it."""
+    """The error for a value that breaks its property's rule, in Kafka's wording."""
     return KafkaError(
         ErrorCode.INVALID_CONFIG,
         f"Invalid value {text} for configuration {name}: {reason}",
@@ -56,7 +56,7 @@ def invalid(name: str, text: str, reason: str) -> KafkaError:
 
 
 def parse_value(definition: ConfigDef, text: str | None) -> ConfigValue:
-    """The value that `text` stands for. Raises KafkaError(INVALID_CONFIG) with a plain sentence."""
+    """Parse and check a value. Raises KafkaError(INVALID_CONFIG) with a readable message."""
     if text is None:
         return None
     text = text.strip() if definition.type is not ConfigType.PASSWORD else text
@@ -69,7 +69,7 @@ def parse_value(definition: ConfigDef, text: str | None) -> ConfigValue:
 
 
 def _first_not_allowed(definition: ConfigDef, value: ConfigValue) -> str:
-    """Of a list that may hold certain items only, the first other one: Kafka names just that."""
+    """The first item of a list that is not allowed; Kafka's error names only this one."""
     if not isinstance(value, list):
         return ""
     return next((item for item in value if _objection(definition, [item])), "")
@@ -96,7 +96,7 @@ def _double(definition: ConfigDef, text: str) -> float:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        # Kafka takes NaN, which every rule allows and nothing can be compared with.
+        # Kafka accepts NaN, but every rule would allow it and no comparison with it is true.
         raise invalid(definition.name, text, "Not a number of type DOUBLE")
     return value
 
@@ -104,12 +104,12 @@ def _double(definition: ConfigDef, text: str) -> float:
 def _integer(definition: ConfigDef, text: str) -> int:
     digits = text[1:] if text[:1] in ("-", "+") else text
     limit = 1 << (_WIDTHS[definition.type] - 1)
-    # Bounded before int() is asked: a megabyte of digits is refused, not multiplied out.
+    # Check the length before calling int(): a megabyte of digits is refused, not converted.
     if digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= 20:
         value = int(text)
         if -limit <= value < limit:
             return value
-    # Kafka says this of numbers that are too large for their type, too.
+    # Kafka uses this message for numbers too large for their type, too.
     raise invalid(definition.name, text, f"Not a number of type {definition.type.name}")
 
 

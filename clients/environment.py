@@ -1,7 +1,7 @@
-"""The one door to the wall clock and to randomness.
+"""The only access to the wall clock and to randomness.
 
-Everything that stamps, names or shuffles is handed an `Environment`, so that a simulation can hand
-in one that is driven by a seed. Timers and elapsed time come from the running event loop instead.
+All code that needs timestamps, random ids or shuffling is given an `Environment`, so that a
+simulation can pass a seeded one. Timers and elapsed time come from the running event loop instead.
 """
 
 import os
@@ -13,7 +13,7 @@ from .kafka_uuid import Uuid
 
 
 class Environment(Protocol):
-    """What a process may ask of the world beside its event loop."""
+    """The wall clock and the randomness of a process."""
 
     @property
     def random(self) -> random.Random: ...
@@ -23,12 +23,12 @@ class Environment(Protocol):
         ...
 
     def random_uuid(self) -> Uuid:
-        """A fresh id (UUID version 4) that Kafka's text form never starts with a dash."""
+        """A new id (UUID version 4) whose text form in Kafka does not start with a dash."""
         ...
 
 
 def version_4_uuid(random_bytes: bytes) -> Uuid:
-    """Stamp the version and variant bits of RFC 9562 onto sixteen random bytes."""
+    """Set the version and variant bits of RFC 9562 in sixteen random bytes."""
     raw = bytearray(random_bytes)
     raw[6] = (raw[6] & 0x0F) | 0x40
     raw[8] = (raw[8] & 0x3F) | 0x80
@@ -41,7 +41,7 @@ def starts_with_dash(uuid: Uuid) -> bool:
 
 
 class SystemEnvironment:
-    """The real world: the system's clock and the operating system's entropy."""
+    """The real environment: the system's clock and the operating system's entropy."""
 
     def __init__(self) -> None:
         self._random = random.Random(os.urandom(16))

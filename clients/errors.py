@@ -1,16 +1,16 @@
-"""Kafka's error codes, and the one exception that carries them.
+"""Kafka's error codes, and the exception that carries them.
 
-Every failure of a client, a replica or the disk has a code; the table is
-that of `org.apache.kafka.common.protocol.Errors` in Apache Kafka 4.3.1. Code below the handlers
-raises `KafkaError`; the handlers put its code (and, where the response has room, its sentence)
-into the response. Nothing else crosses a layer as an expected failure.
+Every failure of a client, a replica or the disk has a code; the codes are those of
+`org.apache.kafka.common.protocol.Errors` in Apache Kafka 4.3.1. Code below the handlers raises
+`KafkaError`; the handlers put its code (and, if the response has a field for it, its message) into
+the response. No other exception crosses a layer as an expected failure.
 """
 
 from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """A number in a response. Names and values are Kafka's and never change."""
+    """An error code in a response. Names and values are Kafka's and never change."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -150,7 +150,7 @@ class ErrorCode(IntEnum):
 
     @property
     def is_retriable(self) -> bool:
-        """Whether Kafka's clients try again on it, sooner or later with other metadata."""
+        """Whether Kafka's clients retry after it, possibly with refreshed metadata."""
         return self in _RETRIABLE
 
 
@@ -194,10 +194,10 @@ _RETRIABLE = frozenset(
 
 
 class KafkaError(Exception):
-    """A failure that has a code of its own on the wire.
+    """A failure with an error code of the Kafka protocol.
 
-    `message` is a plain sentence for people: it may reach the client where the response has an
-    error message field, and therefore names nothing that the client did not already know.
+    `message` is a readable sentence. The client may receive it in an error message field of the
+    response, so it must not reveal anything that the client does not know already.
     """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
@@ -210,12 +210,12 @@ class KafkaError(Exception):
 
     @property
     def is_retriable(self) -> bool:
-        """Whether trying again may help; see `ErrorCode.is_retriable`."""
+        """Whether a retry may succeed; see `ErrorCode.is_retriable`."""
         return self.code.is_retriable
 
 
 class ProtocolError(KafkaError):
-    """Bytes that do not match their header; the broker closes the connection."""
+    """Malformed bytes from the network; the broker closes the connection."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)

@@ -1,7 +1,7 @@
 """Kafka's UUIDs: sixteen bytes, written as URL-safe base64 without padding.
 
-Topic ids, directory ids and segment ids travel as raw bytes and are compared on every fetch, so
-they stay raw bytes here; only people and text files see the 22-character form
+Topic ids, directory ids and segment ids are sent as raw bytes and compared on every fetch, so they
+stay raw bytes here; only people and text files see the 22-character form
 (`org.apache.kafka.common.Uuid`).
 """
 
@@ -12,7 +12,7 @@ from typing import NewType
 Uuid = NewType("Uuid", bytes)
 
 ZERO_UUID = Uuid(bytes(16))
-"""Kafka's "no id": sent where a topic has none or where it must not be disclosed."""
+"""Kafka's "no id": sent when a topic has no id or when it must not be disclosed."""
 
 
 def uuid_to_string(uuid: Uuid) -> str:

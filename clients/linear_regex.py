@@ -1,11 +1,11 @@
-"""Regular expressions that are matched in time linear in the text: Google's RE2.
+"""Regular expressions that match in time linear in the text: Google's RE2.
 
-Clients send patterns, and Python's `re` can need exponential time for one of them, with the whole
-broker waiting. RE2 leaves out what only backtracking can match (docs/decisions/005). The library
-is loaded with the first pattern, so that a start does not pay for it.
+Clients send patterns, and Python's `re` can take exponential time for one, blocking the whole
+broker. RE2 omits the features that need backtracking (docs/decisions/005). The library is loaded
+with the first pattern, so that it does not slow down startup.
 
-Bounds: a pattern has at most 32,767 bytes, and its programs must fit into half a mebibyte, which is
-some thousands of letters and choices.
+Limits: a pattern has at most 32,767 bytes, and its compiled programs must fit into half a mebibyte,
+which is enough for some thousands of characters and alternatives.
 """
 
 from typing import Protocol, cast
@@ -29,7 +29,7 @@ class _Options(Protocol):
 
 
 class _Library(Protocol):
-    """What is used of the module `re2`, which publishes no types."""
+    """The part of the module `re2` that is used here; it publishes no types."""
 
     error: type[Exception]
 
@@ -47,12 +47,12 @@ class Pattern:
         self._compiled = compiled
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern stands for the whole of `text`."""
+        """Whether the pattern matches the whole of `text`."""
         return self._compiled.fullmatch(text) is not None
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Raises InvalidRegexError."""
+    """Compile a pattern. Raises InvalidRegexError."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -75,5 +75,5 @@ def compile_pattern(text: str) -> Pattern:
 def _reason(error: Exception) -> str:
     said = error.args[0]
     sentence = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    # "what is wrong: the part of the pattern"; the part may hold anything.
+    # RE2's message is "reason: part of the pattern"; drop the part, which may hold anything.
     return sentence.partition(": ")[0]

@@ -1,9 +1,9 @@
-"""The times below zero by which ListOffsets asks for offsets that have a name."""
+"""The negative timestamps that stand for named offsets in ListOffsets."""
 
 LATEST_TIMESTAMP = -1
-"""The end that the reader may see."""
+"""The end of the log as far as the reader may see it."""
 EARLIEST_TIMESTAMP = -2
-"""The log start offset, wherever its record lies."""
+"""The log start offset, whether local or remote."""
 MAX_TIMESTAMP = -3
 """The record with the greatest timestamp (KIP-734)."""
 EARLIEST_LOCAL_TIMESTAMP = -4

@@ -1,11 +1,11 @@
-"""The .properties files of Java, in which Kafka's server.properties is written.
+"""Parses Java .properties files, the format of Kafka's server.properties.
 
 The rules are those of `java.util.Properties.load`: ``#`` and ``!`` begin a comment line; a name
-ends at the first ``=``, ``:`` or blank that no backslash protects; a backslash at the end of a
+ends at the first ``=``, ``:`` or blank without a backslash before it; a backslash at the end of a
 line joins the next one, whose leading blanks are dropped; ``\\t \\n \\r \\f`` and ``\\uXXXX`` are
-escapes, and a backslash before anything else stands for that character. The last of several equal
-names wins. Files are read as UTF-8, which is what people write today; the mark that editors on
-Windows put before it is no part of the first name.
+escapes, and a backslash before any other character stands for that character. The last of several
+equal names wins. Files are read as UTF-8, which is usual today; a byte order mark, which editors
+on Windows write, is skipped.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class _BadEscapeError(Exception):
-    """A ``\\u`` without its digits."""
+    """A ``\\u`` without four hexadecimal digits."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Name to value, in the file's order. Raises KafkaError for an escape that is cut short."""
+    """Values by name, in the file's order. Raises KafkaError for an invalid Unicode escape."""
     properties: dict[str, str] = {}
     for number, line in _logical_lines(text):
         end = _end_of_name(line)
@@ -40,7 +40,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their continuations joined, each with the number, from 1, of its first.
+    """Lines joined with their continuations, each with the number of its first line, from 1.
 
     Blank lines and comments are left out.
     """

@@ -1,9 +1,9 @@
-"""Records of an internal topic that are skipped, because they cannot be decoded or applied.
+"""Reports records of an internal topic that are skipped, as they cannot be decoded or applied.
 
-Whoever may write to the topic may write anything, and a disk may give anything back. One record
-that cannot be decoded, or that breaks an unforeseen rule, must neither stop the reading of
-all others nor fill the log. Each is counted; the first few of a partition are logged, and then one
-at each doubling.
+A client with write access may write anything to the topic, and a disk may return anything. One
+record that cannot be decoded, or that breaks an unforeseen rule, must neither stop the reading of
+the other records nor flood the log. Each one is counted; the first few of a partition are logged,
+and then one at each doubling of the count.
 """
 
 import logging
@@ -16,24 +16,24 @@ _REASON_CHARACTERS_MAX = 500
 
 
 class SkippedRecords:
-    """What was stepped over by one reader of a topic. `cost` says what that means, in a clause."""
+    """The records skipped by one reader of a topic. `cost` is a clause on the consequences."""
 
     def __init__(self, topic: str, cost: str) -> None:
         self._topic = topic
         self._cost = cost
         self._skipped: Counter[int] = Counter()
         self._ends: dict[int, int] = {}
-        """By partition, one past the last offset that was stepped over."""
+        """By partition, one past the last skipped offset."""
 
     @property
     def count(self) -> int:
-        """How many times something was stepped over, each place once."""
+        """How many records were skipped; each offset counts once."""
         return self._skipped.total()
 
     def skip(
         self, partition: int, offset: int, reason: str, failure: BaseException | None = None
     ) -> None:
-        """Report what lies at an offset, unless that was done when it was read before.
+        """Report the record at an offset as skipped, unless already reported.
 
         `failure` is an unexpected exception; its traceback is logged.
         """

@@ -1,8 +1,9 @@
-"""Work that pauses: a generator does a few milliseconds of it, and says with `yield` that it could
-be interrupted here. Its value is the work's result.
+"""Work in steps: a generator works for a few milliseconds, then pauses with `yield`, so that other
+work can run. Its return value is the result.
 
-Cores are written so where one caller's data may cost long, and know nothing of a loop. A shell has
-the work done at once, or lets others have their turn at each pause (`clients/turns.py`).
+Code without I/O is written like this where one caller's data may take long; it does not depend on
+an event loop. Its caller runs it without pauses (`finished`), or lets other tasks run at each pause
+(`clients/turns.py`).
 """
 
 from collections.abc import Generator
@@ -12,7 +13,7 @@ T = TypeVar("T")
 
 
 def finished(steps: Generator[None, None, T]) -> T:
-    """The result, without a pause."""
+    """Run all steps without a pause; returns the result."""
     while True:
         try:
             next(steps)

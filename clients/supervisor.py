@@ -1,8 +1,8 @@
-"""Loops that no single failure ends.
+"""Keeps background loops running after a failure.
 
-A loop of a broker works on many things in turn: partitions, groups, events, files. Whoever writes
-one expects some errors and handles them; an unexpected exception must stop the one thing
-that it came from, and neither the loop nor the other things.
+A loop of a broker works on many things in turn: partitions, groups, events, files. It handles the
+errors that it expects; an unexpected exception must stop work on the one thing that raised it, but
+neither the loop nor the other things.
 
     while True:
         for log in logs:
@@ -10,10 +10,10 @@ that it came from, and neither the loop nor the other things.
                 log.delete_old_segments(now_ms)
         await asyncio.sleep(interval_s + supervisor.pause_seconds("log retention"))
 
-A failure is logged when it begins, with its traceback unless an operating system has said it all
-(a full disk, no descriptor left), and counted each time. What fails again is
-logged at each doubling of its failures in a row, without the traceback. What works again is said
-once. The pause doubles with the failures in a row, bounded and jittered.
+The first failure in a row is logged, with its traceback unless it comes from the operating system
+(a full disk, no descriptor left); every failure is counted. Further failures in a row are logged at
+each doubling of their number, without the traceback. Recovery is logged once. The pause doubles
+with the failures in a row, bounded and jittered.
 """
 
 import errno
@@ -36,21 +36,21 @@ _BACKOFF = Backoff(1_000, 60_000)
 
 
 class Supervisor:
-    """Contains, reports and counts the unexpected failures of the loops of one component."""
+    """Catches, logs and counts the unexpected failures of the loops of one component."""
 
     def __init__(self, random: Random, backoff: Backoff = _BACKOFF) -> None:
         self._random = random
         self._backoff = backoff
-        # Failures in a row, by loop and subject; the one that has failed longest is first.
+        # Failures in a row, by loop and subject; the longest-failing one is first.
         self._streaks: dict[tuple[str, str], int] = {}
         self.failures: Counter[str] = Counter()
         """How often each loop has failed since the start, by the loop's name."""
 
     @contextmanager
     def attempt(self, loop: str, subject: object = "") -> Generator[None]:
-        """Contain what goes wrong in one turn of `loop` with one `subject`.
+        """Contain failures of `loop` in its work on one `subject`.
 
-        Catches every Exception; a cancellation passes. `str(subject)` names the thing in the log.
+        Catches every Exception, but not cancellation. `str(subject)` names the subject in the log.
         """
         key = (loop, str(subject))
         try:
@@ -58,7 +58,7 @@ class Supervisor:
         except Exception as error:
             self._failed(key, error)
         else:
-            # Nearly always empty: a success costs one test.
+            # `_streaks` is nearly always empty: then a success costs one test.
             if self._streaks and self._streaks.pop(key, 0):
                 _log.info("%s works again", _described(key))
 
@@ -72,7 +72,7 @@ class Supervisor:
         return self._backoff.delay_seconds(failures, self._random)
 
     def forget(self, loop: str, subject: object = "") -> None:
-        """The thing is gone: it will not be tried again."""
+        """Forget the failures of a subject that is gone and will not be tried again."""
         self._streaks.pop((loop, str(subject)), None)
 
     def _failed(self, key: tuple[str, str], error: Exception) -> None:
@@ -100,7 +100,7 @@ class Supervisor:
 
 
 def is_answer_of_system(error: Exception) -> bool:
-    """Whether the message alone explains the failure: it is not a bug in this program."""
+    """Whether the operating system caused the failure, so that its message explains it."""
     if isinstance(error, KafkaError):
         return error.code is ErrorCode.KAFKA_STORAGE_ERROR
     return isinstance(error, OSError) and error.errno in _OF_THE_MACHINE

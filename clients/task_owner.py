@@ -1,9 +1,9 @@
-"""The owner of background tasks: none runs without one, and none fails unseen.
+"""The owner of background tasks: every task has one, and no failure goes unnoticed.
 
-`asyncio.TaskGroup` owns tasks whose lives nest in one coroutine. An agent with `start` and `stop`
-has no such coroutine; it has a `TaskOwner`. The owner holds its tasks (the event loop itself refers
-to them only weakly), bounds how many there are, keeps the first failure until `stop` raises it, and
-tells a callback at once.
+`asyncio.TaskGroup` owns tasks that live within one coroutine. An agent with `start` and `stop` has
+no such coroutine; it has a `TaskOwner`. The owner keeps references to its tasks (the event loop has
+only weak ones), bounds their number, and passes each failure to a callback at once; without a
+callback it keeps the first failure until `stop` raises it.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class TaskOwner:
-    """Tasks that live until they are done or `stop` is called.
+    """Owns tasks that run until they are done or `stop` is called.
 
     `on_failure` is called with each exception that ends a task, as soon as it happens.
     """
@@ -45,7 +45,7 @@ class TaskOwner:
         return task
 
     def _is_full(self) -> bool:
-        # A task that is done leaves `_tasks` only with the loop's next round.
+        # A finished task leaves `_tasks` only in the next iteration of the event loop.
         return (
             len(self._tasks) >= self._tasks_max
             and sum(not task.done() for task in self._tasks) >= self._tasks_max

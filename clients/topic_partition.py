@@ -1,4 +1,4 @@
-"""The two ways Kafka names a partition: by topic name, and by topic id and name (KIP-516)."""
+"""Kafka's two partition identifiers: by topic name, and by topic id and name (KIP-516)."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from .kafka_uuid import Uuid, uuid_to_string
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its topic's name: unique at one moment, not across re-creations."""
+    """A partition by its topic's name: unique at one time, but a recreated topic reuses it."""
 
     topic: str
     partition: int
@@ -16,7 +16,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition by its topic's id: unique for ever. The name is carried for people."""
+    """A partition by its topic's id: unique forever. The name is only for people."""
 
     topic_id: Uuid
     topic: str

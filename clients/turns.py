@@ -1,4 +1,4 @@
-"""Long work on the loop, in turns with everything else (`clients/steps.py`)."""
+"""Runs long work (`clients/steps.py`) on the event loop, taking turns with other tasks."""
 
 import asyncio
 from collections.abc import Generator
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def in_turns(steps: Generator[None, None, T]) -> T:
-    """The work's result; whatever else the loop has to do comes in between."""
+    """Run all steps, with other tasks in between; returns the result."""
     while True:
         try:
             next(steps)

@@ -1,8 +1,9 @@
-"""XXH3, 64 bits, seed 0: the hash by which Kafka's group coordinator recognises topics (KIP-1101).
+"""XXH3, 64 bits, seed 0: the hash that Kafka's group coordinator uses to detect changes of topics
+(KIP-1101).
 
-Written out in Python after the public specification (https://github.com/Cyan4973/xxHash,
-doc/xxhash_spec.md): it hashes some hundred bytes when a group's topics change, which is no place
-for another compiled dependency.
+Implemented in Python from the public specification (https://github.com/Cyan4973/xxHash,
+doc/xxhash_spec.md): it hashes some hundred bytes when a group's topics change, which does not
+justify another compiled dependency.
 """
 
 import struct

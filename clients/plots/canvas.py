@@ -1,10 +1,10 @@
-"""The one door to matplotlib: figures drawn without a window, written as SVG.
+"""The only use of matplotlib: draws figures without a window and writes them as SVG.
 
-Text stays text, so that a plot can be searched and read at any size; nothing in it is taken for
-mathematics, and matplotlib escapes what XML must not hold. The same data gives the same bytes.
+Text stays text, so that a plot can be searched and read at any size; it is never parsed as math,
+and matplotlib escapes it for XML. The same data gives the same bytes.
 
-Colours are those of Okabe and Ito, which people with any kind of colour vision tell apart, and what
-must not be mixed up differs by more than its colour: by a hatch, a dash or its place.
+The colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart.
+Series that must not be confused differ by more than colour: by a hatch, a dash or their position.
 """
 
 import io
@@ -16,7 +16,7 @@ Numbers = Sequence[float]
 
 
 class Axes(Protocol):
-    """What is used of matplotlib's Axes, whose own annotations are too loose to check."""
+    """The part of matplotlib's Axes used here; its own annotations are too loose to check."""
 
     def barh(self, y: Numbers, width: Numbers, **style: object) -> object: ...
 
@@ -71,7 +71,7 @@ class Axes(Protocol):
     def set_yticks(self, ticks: Numbers, labels: Sequence[str], **style: object) -> object: ...
 
     def xaxis_date(self) -> object:
-        """Numbers along x are days since 1970."""
+        """Treat x values as days since 1970."""
         ...
 
     def tick_params(self, **style: object) -> object: ...
@@ -116,7 +116,7 @@ DASHES = ("-", "--", "-.", ":")
 
 
 class Canvas:
-    """One drawing of some rows and columns of axes, drawn inside `with`. Sizes are in inches."""
+    """A figure with rows and columns of axes, drawn inside `with`. Sizes are in inches."""
 
     def __init__(self, width: float, height: float, rows: int = 1, columns: int = 1) -> None:
         self._size = width, height
@@ -136,16 +136,16 @@ class Canvas:
         self._context.__exit__(*error)
 
     def title(self, text: str) -> None:
-        """A title over all axes, from the left edge on."""
+        """Put a title above all axes, aligned left."""
         self._figure.suptitle(text, x=0.008, ha="left", fontweight="bold", fontsize=10.5)
 
     def legend(self) -> None:
-        """Who is who, below all axes; as the first of them labels what it holds."""
+        """Put a legend below all axes, with the labels of the first axes."""
         handles, labels = self.axes[0][0].get_legend_handles_labels()
         self._figure.legend(handles, labels, loc="outside lower center", ncols=4)
 
     def svg(self) -> str:
-        """The drawing."""
+        """The figure as SVG text."""
         file = io.BytesIO()
         self._figure.savefig(file, format="svg", metadata={"Date": None})
         return file.getvalue().decode()
