@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (key 25): a transaction is about to commit offsets of a group.
+"""AddOffsetsToTxn (key 25): adds a group's offsets to a transaction.
 
 Versions: 2 PRODUCER_FENCED; 3 flexible; 4 TRANSACTION_ABORTABLE (KIP-890).
 """
@@ -16,7 +16,7 @@ class AddOffsetsToTxnRequest(Message, key=25, versions="0-4", flexible="3+"):
 
 
 class AddOffsetsToTxnResponse(Message, key=25, versions="0-4", flexible="3+"):
-    """Whether the group's offsets are part of the transaction now."""
+    """Whether the group's offsets were added to the transaction."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn (key 24): partitions that a transaction is about to write to.
+"""AddPartitionsToTxn (key 24): adds partitions to a transaction before it writes to them.
 
 Versions: 0 to 3 one transaction, from a client; 2 PRODUCER_FENCED; 3 flexible; 4 several
-transactions, from a broker, which may also only ask whether the partitions are there (KIP-890);
+transactions, from a broker, which may also only check whether partitions were added (KIP-890);
 5 TRANSACTION_ABORTABLE.
 """
 
@@ -16,7 +16,7 @@ class AddPartitionsToTxnTopic(Struct):
 
 
 class AddPartitionsToTxnTransaction(Struct):
-    """One transaction, and what to add to it or to look for in it."""
+    """One transaction, and the partitions to add to it or to verify."""
 
     transactional_id: str = field("4+")
     producer_id: int64 = field("4+")
@@ -57,7 +57,7 @@ class AddPartitionsToTxnResult(Struct):
 
 
 class AddPartitionsToTxnResponse(Message, key=24, versions="0-5", flexible="3+"):
-    """What became of each partition."""
+    """The result for each partition."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("4+", ignorable=True)

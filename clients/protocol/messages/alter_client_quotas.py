@@ -7,14 +7,14 @@ from ..schema import Message, Struct, field, float64, int16, int32
 
 
 class EntityData(Struct):
-    """One part of an entity; without a name it is the default of its type."""
+    """One part of an entity; without a name, the default of its type."""
 
     entity_type: str = field("0+")
     entity_name: str | None = field("0+", nullable="0+")
 
 
 class OpData(Struct):
-    """One quota to be set, or to be removed."""
+    """One quota to set or remove."""
 
     key: str = field("0+")
     value: float64 = field("0+")
@@ -22,7 +22,7 @@ class OpData(Struct):
 
 
 class EntryData(Struct):
-    """An entity and what is to change for it."""
+    """An entity and its quota changes."""
 
     entity: list[EntityData] = field("0+")
     ops: list[OpData] = field("0+")
@@ -36,19 +36,19 @@ class AlterClientQuotasRequest(Message, key=49, versions="0-1", flexible="1+"):
 
 
 class AlteredEntryData(Struct):
-    """How it went for one entity."""
+    """The result for one entity."""
 
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+")
     entity: list[EntityData] = field("0+")
 
 
-# Kafka gives the entries of request and answer one name.
+# Kafka uses the same name for the entries of request and response.
 AlteredEntryData.__name__ = "EntryData"
 
 
 class AlterClientQuotasResponse(Message, key=49, versions="0-1", flexible="1+"):
-    """How it went, entity by entity."""
+    """The result for each entity."""
 
     throttle_time_ms: int32 = field("0+")
     entries: list[AlteredEntryData] = field("0+")

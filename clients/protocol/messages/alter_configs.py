@@ -1,6 +1,6 @@
 """AlterConfigs (key 33): replaces the whole configuration of resources; superseded by key 44.
 
-Versions: 1 throttles after the answer; 2 flexible.
+Versions: 1 throttles after the response; 2 flexible.
 """
 
 from ..schema import Message, Struct, field, int8, int16, int32
@@ -14,7 +14,7 @@ class AlterableConfig(Struct):
 
 
 class AlterConfigsResource(Struct):
-    """A resource and everything that it is to be set to."""
+    """A resource and its complete new configuration."""
 
     resource_type: int8 = field("0+")
     resource_name: str = field("0+")
@@ -29,7 +29,7 @@ class AlterConfigsRequest(Message, key=33, versions="0-2", flexible="2+"):
 
 
 class AlterConfigsResourceResponse(Struct):
-    """How it went for one resource."""
+    """The result for one resource."""
 
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+")
@@ -38,7 +38,7 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class AlterConfigsResponse(Message, key=33, versions="0-2", flexible="2+"):
-    """How it went, resource by resource."""
+    """The result for each resource."""
 
     throttle_time_ms: int32 = field("0+")
     responses: list[AlterConfigsResourceResponse] = field("0+")

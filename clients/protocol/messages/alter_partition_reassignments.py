@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45): which brokers replicate a partition (KIP-455).
+"""AlterPartitionReassignments (key 45): changes the replicas of partitions (KIP-455).
 
 Versions: 1 a change of the replication factor can be forbidden (KIP-860).
 """
@@ -7,7 +7,7 @@ from ..schema import Message, Struct, field, int16, int32
 
 
 class ReassignablePartition(Struct):
-    """The replicas that a partition shall have; null calls a reassignment off."""
+    """A partition's target replicas; null cancels a reassignment."""
 
     partition_index: int32 = field("0+")
     replicas: list[int32] | None = field("0+", nullable="0+", default=None)
@@ -21,7 +21,7 @@ class ReassignableTopic(Struct):
 
 
 class AlterPartitionReassignmentsRequest(Message, key=45, versions="0-1", flexible="0+"):
-    """Which partitions move."""
+    """The partitions to reassign."""
 
     timeout_ms: int32 = field("0+", default=60000)
     allow_replication_factor_change: bool = field("1+", default=True)
@@ -29,7 +29,7 @@ class AlterPartitionReassignmentsRequest(Message, key=45, versions="0-1", flexib
 
 
 class ReassignablePartitionResponse(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -44,7 +44,7 @@ class ReassignableTopicResponse(Struct):
 
 
 class AlterPartitionReassignmentsResponse(Message, key=45, versions="0-1", flexible="0+"):
-    """What became of each partition."""
+    """The result for each partition."""
 
     throttle_time_ms: int32 = field("0+")
     allow_replication_factor_change: bool = field("1+", default=True, ignorable=True)

@@ -1,15 +1,15 @@
-"""ApiVersions (key 18): what this broker speaks. The first request of almost every client.
+"""ApiVersions (key 18): the APIs that a broker supports. The first request of almost every client.
 
 Versions: 1 throttle time; 3 flexible, the client's software name (KIP-511) and the features
 (KIP-584); 4 features whose lowest version is 0 (KAFKA-17011). The response header is always
-version 0, because the asking client does not yet know what the broker speaks.
+version 0, because the client does not yet know which versions the broker supports.
 """
 
 from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class ApiVersionsRequest(Message, key=18, versions="0-4", flexible="3+"):
-    """Who is asking."""
+    """The client's software name and version."""
 
     client_software_name: str = field("3+", ignorable=True)
     client_software_version: str = field("3+", ignorable=True)
@@ -24,7 +24,7 @@ class ApiVersion(Struct):
 
 
 class SupportedFeatureKey(Struct):
-    """A feature and the levels that this broker could run."""
+    """A feature and the levels that this broker supports."""
 
     name: str = field("3+")
     min_version: int16 = field("3+")
@@ -32,7 +32,7 @@ class SupportedFeatureKey(Struct):
 
 
 class FinalizedFeatureKey(Struct):
-    """A feature and the level that the whole cluster runs."""
+    """A feature and its finalised level in the cluster."""
 
     name: str = field("3+")
     max_version_level: int16 = field("3+")
@@ -40,7 +40,7 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Message, key=18, versions="0-4", flexible="3+"):
-    """What is spoken. Read in version 0 when the error code is UNSUPPORTED_VERSION."""
+    """The supported APIs. Decoded as version 0 if the error code is UNSUPPORTED_VERSION."""
 
     error_code: int16 = field("0+")
     api_keys: list[ApiVersion] = field("0+")

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69): state, epochs and members of groups of the consumer protocol.
 
-Versions: 1 says which protocol a member speaks (KIP-1099).
+Versions: 1 the protocol that each member uses (KIP-1099).
 """
 
 from ...kafka_uuid import Uuid
@@ -8,7 +8,7 @@ from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class ConsumerGroupDescribeRequest(Message, key=69, versions="0-1", flexible="0+"):
-    """Which groups."""
+    """The groups to describe."""
 
     group_ids: list[str] = field("0+")
     include_authorized_operations: bool = field("0+")
@@ -23,7 +23,7 @@ class TopicPartitions(Struct):
 
 
 class Assignment(Struct):
-    """Partitions that a member has, or is to have."""
+    """A member's current or target partitions."""
 
     topic_partitions: list[TopicPartitions] = field("0+")
 

@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat (key 68): joins, keeps up and leaves a group of the consumer protocol.
+"""ConsumerGroupHeartbeat (key 68): joins, stays in and leaves a group of the consumer protocol.
 
-Fields that did not change since the last heartbeat are left null (or -1), and so is the assignment.
+Fields unchanged since the last heartbeat are null (or -1), and so is an unchanged assignment.
 KIP-848. Versions: 1 a regular expression as subscription, and member ids that the client
 draws (KIP-1082).
 """
@@ -17,7 +17,7 @@ class TopicPartitions(Struct):
 
 
 class ConsumerGroupHeartbeatRequest(Message, key=68, versions="0-1", flexible="0+"):
-    """What a member wants and has. Epoch 0 joins, -1 leaves, -2 leaves for a while (static)."""
+    """A member's topics and partitions. Epoch 0 joins, -1 leaves, -2 leaves briefly (static)."""
 
     group_id: str = field("0+")
     member_id: str = field("0+")
@@ -32,13 +32,13 @@ class ConsumerGroupHeartbeatRequest(Message, key=68, versions="0-1", flexible="0
 
 
 class Assignment(Struct):
-    """What the member may use at once."""
+    """The partitions that the member may consume now."""
 
     topic_partitions: list[TopicPartitions] = field("0+")
 
 
 class ConsumerGroupHeartbeatResponse(Message, key=68, versions="0-1", flexible="0+"):
-    """The member's epoch, and its assignment where it is new to the member."""
+    """The member's epoch, and its assignment if it changed."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

@@ -1,7 +1,7 @@
-"""What the leader of a group gives each member inside SyncGroup: its partitions.
+"""A member's assignment from the group leader, carried in SyncGroup: its partitions.
 
-An opaque value to the broker. It is written behind its own version, an int16. All versions have the
-same fields.
+Opaque to the broker. It is prefixed with its own version, an int16. All versions have the same
+fields.
 """
 
 from ..schema import Message, Struct, field, int32

@@ -1,7 +1,7 @@
-"""What a consumer tells its group's leader inside JoinGroup: the topics it wants.
+"""A consumer's subscription for the group leader, carried in JoinGroup: its topics.
 
-An opaque value to the broker. It is written behind its own version, an int16. Versions: 1 owned
-partitions (KIP-429); 2 generation (KIP-792); 3 rack (KIP-881).
+Opaque to the broker. It is prefixed with its own version, an int16. Versions: 1 owned partitions
+(KIP-429); 2 generation (KIP-792); 3 rack (KIP-881).
 """
 
 from ..schema import Message, Struct, field, int32
@@ -15,7 +15,7 @@ class TopicPartition(Struct):
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3"):
-    """One member's wishes."""
+    """One member's subscription."""
 
     topics: list[str] = field("0+")
     user_data: bytes | None = field("0+", nullable="0+", default=None)

@@ -25,14 +25,14 @@ class CreateAclsRequest(Message, key=30, versions="1-3", flexible="2+"):
 
 
 class AclCreationResult(Struct):
-    """How the creation of one entry went."""
+    """The result for one entry."""
 
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+")
 
 
 class CreateAclsResponse(Message, key=30, versions="1-3", flexible="2+"):
-    """The results, in the order of the creations."""
+    """The results, in the order of the request."""
 
     throttle_time_ms: int32 = field("0+")
     results: list[AclCreationResult] = field("0+")

@@ -13,7 +13,7 @@ class CreatePartitionsAssignment(Struct):
 
 
 class CreatePartitionsTopic(Struct):
-    """One topic and how many partitions it shall have in all."""
+    """One topic and its new total number of partitions."""
 
     name: str = field("0+")
     count: int32 = field("0+")
@@ -21,7 +21,7 @@ class CreatePartitionsTopic(Struct):
 
 
 class CreatePartitionsRequest(Message, key=37, versions="0-3", flexible="2+"):
-    """Which topics grow."""
+    """The topics to extend."""
 
     topics: list[CreatePartitionsTopic] = field("0+")
     timeout_ms: int32 = field("0+")
@@ -29,7 +29,7 @@ class CreatePartitionsRequest(Message, key=37, versions="0-3", flexible="2+"):
 
 
 class CreatePartitionsTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str = field("0+")
     error_code: int16 = field("0+")
@@ -37,7 +37,7 @@ class CreatePartitionsTopicResult(Struct):
 
 
 class CreatePartitionsResponse(Message, key=37, versions="0-3", flexible="2+"):
-    """What became of each topic."""
+    """The result for each topic."""
 
     throttle_time_ms: int32 = field("0+")
     results: list[CreatePartitionsTopicResult] = field("0+")

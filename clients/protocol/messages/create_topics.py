@@ -1,6 +1,6 @@
 """CreateTopics (key 19): new topics, by count or by explicit assignment.
 
-Versions: 2 throttle time; 4 defaults from the broker (-1, KIP-464); 5 flexible, and the answer
+Versions: 2 throttle time; 4 defaults from the broker (-1, KIP-464); 5 flexible, and the response
 shows what was created (KIP-525); 6 THROTTLING_QUOTA_EXCEEDED (KIP-599); 7 topic ids.
 """
 
@@ -16,7 +16,7 @@ class CreatableReplicaAssignment(Struct):
 
 
 class CreatableTopicConfig(Struct):
-    """A config that is set on the topic."""
+    """A config to set on the topic."""
 
     name: str = field("0+")
     value: str | None = field("0+", nullable="0+")
@@ -33,7 +33,7 @@ class CreatableTopic(Struct):
 
 
 class CreateTopicsRequest(Message, key=19, versions="2-7", flexible="5+"):
-    """Which topics are to be made."""
+    """The topics to create."""
 
     topics: list[CreatableTopic] = field("0+")
     timeout_ms: int32 = field("0+", default=60000)
@@ -51,7 +51,7 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """One topic as it was made, or why it was not."""
+    """One topic as created, or its error."""
 
     name: str = field("0+")
     topic_id: Uuid = field("7+", ignorable=True)
@@ -64,7 +64,7 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Message, key=19, versions="2-7", flexible="5+"):
-    """What became of each topic."""
+    """The result for each topic."""
 
     throttle_time_ms: int32 = field("2+", ignorable=True)
     topics: list[CreatableTopicResult] = field("0+")

@@ -1,4 +1,4 @@
-"""DeleteAcls (key 31): access control entries that match filters go.
+"""DeleteAcls (key 31): deletes access control entries that match filters.
 
 Versions: 1 pattern types (KIP-290); 2 flexible; 3 user resource type (KIP-373).
 """
@@ -25,7 +25,7 @@ class DeleteAclsRequest(Message, key=31, versions="1-3", flexible="2+"):
 
 
 class DeleteAclsMatchingAcl(Struct):
-    """An entry that matched, and how its deletion went."""
+    """A matching entry, and the result of its deletion."""
 
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+")
@@ -39,7 +39,7 @@ class DeleteAclsMatchingAcl(Struct):
 
 
 class DeleteAclsFilterResult(Struct):
-    """What one filter matched."""
+    """The entries that one filter matched."""
 
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+")

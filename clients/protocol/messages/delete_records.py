@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21): records below an offset are gone for good (KIP-107).
+"""DeleteRecords (key 21): deletes records below an offset (KIP-107).
 
 Versions: 2 flexible; nothing else changed.
 """
@@ -7,7 +7,7 @@ from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class DeleteRecordsPartition(Struct):
-    """Below which offset records go; -1 is the high watermark."""
+    """The offset below which to delete records; -1 is the high watermark."""
 
     partition_index: int32 = field("0+")
     offset: int64 = field("0+")
@@ -21,14 +21,14 @@ class DeleteRecordsTopic(Struct):
 
 
 class DeleteRecordsRequest(Message, key=21, versions="0-2", flexible="2+"):
-    """What is to be deleted."""
+    """The records to delete."""
 
     topics: list[DeleteRecordsTopic] = field("0+")
     timeout_ms: int32 = field("0+")
 
 
 class DeleteRecordsPartitionResult(Struct):
-    """Where a partition begins now, over all of its replicas."""
+    """A partition's low watermark: the lowest log start offset of its replicas."""
 
     partition_index: int32 = field("0+")
     low_watermark: int64 = field("0+")
@@ -43,7 +43,7 @@ class DeleteRecordsTopicResult(Struct):
 
 
 class DeleteRecordsResponse(Message, key=21, versions="0-2", flexible="2+"):
-    """What became of each partition."""
+    """The result for each partition."""
 
     throttle_time_ms: int32 = field("0+")
     topics: list[DeleteRecordsTopicResult] = field("0+")

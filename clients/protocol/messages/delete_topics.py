@@ -1,7 +1,7 @@
 """DeleteTopics (key 20): topics to delete, by name or by id.
 
 Versions: 1 throttle time; 4 flexible; 5 error messages; 6 topic ids, which moves the names into a
-struct of their own.
+separate struct.
 """
 
 from ...kafka_uuid import Uuid
@@ -16,7 +16,7 @@ class DeleteTopicState(Struct):
 
 
 class DeleteTopicsRequest(Message, key=20, versions="1-6", flexible="4+"):
-    """Which topics go."""
+    """The topics to delete."""
 
     topics: list[DeleteTopicState] = field("6+")
     topic_names: list[str] = field("0-5", ignorable=True)
@@ -24,7 +24,7 @@ class DeleteTopicsRequest(Message, key=20, versions="1-6", flexible="4+"):
 
 
 class DeletableTopicResult(Struct):
-    """What became of one topic."""
+    """The result for one topic."""
 
     name: str | None = field("0+", nullable="6+")
     topic_id: Uuid = field("6+", ignorable=True)
@@ -33,7 +33,7 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Message, key=20, versions="1-6", flexible="4+"):
-    """What became of each topic."""
+    """The result for each topic."""
 
     throttle_time_ms: int32 = field("1+", ignorable=True)
     responses: list[DeletableTopicResult] = field("0+")

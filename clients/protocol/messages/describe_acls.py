@@ -19,7 +19,7 @@ class DescribeAclsRequest(Message, key=29, versions="1-3", flexible="2+"):
 
 
 class AclDescription(Struct):
-    """Who may or may not do what, from where."""
+    """One entry: principal, host, operation, and whether it is allowed."""
 
     principal: str = field("0+")
     host: str = field("0+")

@@ -7,7 +7,7 @@ from ..schema import Message, Struct, field, float64, int8, int16, int32
 
 
 class ComponentData(Struct):
-    """A condition on one entity type: 0 this name, 1 the default, 2 any that is named."""
+    """A condition on one entity type: 0 this name, 1 the default, 2 any name."""
 
     entity_type: str = field("0+")
     match_type: int8 = field("0+")
@@ -15,14 +15,14 @@ class ComponentData(Struct):
 
 
 class DescribeClientQuotasRequest(Message, key=48, versions="0-1", flexible="1+"):
-    """The conditions; strict ones leave out entities with further types."""
+    """The conditions; `strict` leaves out entities with further types."""
 
     components: list[ComponentData] = field("0+")
     strict: bool = field("0+")
 
 
 class EntityData(Struct):
-    """One part of an entity; without a name it is the default of its type."""
+    """One part of an entity; without a name, the default of its type."""
 
     entity_type: str = field("0+")
     entity_name: str | None = field("0+", nullable="0+")
@@ -43,7 +43,7 @@ class EntryData(Struct):
 
 
 class DescribeClientQuotasResponse(Message, key=48, versions="0-1", flexible="1+"):
-    """The entities that were found; null with an error."""
+    """The matching entities; null with an error."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

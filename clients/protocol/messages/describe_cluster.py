@@ -1,13 +1,13 @@
 """DescribeCluster (key 60): brokers, controller and cluster id, without any topic.
 
-Versions: 1 asks for brokers or for controllers (KIP-919); 2 fenced brokers (KIP-1073).
+Versions: 1 selects brokers or controllers (KIP-919); 2 fenced brokers (KIP-1073).
 """
 
 from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class DescribeClusterRequest(Message, key=60, versions="0-2", flexible="0+"):
-    """Which kind of nodes is asked for."""
+    """The kind of nodes to describe."""
 
     include_cluster_authorized_operations: bool = field("0+")
     endpoint_type: int8 = field("1+", default=1)
@@ -15,7 +15,7 @@ class DescribeClusterRequest(Message, key=60, versions="0-2", flexible="0+"):
 
 
 class DescribeClusterBroker(Struct):
-    """One node and where to reach it."""
+    """One node and its address."""
 
     broker_id: int32 = field("0+")
     host: str = field("0+")

@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32): configuration of brokers, topics and groups, and where it came from.
+"""DescribeConfigs (key 32): configuration of brokers, topics and groups, and its sources.
 
 Versions: 1 synonyms and the source of each value (KIP-226); 3 type and documentation; 4 flexible.
 """
@@ -7,7 +7,7 @@ from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class DescribeConfigsResource(Struct):
-    """One resource, and which of its configs; null means all."""
+    """One resource, and the configs to describe; null means all."""
 
     resource_type: int8 = field("0+")
     resource_name: str = field("0+")
@@ -15,7 +15,7 @@ class DescribeConfigsResource(Struct):
 
 
 class DescribeConfigsRequest(Message, key=32, versions="1-4", flexible="4+"):
-    """Which resources are to be described."""
+    """The resources to describe."""
 
     resources: list[DescribeConfigsResource] = field("0+")
     include_synonyms: bool = field("1+")
@@ -23,7 +23,7 @@ class DescribeConfigsRequest(Message, key=32, versions="1-4", flexible="4+"):
 
 
 class DescribeConfigsSynonym(Struct):
-    """A place from which the value could have come, in order of precedence."""
+    """A possible source of the value; synonyms are in order of precedence."""
 
     name: str = field("1+")
     value: str | None = field("1+", nullable="0+")
@@ -31,7 +31,7 @@ class DescribeConfigsSynonym(Struct):
 
 
 class DescribeConfigsResourceResult(Struct):
-    """One config with its value, which is null where it is secret."""
+    """One config with its value, which is null if sensitive."""
 
     name: str = field("0+")
     value: str | None = field("0+", nullable="0+")
@@ -44,7 +44,7 @@ class DescribeConfigsResourceResult(Struct):
 
 
 class DescribeConfigsResult(Struct):
-    """What one resource is configured to."""
+    """The configuration of one resource."""
 
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+")

@@ -1,21 +1,21 @@
 """DescribeGroups (key 15): the state and the members of classic groups.
 
 Versions: 1 throttle time; 3 authorized operations (KIP-430); 4 instance ids (KIP-345); 5 flexible;
-6 a group that is not there is an error, with a sentence (KIP-1043).
+6 an error code and message for a missing group (KIP-1043).
 """
 
 from ..schema import Message, Struct, field, int16, int32
 
 
 class DescribeGroupsRequest(Message, key=15, versions="0-6", flexible="5+"):
-    """Which groups."""
+    """The groups to describe."""
 
     groups: list[str] = field("0+")
     include_authorized_operations: bool = field("3+")
 
 
 class DescribedGroupMember(Struct):
-    """One member; what it said and was given only where the group is stable."""
+    """One member; metadata and assignment are set only if the group is stable."""
 
     member_id: str = field("0+")
     group_instance_id: str | None = field("4+", nullable="4+", default=None, ignorable=True)

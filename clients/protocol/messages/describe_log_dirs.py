@@ -1,27 +1,27 @@
-"""DescribeLogDirs (key 35): what lies in which log directory (KIP-113).
+"""DescribeLogDirs (key 35): the log directories and their logs (KIP-113).
 
-Versions: 2 flexible; 3 a top-level error; 4 room on the volume (KIP-827); 5 whether the
-directory is cordoned (KIP-1066).
+Versions: 2 flexible; 3 a top-level error; 4 total and usable space of the volume (KIP-827);
+5 whether the directory is cordoned (KIP-1066).
 """
 
 from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class DescribableLogDirTopic(Struct):
-    """One topic and which of its partitions."""
+    """One topic and some of its partitions."""
 
     topic: str = field("0+")
     partitions: list[int32] = field("0+")
 
 
 class DescribeLogDirsRequest(Message, key=35, versions="1-5", flexible="2+"):
-    """Which partitions; null means all."""
+    """The partitions to describe; null means all."""
 
     topics: list[DescribableLogDirTopic] | None = field("0+", nullable="0+")
 
 
 class DescribeLogDirsPartition(Struct):
-    """One log: its bytes, and how far it is behind."""
+    """One log: its size in bytes, and its offset lag."""
 
     partition_index: int32 = field("0+")
     partition_size: int64 = field("0+")
@@ -37,7 +37,7 @@ class DescribeLogDirsTopic(Struct):
 
 
 class DescribeLogDirsResult(Struct):
-    """One directory and its logs, or why they cannot be told."""
+    """One directory and its logs, or an error."""
 
     error_code: int16 = field("0+")
     log_dir: str = field("0+")

@@ -1,26 +1,26 @@
-"""DescribeProducers (key 61): what a partition remembers of its producers (KIP-664).
+"""DescribeProducers (key 61): a partition's producer states (KIP-664).
 
-Version 0 is the only one, and flexible.
+The only version is 0, which is flexible.
 """
 
 from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class TopicRequest(Struct):
-    """One topic and which of its partitions."""
+    """One topic and some of its partitions."""
 
     name: str = field("0+")
     partition_indexes: list[int32] = field("0+")
 
 
 class DescribeProducersRequest(Message, key=61, versions="0", flexible="0+"):
-    """Which partitions."""
+    """The partitions to describe."""
 
     topics: list[TopicRequest] = field("0+")
 
 
 class ProducerState(Struct):
-    """One producer id and how far it has come; -1 is nothing."""
+    """The state of one producer id; -1 means none."""
 
     producer_id: int64 = field("0+")
     producer_epoch: int32 = field("0+")

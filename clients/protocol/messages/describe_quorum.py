@@ -1,6 +1,6 @@
 """DescribeQuorum (key 55): the voters and observers of the metadata log (KIP-595).
 
-Versions: 1 when each replica fetched last (KIP-836); 2 directory ids, listeners and messages
+Versions: 1 the last fetch times of replicas (KIP-836); 2 directory ids, listeners and messages
 (KIP-853).
 """
 
@@ -10,7 +10,7 @@ from .describe_quorum_request import DescribeQuorumRequest as DescribeQuorumRequ
 
 
 class ReplicaState(Struct):
-    """How far one replica has come, and when it was last heard of."""
+    """One replica's log end offset, and when it last fetched."""
 
     replica_id: int32 = field("0+")
     replica_directory_id: Uuid = field("2+")
@@ -20,7 +20,7 @@ class ReplicaState(Struct):
 
 
 class PartitionData(Struct):
-    """Who leads, and everyone who follows."""
+    """The leader, the voters and the observers."""
 
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -40,7 +40,7 @@ class TopicData(Struct):
 
 
 class Listener(Struct):
-    """Where a voter is reached."""
+    """One address of a voter."""
 
     name: str = field("2+")
     host: str = field("2+")

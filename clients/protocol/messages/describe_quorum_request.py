@@ -1,4 +1,4 @@
-"""The request of DescribeQuorum: apart, for Kafka gives its structs the names of the answer's."""
+"""The DescribeQuorum request, separate as its structs have the same names as the response's."""
 
 from ..schema import Message, Struct, field, int32
 
@@ -17,6 +17,6 @@ class TopicData(Struct):
 
 
 class DescribeQuorumRequest(Message, key=55, versions="0-2", flexible="0+"):
-    """Whose quorum: only `__cluster_metadata` has one."""
+    """The partitions to describe: only `__cluster_metadata` has a quorum."""
 
     topics: list[TopicData] = field("0+")

@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (key 75): partitions of topics, page by page (KIP-966).
 
-Version 0 is the only one, and flexible.
+The only version is 0, which is flexible.
 """
 
 from ...kafka_uuid import Uuid
@@ -14,14 +14,14 @@ class TopicRequest(Struct):
 
 
 class Cursor(Struct):
-    """Where a page begins."""
+    """The first partition of a page."""
 
     topic_name: str = field("0+")
     partition_index: int32 = field("0+")
 
 
 class DescribeTopicPartitionsRequest(Message, key=75, versions="0", flexible="0+"):
-    """Which topics, no name meaning all, and from where on."""
+    """The topics to describe, none meaning all, and where to begin."""
 
     topics: list[TopicRequest] = field("0+")
     response_partition_limit: int32 = field("0+", default=2000)
@@ -29,7 +29,7 @@ class DescribeTopicPartitionsRequest(Message, key=75, versions="0", flexible="0+
 
 
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """Who leads a partition, who replicates it and who may lead it."""
+    """A partition's leader, replicas and eligible leaders."""
 
     error_code: int16 = field("0+")
     partition_index: int32 = field("0+")
@@ -54,7 +54,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 
 class DescribeTopicPartitionsResponse(Message, key=75, versions="0", flexible="0+"):
-    """One page, and where the next begins, if there is one."""
+    """One page, and the cursor of the next page, if any."""
 
     throttle_time_ms: int32 = field("0+", ignorable=True)
     topics: list[DescribeTopicPartitionsResponseTopic] = field("0+")

@@ -4,7 +4,7 @@ from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class DescribeTransactionsRequest(Message, key=65, versions="0", flexible="0+"):
-    """Which transactional ids."""
+    """The transactional ids to describe."""
 
     transactional_ids: list[str] = field("0+")
 
@@ -30,7 +30,7 @@ class TransactionState(Struct):
 
 
 class DescribeTransactionsResponse(Message, key=65, versions="0", flexible="0+"):
-    """The transactions, in the order asked."""
+    """The transactions, in the order of the request."""
 
     throttle_time_ms: int32 = field("0+")
     transaction_states: list[TransactionState] = field("0+")

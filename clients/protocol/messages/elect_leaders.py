@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43): have partitions led by whom they should be led (KIP-183, KIP-460).
+"""ElectLeaders (key 43): elects the leaders of partitions (KIP-183, KIP-460).
 
 Versions: 1 unclean elections and a top-level error; 2 flexible.
 """
@@ -7,14 +7,14 @@ from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class TopicPartitions(Struct):
-    """One topic and which of its partitions."""
+    """One topic and some of its partitions."""
 
     topic: str = field("0+")
     partitions: list[int32] = field("0+")
 
 
 class ElectLeadersRequest(Message, key=43, versions="0-2", flexible="2+"):
-    """What is elected where; null means every partition."""
+    """The election type and the partitions; null means all of them."""
 
     election_type: int8 = field("1+")
     topic_partitions: list[TopicPartitions] | None = field("0+", nullable="0+")
@@ -22,7 +22,7 @@ class ElectLeadersRequest(Message, key=43, versions="0-2", flexible="2+"):
 
 
 class PartitionResult(Struct):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition_id: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -37,7 +37,7 @@ class ReplicaElectionResult(Struct):
 
 
 class ElectLeadersResponse(Message, key=43, versions="0-2", flexible="2+"):
-    """What became of each partition."""
+    """The result for each partition."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("1+")

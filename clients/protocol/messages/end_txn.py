@@ -1,14 +1,14 @@
-"""EndTxn (key 26): commit or abort.
+"""EndTxn (key 26): commits or aborts a transaction.
 
 Versions: 2 PRODUCER_FENCED; 3 flexible; 4 TRANSACTION_ABORTABLE; 5 every transaction ends with a
-new epoch, which the response names (KIP-890).
+new epoch, which is in the response (KIP-890).
 """
 
 from ..schema import Message, field, int16, int32, int64
 
 
 class EndTxnRequest(Message, key=26, versions="0-5", flexible="3+"):
-    """How the transaction is to end."""
+    """Whether to commit or abort the transaction."""
 
     transactional_id: str = field("0+")
     producer_id: int64 = field("0+")
@@ -17,7 +17,7 @@ class EndTxnRequest(Message, key=26, versions="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Message, key=26, versions="0-5", flexible="3+"):
-    """Whether it is decided, and who the producer is from now on."""
+    """The result, and the producer's new id and epoch."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

@@ -1,7 +1,7 @@
 """Fetch (key 1): record batches from leaders, for consumers and for followers.
 
 Versions: 4 isolation level and aborted transactions; 5 log start offsets; 7 fetch sessions
-(KIP-227); 9 the leader epoch fences (KIP-320); 10 allows zstd; 11 rack and preferred read replica
+(KIP-227); 9 fencing by leader epoch (KIP-320); 10 allows zstd; 11 rack and preferred read replica
 (KIP-392); 12 flexible, the last fetched epoch and diverging epoch; 13 topic ids (KIP-516);
 15 replica state (KIP-903); 16 node endpoints (KIP-951); 17 replica directory; 18 the replica's
 high watermark (KIP-1166).
@@ -12,14 +12,14 @@ from ..schema import Message, Records, Struct, field, int8, int16, int32, int64
 
 
 class ReplicaState(Struct):
-    """Which follower fetches, and its broker epoch; the default is a consumer."""
+    """The fetching follower's id and broker epoch; the default is a consumer."""
 
     replica_id: int32 = field("15+", default=-1)
     replica_epoch: int64 = field("15+", default=-1)
 
 
 class FetchPartition(Struct):
-    """One partition, the offset to read from, and what the reader knows of its epochs."""
+    """One partition, the fetch offset, and the leader epochs known to the reader."""
 
     partition: int32 = field("0+")
     current_leader_epoch: int32 = field("9+", default=-1, ignorable=True)
@@ -32,7 +32,7 @@ class FetchPartition(Struct):
 
 
 class FetchTopic(Struct):
-    """Partitions of one topic, named up to version 12, by id from 13 on."""
+    """Partitions of one topic, by name up to version 12, by id from 13 on."""
 
     topic: str = field("0-12", ignorable=True)
     topic_id: Uuid = field("13+", ignorable=True)
@@ -40,7 +40,7 @@ class FetchTopic(Struct):
 
 
 class ForgottenTopic(Struct):
-    """Partitions that leave the fetch session."""
+    """Partitions to remove from the fetch session."""
 
     topic: str = field("7-12", ignorable=True)
     topic_id: Uuid = field("13+", ignorable=True)
@@ -48,7 +48,7 @@ class ForgottenTopic(Struct):
 
 
 class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
-    """What to read and how long to wait for `min_bytes`."""
+    """The partitions to read, and how long to wait for `min_bytes`."""
 
     cluster_id: str | None = field("12+", nullable="12+", tag=0, default=None, ignorable=True)
     replica_id: int32 = field("0-14", default=-1)
@@ -65,35 +65,35 @@ class FetchRequest(Message, key=1, versions="4-18", flexible="12+"):
 
 
 class EpochEndOffset(Struct):
-    """Where the follower departs from the log: it truncates to this."""
+    """The end of the last common epoch, to which a diverging follower truncates."""
 
     epoch: int32 = field("12+", default=-1)
     end_offset: int64 = field("12+", default=-1)
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads the partition now, where the asked broker does not; -1 if unknown."""
+    """The current leader, if this broker is not the leader; -1 if unknown."""
 
     leader_id: int32 = field("12+", default=-1)
     leader_epoch: int32 = field("12+", default=-1)
 
 
 class SnapshotId(Struct):
-    """The snapshot from which a follower behind the log start must begin."""
+    """The snapshot to be fetched by a follower that is behind the log start offset."""
 
     end_offset: int64 = field("0+", default=-1)
     epoch: int32 = field("0+", default=-1)
 
 
 class AbortedTransaction(Struct):
-    """A transaction whose records are to be skipped from this offset on."""
+    """An aborted transaction: skip its records from this offset on."""
 
     producer_id: int64 = field("4+")
     first_offset: int64 = field("4+")
 
 
 class PartitionData(Struct):
-    """Records of one partition, or why there are none."""
+    """Records of one partition, or an error."""
 
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -119,7 +119,7 @@ class FetchableTopicResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where to reach a leader that was named."""
+    """The address of a leader named in the response."""
 
     node_id: int32 = field("16+")
     host: str = field("16+")
@@ -128,7 +128,7 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Message, key=1, versions="4-18", flexible="12+"):
-    """The records. In a session, partitions without news are left out."""
+    """The records. In a session, unchanged partitions are left out."""
 
     throttle_time_ms: int32 = field("1+", ignorable=True)
     error_code: int16 = field("7+", ignorable=True)

@@ -8,7 +8,7 @@ from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class FindCoordinatorRequest(Message, key=10, versions="0-6", flexible="3+"):
-    """Whose coordinator is wanted: one key up to version 3, several from 4 on."""
+    """The keys to find coordinators for: one up to version 3, several from 4 on."""
 
     key: str = field("0-3")
     key_type: int8 = field("1+")

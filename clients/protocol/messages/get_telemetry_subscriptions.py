@@ -1,17 +1,17 @@
-"""GetTelemetrySubscriptions (key 71): which of its metrics a client is to push (KIP-714)."""
+"""GetTelemetrySubscriptions (key 71): the metrics that a client should push (KIP-714)."""
 
 from ...kafka_uuid import Uuid
 from ..schema import Message, field, int8, int16, int32
 
 
 class GetTelemetrySubscriptionsRequest(Message, key=71, versions="0", flexible="0+"):
-    """Who asks; the zero id at first."""
+    """The client's instance id; the zero id at first."""
 
     client_instance_id: Uuid = field("0+")
 
 
 class GetTelemetrySubscriptionsResponse(Message, key=71, versions="0", flexible="0+"):
-    """What to push, how often, and as whom."""
+    """The metrics to push, the interval, and the client's instance id."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

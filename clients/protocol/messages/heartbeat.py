@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): a member of a classic group is alive.
+"""Heartbeat (key 12): keeps a member of a classic group alive.
 
 Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible.
 """
@@ -7,7 +7,7 @@ from ..schema import Message, field, int16, int32
 
 
 class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
-    """Which member is alive, in which generation."""
+    """The member and its generation."""
 
     group_id: str = field("0+")
     generation_id: int32 = field("0+")
@@ -16,7 +16,7 @@ class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, key=12, versions="0-4", flexible="4+"):
-    """Whether it is still one, and whether it must rejoin."""
+    """Whether it is still a member, and whether it must rejoin."""
 
     throttle_time_ms: int32 = field("1+", ignorable=True)
     error_code: int16 = field("0+")

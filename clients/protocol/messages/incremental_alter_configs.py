@@ -15,7 +15,7 @@ class AlterableConfig(Struct):
 
 
 class AlterConfigsResource(Struct):
-    """A resource and what is to change in its configuration."""
+    """A resource and its configuration changes."""
 
     resource_type: int8 = field("0+")
     resource_name: str = field("0+")
@@ -30,7 +30,7 @@ class IncrementalAlterConfigsRequest(Message, key=44, versions="0-1", flexible="
 
 
 class AlterConfigsResourceResponse(Struct):
-    """How it went for one resource."""
+    """The result for one resource."""
 
     error_code: int16 = field("0+")
     error_message: str | None = field("0+", nullable="0+")
@@ -39,7 +39,7 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class IncrementalAlterConfigsResponse(Message, key=44, versions="0-1", flexible="1+"):
-    """How it went, resource by resource."""
+    """The result for each resource."""
 
     throttle_time_ms: int32 = field("0+")
     responses: list[AlterConfigsResourceResponse] = field("0+")

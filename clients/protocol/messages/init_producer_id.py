@@ -1,6 +1,6 @@
 """InitProducerId (key 22): a producer id and epoch for an idempotent or transactional producer.
 
-Versions: 2 flexible; 3 the producer may name the id and epoch it has (KIP-360); 4 PRODUCER_FENCED;
+Versions: 2 flexible; 3 the producer may send its current id and epoch (KIP-360); 4 PRODUCER_FENCED;
 5 TRANSACTION_ABORTABLE (KIP-890); 6 two-phase commit (KIP-939), defined but not announced by
 Apache Kafka 4.3.
 """
@@ -9,7 +9,7 @@ from ..schema import Message, field, int16, int32, int64
 
 
 class InitProducerIdRequest(Message, key=22, versions="0-6", flexible="2+"):
-    """Who wants an id; without a transactional id any fresh one will do."""
+    """The producer's transactional id, if any; without one, it gets a new producer id."""
 
     transactional_id: str | None = field("0+", nullable="0+")
     transaction_timeout_ms: int32 = field("0+")

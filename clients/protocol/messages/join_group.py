@@ -1,7 +1,7 @@
 """JoinGroup (key 11): a member joins a rebalance of a classic group.
 
-Versions: 1 rebalance timeout; 2 throttle time; 4 the member id comes first (KIP-394); 5 static
-members (KIP-345); 6 flexible; 7 protocol type in the answer (KIP-559); 8 a reason (KIP-800); 9 a
+Versions: 1 rebalance timeout; 2 throttle time; 4 members must first get an id (KIP-394); 5 static
+members (KIP-345); 6 flexible; 7 protocol type in the response (KIP-559); 8 a reason (KIP-800); 9 a
 static leader may skip the assignment (KIP-814).
 """
 
@@ -9,7 +9,7 @@ from ..schema import Message, Struct, field, int16, int32
 
 
 class JoinGroupRequestProtocol(Struct):
-    """An assignor the member supports, and what it would tell it."""
+    """An assignor that the member supports, and its metadata for it."""
 
     name: str = field("0+")
     metadata: bytes = field("0+")
@@ -37,7 +37,7 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Message, key=11, versions="0-9", flexible="6+"):
-    """The new generation, and who leads it."""
+    """The new generation, and its leader."""
 
     throttle_time_ms: int32 = field("2+", ignorable=True)
     error_code: int16 = field("0+")

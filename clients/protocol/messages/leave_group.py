@@ -1,6 +1,6 @@
 """LeaveGroup (key 13): members leave a classic group.
 
-Versions: 1 throttle time; 3 several members in one request, static ones among them (KIP-345);
+Versions: 1 throttle time; 3 several members in one request, including static ones (KIP-345);
 4 flexible; 5 a reason (KIP-800).
 """
 
@@ -8,7 +8,7 @@ from ..schema import Message, Struct, field, int16, int32
 
 
 class MemberIdentity(Struct):
-    """One member, by id or, where static, by instance id."""
+    """One member, by id or, if static, by instance id."""
 
     member_id: str = field("3+")
     group_instance_id: str | None = field("3+", nullable="3+", default=None)
@@ -16,7 +16,7 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Message, key=13, versions="0-5", flexible="4+"):
-    """Who leaves: one member up to version 2, several from 3 on."""
+    """The leaving members: one up to version 2, several from 3 on."""
 
     group_id: str = field("0+")
     member_id: str = field("0-2")
@@ -32,7 +32,7 @@ class MemberResponse(Struct):
 
 
 class LeaveGroupResponse(Message, key=13, versions="0-5", flexible="4+"):
-    """Whether they have left."""
+    """The result for each member."""
 
     throttle_time_ms: int32 = field("1+", ignorable=True)
     error_code: int16 = field("0+")

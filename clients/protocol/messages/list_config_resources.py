@@ -1,13 +1,13 @@
-"""ListConfigResources (key 74): the resources that a configuration can be described of (KIP-1142).
+"""ListConfigResources (key 74): the resources that have a configuration (KIP-1142).
 
-Versions: 0 lists client metrics only (KIP-1000); 1 names the wanted types.
+Versions: 0 lists client metrics only (KIP-1000); 1 selects resource types.
 """
 
 from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class ListConfigResourcesRequest(Message, key=74, versions="0-1", flexible="0+"):
-    """The wanted types; none is all."""
+    """The resource types to list; none means all."""
 
     resource_types: list[int8] = field("1+")
 
@@ -20,7 +20,7 @@ class ConfigResource(Struct):
 
 
 class ListConfigResourcesResponse(Message, key=74, versions="0-1", flexible="0+"):
-    """The resources that there are."""
+    """The existing resources."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

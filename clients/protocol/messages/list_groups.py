@@ -7,7 +7,7 @@ from ..schema import Message, Struct, field, int16, int32
 
 
 class ListGroupsRequest(Message, key=16, versions="0-5", flexible="3+"):
-    """Which groups are wanted; an empty filter wants all."""
+    """The filters; an empty one matches all groups."""
 
     states_filter: list[str] = field("4+")
     types_filter: list[str] = field("5+")

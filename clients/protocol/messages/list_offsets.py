@@ -1,4 +1,4 @@
-"""ListOffsets (key 2): the offset at a timestamp, or at one of the named places of a log.
+"""ListOffsets (key 2): the offset at a timestamp, or at a named position of a log.
 
 Versions: 1 one offset for each partition; 2 isolation level; 4 leader epochs; 6 flexible; 7 the
 record with the largest timestamp (-3, KIP-734); 8 earliest local offset (-4, KIP-405); 9 last
@@ -10,7 +10,7 @@ from ..schema import Message, Struct, field, int8, int16, int32, int64
 
 
 class ListOffsetsPartition(Struct):
-    """One partition and the timestamp, or a negative number that names a place."""
+    """One partition and a timestamp, or a negative number for a named offset."""
 
     partition_index: int32 = field("0+")
     current_leader_epoch: int32 = field("4+", default=-1, ignorable=True)
@@ -25,7 +25,7 @@ class ListOffsetsTopic(Struct):
 
 
 class ListOffsetsRequest(Message, key=2, versions="1-11", flexible="6+"):
-    """Which offsets are wanted. Replica id -1 is a consumer."""
+    """The offsets to look up. Replica id -1 is a consumer."""
 
     replica_id: int32 = field("0+")
     isolation_level: int8 = field("2+")
@@ -34,7 +34,7 @@ class ListOffsetsRequest(Message, key=2, versions="1-11", flexible="6+"):
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """The offset that was found, or -1."""
+    """The offset found, or -1."""
 
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -51,7 +51,7 @@ class ListOffsetsTopicResponse(Struct):
 
 
 class ListOffsetsResponse(Message, key=2, versions="1-11", flexible="6+"):
-    """The offsets, partition by partition."""
+    """The offset for each partition."""
 
     throttle_time_ms: int32 = field("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = field("0+")

@@ -1,13 +1,13 @@
 """ListTransactions (key 66): every transactional id that a broker coordinates.
 
-Versions: 1 only those that have run for long (KIP-994); 2 only ids that match (KIP-1152).
+Versions: 1 a filter by duration (KIP-994); 2 a filter by id pattern (KIP-1152).
 """
 
 from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class ListTransactionsRequest(Message, key=66, versions="0-2", flexible="0+"):
-    """What to leave out; nothing asked means everything."""
+    """The filters; an empty one matches everything."""
 
     state_filters: list[str] = field("0+")
     producer_id_filters: list[int64] = field("0+")

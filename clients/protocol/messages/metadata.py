@@ -1,9 +1,9 @@
-"""Metadata (key 3): brokers, controller, topics and who leads their partitions.
+"""Metadata (key 3): brokers, controller, topics and the leaders of their partitions.
 
-Versions: 0 no topics named means all of them, from 1 null does; 1 rack, controller, internal
-topics; 2 cluster id; 3 throttle time; 4 topic auto-creation can be declined; 5 offline
+Versions: 0 an empty topic list means all topics, from 1 null does; 1 rack, controller, internal
+topics; 2 cluster id; 3 throttle time; 4 topic auto-creation can be disabled; 5 offline
 replicas; 7 leader epochs; 8 authorised operations; 9 flexible; 10 topic ids
-(KIP-516); 12 topics asked by id; 13 a top-level error (KIP-1102).
+(KIP-516); 12 requests by topic id; 13 a top-level error (KIP-1102).
 """
 
 from ...kafka_uuid import Uuid
@@ -18,7 +18,7 @@ class MetadataRequestTopic(Struct):
 
 
 class MetadataRequest(Message, key=3, versions="0-13", flexible="9+"):
-    """Which topics are asked for; null means all, an empty list none."""
+    """The topics to describe; null means all, an empty list none."""
 
     topics: list[MetadataRequestTopic] | None = field("0+", nullable="1+")
     allow_auto_topic_creation: bool = field("4+", default=True)
@@ -27,7 +27,7 @@ class MetadataRequest(Message, key=3, versions="0-13", flexible="9+"):
 
 
 class MetadataResponseBroker(Struct):
-    """One broker and where to reach it."""
+    """One broker and its address."""
 
     node_id: int32 = field("0+")
     host: str = field("0+")
@@ -36,7 +36,7 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponsePartition(Struct):
-    """Who leads a partition and who replicates it."""
+    """A partition's leader and replicas."""
 
     error_code: int16 = field("0+")
     partition_index: int32 = field("0+")
@@ -48,7 +48,7 @@ class MetadataResponsePartition(Struct):
 
 
 class MetadataResponseTopic(Struct):
-    """One topic and its partitions, or why it cannot be shown."""
+    """One topic and its partitions, or an error."""
 
     error_code: int16 = field("0+")
     name: str | None = field("0+", nullable="12+")

@@ -1,6 +1,6 @@
-"""OffsetCommit (key 8): a group's positions, stored by its coordinator.
+"""OffsetCommit (key 8): stores a group's offsets at its coordinator.
 
-Versions: 2 retention time, gone with 5; 3 throttle time; 6 leader epoch; 7 static members
+Versions: 2 retention time, removed in 5; 3 throttle time; 6 leader epoch; 7 static members
 (KIP-345); 8 flexible; 9 members of the consumer protocol (KIP-848), new errors; 10 topic ids.
 """
 
@@ -9,7 +9,7 @@ from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class OffsetCommitRequestPartition(Struct):
-    """A position to store."""
+    """An offset to commit."""
 
     partition_index: int32 = field("0+")
     committed_offset: int64 = field("0+")
@@ -18,7 +18,7 @@ class OffsetCommitRequestPartition(Struct):
 
 
 class OffsetCommitRequestTopic(Struct):
-    """Positions in one topic."""
+    """Offsets of one topic."""
 
     name: str = field("0-9", ignorable=True)
     topic_id: Uuid = field("10+", ignorable=True)
@@ -26,7 +26,7 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message, key=8, versions="2-10", flexible="8+"):
-    """Positions of one group, from one of its members or from outside (generation -1)."""
+    """Offsets of one group, from one of its members or from outside (generation -1)."""
 
     group_id: str = field("0+")
     generation_id_or_member_epoch: int32 = field("1+", default=-1, ignorable=True)
@@ -37,7 +37,7 @@ class OffsetCommitRequest(Message, key=8, versions="2-10", flexible="8+"):
 
 
 class OffsetCommitResponsePartition(Struct):
-    """Whether a position was stored."""
+    """Whether an offset was committed."""
 
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -52,7 +52,7 @@ class OffsetCommitResponseTopic(Struct):
 
 
 class OffsetCommitResponse(Message, key=8, versions="2-10", flexible="8+"):
-    """What became of each position."""
+    """The result for each offset."""
 
     throttle_time_ms: int32 = field("3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = field("0+")

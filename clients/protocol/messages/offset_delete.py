@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47): some of a group's committed offsets go (KIP-496). Version 0 only."""
+"""OffsetDelete (key 47): deletes some of a group's committed offsets (KIP-496). Version 0 only."""
 
 from ..schema import Message, Struct, field, int16, int32
 
@@ -17,14 +17,14 @@ class OffsetDeleteRequestTopic(Struct):
 
 
 class OffsetDeleteRequest(Message, key=47, versions="0"):
-    """Whose offsets of what."""
+    """The group and the partitions."""
 
     group_id: str = field("0+")
     topics: list[OffsetDeleteRequestTopic] = field("0+")
 
 
 class OffsetDeleteResponsePartition(Struct):
-    """Whether one offset is gone."""
+    """Whether one offset was deleted."""
 
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -38,7 +38,7 @@ class OffsetDeleteResponseTopic(Struct):
 
 
 class OffsetDeleteResponse(Message, key=47, versions="0"):
-    """Whether they are gone."""
+    """The result for each partition."""
 
     error_code: int16 = field("0+")
     throttle_time_ms: int32 = field("0+", ignorable=True)

@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9): a group's committed positions.
+"""OffsetFetch (key 9): a group's committed offsets.
 
 Versions: 2 all topics (null) and a top-level error; 3 throttle time; 5 leader epoch; 6 flexible;
 7 stable offsets only (KIP-447); 8 several groups in one request (KIP-709), which moves everything
@@ -25,7 +25,7 @@ class OffsetFetchRequestTopics(Struct):
 
 
 class OffsetFetchRequestGroup(Struct):
-    """One group, and of which topics its positions are wanted; null means all."""
+    """One group, and the topics whose offsets to fetch; null means all."""
 
     group_id: str = field("8+")
     member_id: str | None = field("9+", nullable="9+", default=None, ignorable=True)
@@ -34,7 +34,7 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Message, key=9, versions="1-10", flexible="6+"):
-    """Whose positions are wanted."""
+    """The groups whose offsets to fetch."""
 
     group_id: str = field("0-7")
     topics: list[OffsetFetchRequestTopic] | None = field("0-7", nullable="2-7")
@@ -43,7 +43,7 @@ class OffsetFetchRequest(Message, key=9, versions="1-10", flexible="6+"):
 
 
 class OffsetFetchResponsePartition(Struct):
-    """A committed position, or offset -1 where there is none; to version 7."""
+    """A committed offset, or -1 if there is none; up to version 7."""
 
     partition_index: int32 = field("0-7")
     committed_offset: int64 = field("0-7")
@@ -53,14 +53,14 @@ class OffsetFetchResponsePartition(Struct):
 
 
 class OffsetFetchResponseTopic(Struct):
-    """Positions in one topic, up to version 7."""
+    """Offsets of one topic, up to version 7."""
 
     name: str = field("0-7")
     partitions: list[OffsetFetchResponsePartition] = field("0-7")
 
 
 class OffsetFetchResponsePartitions(Struct):
-    """A committed position, or offset -1 where there is none; from version 8."""
+    """A committed offset, or -1 if there is none; from version 8 on."""
 
     partition_index: int32 = field("8+")
     committed_offset: int64 = field("8+")
@@ -70,7 +70,7 @@ class OffsetFetchResponsePartitions(Struct):
 
 
 class OffsetFetchResponseTopics(Struct):
-    """Positions in one topic, from version 8 on."""
+    """Offsets of one topic, from version 8 on."""
 
     name: str = field("8-9", ignorable=True)
     topic_id: Uuid = field("10+", ignorable=True)
@@ -78,7 +78,7 @@ class OffsetFetchResponseTopics(Struct):
 
 
 class OffsetFetchResponseGroup(Struct):
-    """Positions of one group."""
+    """Offsets of one group."""
 
     group_id: str = field("8+")
     topics: list[OffsetFetchResponseTopics] = field("8+")
@@ -86,7 +86,7 @@ class OffsetFetchResponseGroup(Struct):
 
 
 class OffsetFetchResponse(Message, key=9, versions="1-10", flexible="6+"):
-    """The positions: of one group up to version 7, of several from 8 on."""
+    """The offsets: of one group up to version 7, of several from 8 on."""
 
     throttle_time_ms: int32 = field("3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = field("0-7")

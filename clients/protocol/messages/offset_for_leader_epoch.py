@@ -1,13 +1,13 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ends; how followers and consumers truncate.
+"""OffsetForLeaderEpoch (key 23): the end of a leader epoch, where followers and consumers truncate.
 
-Versions: 2 the current leader epoch fences (KIP-320); 3 replica id; 4 flexible.
+Versions: 2 fencing by leader epoch (KIP-320); 3 replica id; 4 flexible.
 """
 
 from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class OffsetForLeaderPartition(Struct):
-    """One partition and the epoch whose end is wanted."""
+    """One partition and the epoch to look up."""
 
     partition: int32 = field("0+")
     current_leader_epoch: int32 = field("2+", default=-1, ignorable=True)
@@ -22,14 +22,14 @@ class OffsetForLeaderTopic(Struct):
 
 
 class OffsetForLeaderEpochRequest(Message, key=23, versions="2-4", flexible="4+"):
-    """Which ends are wanted. Replica id -2 is a consumer."""
+    """The epochs to look up. Replica id -2 is a consumer."""
 
     replica_id: int32 = field("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = field("0+")
 
 
 class EpochEndOffset(Struct):
-    """The largest known epoch up to the one asked for, and its end; -1 where undefined."""
+    """The largest known epoch up to the requested one, and its end offset; -1 if undefined."""
 
     error_code: int16 = field("0+")
     partition: int32 = field("0+")
@@ -38,14 +38,14 @@ class EpochEndOffset(Struct):
 
 
 class OffsetForLeaderTopicResult(Struct):
-    """Ends in one topic."""
+    """End offsets in one topic."""
 
     topic: str = field("0+")
     partitions: list[EpochEndOffset] = field("0+")
 
 
 class OffsetForLeaderEpochResponse(Message, key=23, versions="2-4", flexible="4+"):
-    """The ends, partition by partition."""
+    """The end offset for each partition."""
 
     throttle_time_ms: int32 = field("2+", ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = field("0+")

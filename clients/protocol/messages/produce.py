@@ -1,10 +1,10 @@
 """Produce (key 0): record batches to the leaders of their partitions.
 
 Versions: 3 the first with record batches of magic 2 (and the transactional id); 5 log start offset
-in the answer; 7 allows zstd; 8 record errors; 9 flexible; 10 names the new leader on
+in the response; 7 allows zstd; 8 record errors; 9 flexible; 10 the new leader on
 NOT_LEADER_OR_FOLLOWER (KIP-951); 11 and 12 transaction verification (KIP-890); 13 topic ids
-(KIP-516). Brokers announce 0 as the lowest for the sake of old librdkafka (KAFKA-18659) and close
-the connection on 0 to 2.
+(KIP-516). Brokers announce 0 as the lowest for old librdkafka (KAFKA-18659) but close the
+connection on 0 to 2.
 """
 
 from ...kafka_uuid import Uuid
@@ -27,7 +27,7 @@ class TopicProduceData(Struct):
 
 
 class ProduceRequest(Message, key=0, versions="3-13", flexible="9+"):
-    """What is to be appended, and what counts as done (`acks`)."""
+    """The batches to append, and the required acknowledgements (`acks`)."""
 
     transactional_id: str | None = field("3+", nullable="3+", default=None)
     acks: int16 = field("0+")
@@ -43,14 +43,14 @@ class BatchIndexAndErrorMessage(Struct):
 
 
 class LeaderIdAndEpoch(Struct):
-    """Who leads the partition now, where the asked broker does not; -1 if unknown."""
+    """The current leader, if this broker is not the leader; -1 if unknown."""
 
     leader_id: int32 = field("10+", default=-1)
     leader_epoch: int32 = field("10+", default=-1)
 
 
 class PartitionProduceResponse(Struct):
-    """Where the batch went, or why it did not."""
+    """The base offset of a batch, or an error."""
 
     index: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -71,7 +71,7 @@ class TopicProduceResponse(Struct):
 
 
 class NodeEndpoint(Struct):
-    """Where to reach a leader that was named."""
+    """The address of a leader named in the response."""
 
     node_id: int32 = field("10+")
     host: str = field("10+")
@@ -80,7 +80,7 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Message, key=0, versions="3-13", flexible="9+"):
-    """What became of each batch."""
+    """The result for each batch."""
 
     responses: list[TopicProduceResponse] = field("0+")
     throttle_time_ms: int32 = field("1+", ignorable=True)

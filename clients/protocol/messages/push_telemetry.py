@@ -15,7 +15,7 @@ class PushTelemetryRequest(Message, key=72, versions="0", flexible="0+"):
 
 
 class PushTelemetryResponse(Message, key=72, versions="0", flexible="0+"):
-    """Whether they were taken."""
+    """Whether the metrics were accepted."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): the leader hands in the assignment, every member takes its own away.
+"""SyncGroup (key 14): the leader sends all assignments, every member receives its own.
 
 Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible; 5 protocol type and name, checked
 by both sides (KIP-559).
@@ -8,14 +8,14 @@ from ..schema import Message, Struct, field, int16, int32
 
 
 class SyncGroupRequestAssignment(Struct):
-    """What the leader gives one member."""
+    """The leader's assignment for one member."""
 
     member_id: str = field("0+")
     assignment: bytes = field("0+")
 
 
 class SyncGroupRequest(Message, key=14, versions="0-5", flexible="4+"):
-    """A member waits for its assignment; from the leader it carries all of them."""
+    """A member's request for its assignment; the leader's contains all assignments."""
 
     group_id: str = field("0+")
     generation_id: int32 = field("0+")

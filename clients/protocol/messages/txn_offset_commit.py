@@ -1,14 +1,14 @@
-"""TxnOffsetCommit (key 28): positions of a group that count once the transaction is committed.
+"""TxnOffsetCommit (key 28): a group's offsets, committed with the transaction.
 
 Versions: 2 leader epoch; 3 flexible, the member and its generation (KIP-447); 4
-TRANSACTION_ABORTABLE; 5 adds the group's offsets to the transaction by itself (KIP-890).
+TRANSACTION_ABORTABLE; 5 adds the group's offsets to the transaction implicitly (KIP-890).
 """
 
 from ..schema import Message, Struct, field, int16, int32, int64
 
 
 class TxnOffsetCommitRequestPartition(Struct):
-    """A position to store."""
+    """An offset to commit."""
 
     partition_index: int32 = field("0+")
     committed_offset: int64 = field("0+")
@@ -17,14 +17,14 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """Positions in one topic."""
+    """Offsets of one topic."""
 
     name: str = field("0+")
     partitions: list[TxnOffsetCommitRequestPartition] = field("0+")
 
 
 class TxnOffsetCommitRequest(Message, key=28, versions="0-5", flexible="3+"):
-    """Positions of one group, from one transaction."""
+    """Offsets of one group, from one transaction."""
 
     transactional_id: str = field("0+")
     group_id: str = field("0+")
@@ -37,7 +37,7 @@ class TxnOffsetCommitRequest(Message, key=28, versions="0-5", flexible="3+"):
 
 
 class TxnOffsetCommitResponsePartition(Struct):
-    """Whether a position was stored."""
+    """Whether an offset was accepted."""
 
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -51,7 +51,7 @@ class TxnOffsetCommitResponseTopic(Struct):
 
 
 class TxnOffsetCommitResponse(Message, key=28, versions="0-5", flexible="3+"):
-    """What became of each position."""
+    """The result for each offset."""
 
     throttle_time_ms: int32 = field("0+")
     topics: list[TxnOffsetCommitResponseTopic] = field("0+")

@@ -1,19 +1,19 @@
-"""UnregisterBroker (key 64): forget a broker that will not come back (KIP-631).
+"""UnregisterBroker (key 64): removes a broker that will not come back (KIP-631).
 
-Version 0 is the only one, and flexible.
+The only version is 0, which is flexible.
 """
 
 from ..schema import Message, field, int16, int32
 
 
 class UnregisterBrokerRequest(Message, key=64, versions="0", flexible="0+"):
-    """Which broker."""
+    """The broker to remove."""
 
     broker_id: int32 = field("0+")
 
 
 class UnregisterBrokerResponse(Message, key=64, versions="0", flexible="0+"):
-    """Whether it is forgotten."""
+    """Whether the broker was removed."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

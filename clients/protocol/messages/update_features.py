@@ -1,6 +1,6 @@
 """UpdateFeatures (key 57): raises, lowers or drops finalised features (KIP-584, KIP-778).
 
-Versions: 1 names the kind of change and can validate only; 2 has no results of single features.
+Versions: 1 the kind of change and validation only; 2 no results for single features.
 """
 
 from ..schema import Message, Struct, field, int8, int16, int32
@@ -24,7 +24,7 @@ class UpdateFeaturesRequest(Message, key=57, versions="0-2", flexible="0+"):
 
 
 class UpdatableFeatureResult(Struct):
-    """How it went for one feature."""
+    """The result for one feature."""
 
     feature: str = field("0+")
     error_code: int16 = field("0+")
@@ -32,7 +32,7 @@ class UpdatableFeatureResult(Struct):
 
 
 class UpdateFeaturesResponse(Message, key=57, versions="0-2", flexible="0+"):
-    """How it went."""
+    """The result of the update."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

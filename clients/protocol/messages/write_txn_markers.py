@@ -1,7 +1,7 @@
-"""WriteTxnMarkers (key 27): a coordinator ends transactions in the partitions they wrote to.
+"""WriteTxnMarkers (key 27): writes the coordinator's markers to the partitions of transactions.
 
-Versions: 1 flexible; 2 the version of the transaction's protocol (KIP-1228). Between brokers, and
-for administrators who end a transaction that hangs (KIP-664).
+Versions: 1 flexible; 2 the transaction version (KIP-1228). Sent between brokers, and by
+administrators who abort a hanging transaction (KIP-664).
 """
 
 from ..schema import Message, Struct, field, int8, int16, int32, int64
@@ -15,7 +15,7 @@ class WritableTxnMarkerTopic(Struct):
 
 
 class WritableTxnMarker(Struct):
-    """How one producer's transaction ends, and where to write it."""
+    """The outcome of one producer's transaction, and the partitions to write it to."""
 
     producer_id: int64 = field("0+")
     producer_epoch: int16 = field("0+")
@@ -26,13 +26,13 @@ class WritableTxnMarker(Struct):
 
 
 class WriteTxnMarkersRequest(Message, key=27, versions="1-2", flexible="1+"):
-    """Markers to write."""
+    """The markers to write."""
 
     markers: list[WritableTxnMarker] = field("0+")
 
 
 class WritableTxnMarkerPartitionResult(Struct):
-    """Whether a partition has its marker."""
+    """Whether a partition's marker was written."""
 
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -53,6 +53,6 @@ class WritableTxnMarkerResult(Struct):
 
 
 class WriteTxnMarkersResponse(Message, key=27, versions="1-2", flexible="1+"):
-    """What became of each marker."""
+    """The result for each marker."""
 
     markers: list[WritableTxnMarkerResult] = field("0+")
