@@ -150,7 +150,7 @@ class ErrorCode(IntEnum):
 
     @property
     def is_retriable(self) -> bool:
-        """Whether Kafka's clients retry after it, possibly with refreshed metadata."""
+        """Whether Kafka's clients retry after this error, possibly with refreshed metadata."""
         return self in _RETRIABLE
 
 

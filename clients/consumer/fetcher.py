@@ -134,7 +134,7 @@ class Fetcher:
         return records
 
     def send_fetches(self, tasks: TaskOwner) -> float | None:
-        """Fetch from each leader without a request; returns when the next back-off ends."""
+        """Send a fetch to each idle leader; returns when the next back-off ends."""
         now = asyncio.get_running_loop().time()
         buffered = {fetch.partition for fetch in self._completed}
         offsets_by_node: dict[int, dict[TopicPartition, int]] = {}

@@ -40,7 +40,7 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_BLOCK_WORK = 1024
-"""The cost of an empty block, in bytes of data."""
+"""The fixed cost of a block, in bytes of decompressed data."""
 _INT32 = Struct(">i")
 
 

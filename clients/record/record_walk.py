@@ -34,7 +34,7 @@ _COPY_BELOW_BYTES = 2_048
 """Smaller records (on average) are copied first: small slices of bytes cost less than of a view."""
 _ONE_BYTE_DELTAS = 64
 _BLOCK = 8_192
-"""The first so many offset deltas take at most two bytes; then each so many share a third byte."""
+"""How many offset deltas take at most two bytes, and how many of the later ones share a third."""
 _THREE_BYTE_DELTAS = 64 * _BLOCK * 2
 _RUN_MIN, _RUN_MAX = 64, _BLOCK
 _SIMILAR_MIN, _SIMILAR_MAX = 32, 2_048
