@@ -1,6 +1,6 @@
-"""One line in the log for what the cluster decides: topics that come and go, and who leads what.
+"""Logs the cluster's changes: topics created and deleted, and partitions led by this broker.
 
-A publication may hold thousands of partitions: beyond a few of them they are told together.
+A publication may hold thousands of partitions, so more than a few share one line.
 """
 
 import logging
@@ -14,18 +14,18 @@ from .cluster_image import ClusterDelta, ClusterImage, PartitionImage
 _log = logging.getLogger(__name__)
 
 _EACH_AT_MOST = 10
-"""More topics or partitions than this of one publication are counted."""
+"""Above this number, the topics or partitions of one publication are only counted."""
 
 
 class Announcements:
-    """Subscribed to the controller: tells of each image what is new in it."""
+    """A subscriber of the controller that logs what is new in each image."""
 
     def __init__(self, node_id: int, log_of: Callable[[TopicPartition], UnifiedLog | None]) -> None:
         self._node_id = node_id
         self._log_of = log_of
 
     def publish(self, _image: ClusterImage, delta: ClusterDelta) -> None:
-        """Tell of a new image. To be subscribed after those who open the logs."""
+        """Log a new image's changes. Subscribe it after the subscribers that open the logs."""
         led = self._newly_led(delta)
         if delta.base.offset < 0:
             if led:
@@ -49,7 +49,7 @@ class Announcements:
             _log.info("Deleted %d more topics", len(deleted) - _EACH_AT_MOST)
 
     def _newly_led(self, delta: ClusterDelta) -> dict[TopicPartition, PartitionImage]:
-        """The partitions that this broker leads in a new epoch."""
+        """The partitions that this broker now leads, in a new leader epoch."""
         led: dict[TopicPartition, PartitionImage] = {}
         for topic_id, topic in delta.changed_topics.items():
             before = delta.base.topics_by_id.get(topic_id)

@@ -1,18 +1,18 @@
-"""The cluster as one immutable value: the fold of the metadata log (`MetadataImage`).
+"""The cluster's state as one immutable value, replayed from the metadata log (`MetadataImage`).
 
     image + records = image'
 
-An image never changes; whoever holds one can read it for as long as they like. A `ClusterDelta`
-collects what a run of records changes, is asked by listeners what moved, and makes the next image.
-Maps of the new image that nothing touched are the old image's own.
+An image never changes, so its holder may read it at any time. A `ClusterDelta` collects the changes
+of a run of records, tells listeners what has changed, and makes the next image. The new image
+shares the old image's maps where nothing changed.
 
-Rules it keeps:
+Rules:
 
 - a record that contradicts the image (a partition of an unknown topic, a change of an unknown
-  partition) is refused: a state that can't be explained must not be served;
+  partition) is rejected: an inconsistent state must not be served;
 - a PartitionChangeRecord raises the partition epoch by one, and the leader epoch too when it names
   a leader, even the same one (`PartitionRegistration.merge`);
-- removing a topic removes its configuration, and a topic created again is another topic.
+- removing a topic removes its configuration, and a recreated topic is a different topic.
 """
 
 from collections.abc import Iterable, Mapping, Set as AbstractSet
@@ -43,7 +43,7 @@ from .metadata_records import (
 
 
 class ConfigResourceType(IntEnum):
-    """What a configuration belongs to (`ConfigResource.Type`)."""
+    """The type of a configuration's owner (`ConfigResource.Type`)."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -54,18 +54,18 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """The owner of a configuration; a broker's name is its id, and empty for all brokers."""
+    """The owner of a configuration; a broker's name is its id, or empty for all brokers."""
 
     type: int
     name: str
 
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Whom quotas are for: (type, name) pairs by type; no name is the default of the type."""
+"""The entity of a quota: (type, name) pairs sorted by type; None is the default of the type."""
 
 
 class Endpoint(NamedTuple):
-    """Where clients reach a broker through one of its listeners."""
+    """The address of one of a broker's listeners."""
 
     listener: str
     host: str
@@ -88,13 +88,13 @@ class BrokerImage:
 
     @property
     def is_active(self) -> bool:
-        """Whether the broker may lead and be given replicas."""
+        """Whether the broker may lead partitions and be assigned replicas."""
         return not self.fenced and not self.in_controlled_shutdown
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """A partition's replicas, and who leads them."""
+    """A partition's replicas and leader."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -109,7 +109,7 @@ class PartitionImage:
     leader_recovery_state: int = 0
 
     def directory(self, broker_id: int) -> Uuid | None:
-        """The log directory of a broker's replica, zero if nobody has told; None: no replica."""
+        """The log directory id of a broker's replica: zero if unassigned, None if no replica."""
         if broker_id not in self.replicas:
             return None
         has_directories = len(self.directories) == len(self.replicas)
@@ -127,11 +127,11 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """Everything the cluster has agreed on, up to and including one record."""
+    """The committed state of the cluster, up to and including one record."""
 
     cluster_id: str
     controller_id: int
-    # The last record that counts; -1 before the first.
+    # The last record included; -1 before the first.
     offset: int = -1
     epoch: int = -1
     brokers: Mapping[int, BrokerImage] = field(default_factory=dict[int, BrokerImage])
@@ -145,7 +145,7 @@ class ClusterImage:
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(
         default_factory=dict[QuotaEntity, Mapping[str, float]]
     )
-    # Of every topic whose removal is on record. Data goes for this reason, and for no other.
+    # Topics with a RemoveTopicRecord, which is the only reason to delete data.
     deleted_topic_ids: AbstractSet[Uuid] = frozenset()
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
@@ -157,7 +157,7 @@ class ClusterImage:
         return self.configs.get(ConfigResource(ConfigResourceType.TOPIC, topic), _NO_CONFIG)
 
     def broker_config(self, broker_id: int | None) -> Mapping[str, str]:
-        """One broker's dynamic configuration, or, for None, that of all brokers."""
+        """One broker's dynamic configuration; for None, the default for all brokers."""
         name = "" if broker_id is None else str(broker_id)
         return self.configs.get(ConfigResource(ConfigResourceType.BROKER, name), _NO_CONFIG)
 
@@ -166,7 +166,7 @@ _NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 
 
 class TopicDelta:
-    """What a run of records did to one topic (new, or known before)."""
+    """The changes of a run of records to one topic, new or existing."""
 
     __slots__ = ("changed_partitions", "name", "topic_id", "was_created")
 
@@ -174,19 +174,19 @@ class TopicDelta:
         self.name = name
         self.topic_id = topic_id
         self.was_created = was_created
-        # The new state of each partition that is new or has changed.
+        # The state of each new or changed partition.
         self.changed_partitions: dict[int, PartitionImage] = {}
 
 
 class ClusterDelta:
-    """What a run of records changes in an image."""
+    """The changes of a run of records to an image."""
 
     def __init__(self, base: ClusterImage) -> None:
         self.base = base
         self.changed_topics: dict[Uuid, TopicDelta] = {}
-        # Topics of the base image that are gone.
+        # Topics of the base image that were removed.
         self.deleted_topics: dict[Uuid, TopicImage] = {}
-        # Their ids, and those of topics that came and went within the run.
+        # Their ids, and those of topics both created and removed in the run.
         self.removed_ids: set[Uuid] = set()
         self.changed_configs: dict[ConfigResource, dict[str, str]] = {}
         self.changed_brokers: dict[int, BrokerImage | None] = {}
@@ -196,7 +196,7 @@ class ClusterDelta:
 
     @staticmethod
     def between(base: ClusterImage, image: ClusterImage) -> "ClusterDelta":
-        """What leads from an empty image to `image`: everything in it."""
+        """The delta from an empty image to `image`: everything in it."""
         assert not base.topics_by_id
         delta = ClusterDelta(base)
         for topic in image.topics_by_id.values():
@@ -216,7 +216,7 @@ class ClusterDelta:
         return delta
 
     def replay(self, record: Message) -> None:
-        """Add one record. Raises KafkaError(INVALID_RECORD) when it doesn't fit the image."""
+        """Apply one record. Raises KafkaError(INVALID_RECORD) when it contradicts the image."""
         match record:
             case TopicRecord():
                 self._replay_topic(record)
@@ -251,7 +251,7 @@ class ClusterDelta:
             case UnfenceBrokerRecord():
                 self.changed_brokers[record.id] = replace(self._broker(record.id), fenced=False)
             case _:
-                # The others (no-ops, transaction brackets, controllers) leave the image as it is.
+                # No-ops, transaction brackets and controllers do not change the image.
                 pass
 
     def replay_all(self, records: Iterable[Message]) -> None:
@@ -420,7 +420,7 @@ class ClusterDelta:
 
 
 def changed_partition(before: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
-    """The partition after a change record: what it doesn't name stays."""
+    """The partition after a change record; null fields stay as they are."""
 
     def new(named: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
         return old if named is None else tuple(named)
@@ -451,7 +451,7 @@ V = TypeVar("V")
 
 
 def _merge(base: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
-    """`base` with changes; None takes a key away. Without changes it is `base` itself."""
+    """`base` with changes; None removes a key. Without changes it is `base` itself."""
     if not changes:
         return base
     merged = dict(base)

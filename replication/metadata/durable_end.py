@@ -1,18 +1,18 @@
-"""How far the metadata log was on the disk, and whether a recovery would cut below that.
+"""The `durable-end` file: how far the metadata log was flushed, so that recovery cuts no lower.
 
-A recovery ends a log at the first batch that is damaged. After a crash that is right for what was
-never synced, but one flipped bit among committed records would take back all decisions behind it.
-So each flush is noted in a small file, and a start that would lose what was flushed is refused
+Recovery truncates a log at the first damaged batch. After a crash that is right for records that
+were never synced, but one flipped bit among committed records would undo every record after it.
+So each flush is recorded in a small file, and a start that would lose flushed records fails
 before it changes anything.
 
-The note is written after the fsync and never synced itself: it may be lost or old, and then less
-is checked, but it is never ahead of what is on the disk.
+The file is written after the fsync and never synced itself: it may be lost or stale, and then less
+is checked, but it is never ahead of the disk.
 
-Apache Kafka may have run on the directory since, recovered the log in its own way and gone on. What
-it cut is gone, and what it decided then is the truth. That is seen by its epoch: a log that we have
-flushed to the noted offset holds nothing below it of a later epoch than the noted one. Damage does
-not look like that, for a later epoch begins with a control record, `quorum-state` knows it, and no
-batch behind it is of an older one.
+Apache Kafka may since have run on the directory, recovered the log its own way and appended to it.
+What it cut is lost, and its records are the valid state. The epochs show this: a log that we
+flushed to the recorded offset has no batch below it with a later epoch than the recorded one.
+Damage does not look like that: a later epoch begins with a control record, is not above the epoch
+in `quorum-state`, and is followed by no batch of an older epoch.
 """
 
 import logging
@@ -33,27 +33,27 @@ _log = logging.getLogger(__name__)
 
 
 class DurableEnd(NamedTuple):
-    """Everything below the offset has been synced, and is of no later epoch."""
+    """The end of the synced records, and their latest epoch."""
 
     offset: int
     epoch: int | None
-    """None: a note of before epochs were noted."""
+    """None in a file from before epochs were recorded."""
 
 
 def write_durable_end(files: Files, directory: str, offset: int, epoch: int) -> None:
-    """Note that everything below the offset has been synced."""
+    """Record that everything below the offset has been synced."""
     text = f"{offset} {epoch}".encode()
     try:
         files.atomic_replace(
             f"{directory}/{DURABLE_END_FILE}", b"%s %08x\n" % (text, crc32c(text)), durable=False
         )
     except OSError:
-        # The records are on the disk, and an older note is still true.
+        # The records are on the disk, and an older file still holds.
         return
 
 
 def read_durable_end(files: Files, directory: str) -> DurableEnd | None:
-    """What was noted last; None if no whole note is there."""
+    """The last recorded end; None if the file is missing or damaged."""
     try:
         text, _, checksum = files.read(f"{directory}/{DURABLE_END_FILE}").strip().rpartition(b" ")
         if int(checksum, 16) != crc32c(text):
@@ -65,7 +65,7 @@ def read_durable_end(files: Files, directory: str) -> DurableEnd | None:
 
 
 def refuse_to_cut(files: Files, directory: str, quorum_epoch: int) -> None:
-    """Raise LogDirError if a recovery would cut what was on the disk once. Nothing is written."""
+    """Raise LogDirError if recovery would cut flushed records. Writes nothing."""
     noted = read_durable_end(files, directory)
     if noted is None:
         return
@@ -94,7 +94,7 @@ def refuse_to_cut(files: Files, directory: str, quorum_epoch: int) -> None:
 
 
 def _later_epoch(files: Files, directory: str, epoch: int, end: int) -> int | None:
-    """The epoch in which the log below `end` goes on after this one, if it does soundly."""
+    """The latest epoch after this one below `end`, if the log continues validly in it."""
     later: int | None = None
     for base in _bases(files, directory):
         if base >= end:
@@ -118,7 +118,7 @@ def _later_epoch(files: Files, directory: str, epoch: int, end: int) -> int | No
 
 
 def _bases(files: Files, directory: str) -> list[int]:
-    """Where the log's segments begin."""
+    """The base offsets of the log's segments, sorted."""
     return sorted(
         offset_of(name)
         for name in files.listdir(directory)
@@ -129,7 +129,7 @@ def _bases(files: Files, directory: str) -> list[int]:
 
 
 def _sound_end(files: Files, directory: str, durable_end: int) -> int:
-    """Where a recovery would end the log, or something at or above `durable_end`."""
+    """Where recovery would end the log, or some offset at or above `durable_end`."""
     bases = _bases(files, directory)
     end = bases[0] if bases else 0
     for base, following in zip(bases, [*bases[1:], None], strict=False):
@@ -144,7 +144,7 @@ def _sound_end(files: Files, directory: str, durable_end: int) -> int:
 def _end_of_segment(files: Files, path: str, base: int, following: int | None) -> int:
     handle = files.open(path)
     try:
-        # No checksum covers a base offset: a recovery puts it right if what follows proves it, so
+        # No checksum covers a base offset: recovery corrects it if the next batch confirms it, so
         # a batch with a wrong one counts only together with the next.
         proven = end = base
         for batch in _readable(PinnedSegment(base, path, handle.region(0, handle.size()))):
@@ -160,7 +160,7 @@ def _end_of_segment(files: Files, path: str, base: int, following: int | None) -
 
 
 def _readable(segment: PinnedSegment) -> Iterator[RecordBatch]:
-    """The batches up to bytes that cannot be one."""
+    """The batches up to the first bytes that are not one."""
     try:
         yield from segment.batches(0)
     except KafkaError:

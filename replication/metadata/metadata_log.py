@@ -1,15 +1,14 @@
-"""`__cluster_metadata-0`: the log whose fold is the cluster's state (KIP-500, KIP-595).
+"""`__cluster_metadata-0`: the log that holds the cluster's state (KIP-500, KIP-595).
 
-It is a log like any other, kept in the metadata log directory, but its records are the quorum's
-alone. An epoch begins with a LeaderChange control record; a batch of records is one change of
-state, all or nothing.
+It is an ordinary log in the metadata log directory, but only the quorum writes to it. An epoch
+begins with a LeaderChange control record; a batch of records is one atomic change of state.
 
-Rules it keeps:
+Rules:
 
-- a record counts only after its bytes are on the disk: the high watermark follows the flush, and
-  with one voter it follows it at once (stricter than Kafka's leader);
+- a record is committed only when it is on the disk: the high watermark advances after the flush,
+  immediately with one voter (stricter than Kafka's leader);
 - the epoch rises at every start and is on the disk before anything is written in it;
-- records between BeginTransaction and EndTransaction count together, or not at all (KIP-868).
+- records between BeginTransaction and EndTransaction take effect atomically (KIP-868).
 """
 
 import logging
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
-"""The id that Kafka reserves for the topic."""
+"""The id that Kafka reserves for the metadata topic."""
 
 _READ_BYTES = 1 << 20
 
@@ -73,8 +72,8 @@ def open_metadata_log(
 ) -> "MetadataLog":
     """Open or create the metadata log in a directory.
 
-    Without a clean shutdown every batch is checked again and a torn end is cut off. Raises
-    KafkaError(KAFKA_STORAGE_ERROR), and LogDirError where that would cut what was flushed once.
+    Without a clean shutdown every batch is checked again and a torn tail is truncated. Raises
+    KafkaError(KAFKA_STORAGE_ERROR), or LogDirError if that would truncate flushed records.
     """
     directory = f"{log_dir.path}/{METADATA_PARTITION}"
     log_dir.check()
@@ -95,7 +94,7 @@ def open_metadata_log(
 
 
 def _make_directory(files: Files, parent: str, directory: str) -> None:
-    """The directory and its `partition.metadata`, on the disk before anything is in it."""
+    """Create the directory and its `partition.metadata`, synced before the log is opened."""
     if not files.is_directory(directory):
         files.mkdirs(directory)
         files.sync_dir(parent)
@@ -105,7 +104,7 @@ def _make_directory(files: Files, parent: str, directory: str) -> None:
 
 
 class CommittedRecords(NamedTuple):
-    """One change of state: its records, and the offset and epoch of the last of them."""
+    """One change of state: its records, and the last one's offset and epoch."""
 
     records: Sequence[Message]
     last_offset: int
@@ -137,16 +136,16 @@ class MetadataLog:
 
     @property
     def end_offset(self) -> int:
-        """Where the next record will be."""
+        """The offset of the next record."""
         return self._log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """The end of what counts."""
+        """The end of the committed records."""
         return self._log.high_watermark
 
     def become_leader(self, now_ms: int) -> None:
-        """Begin the next epoch: the epoch is on the disk, its first record awaits `flush`."""
+        """Begin the next epoch: sync the epoch, append its first record; `flush` is still due."""
         self._state = self._state.elected(self._node_id)
         write_quorum_state(self._files, self._state_path, self._state)
         self._append(self._leader_change(now_ms), now_ms)
@@ -161,7 +160,7 @@ class MetadataLog:
         return builder.build()
 
     def append(self, records: Sequence[Message], now_ms: int) -> int:
-        """Write one change of state; the offset of its last record. It doesn't count yet."""
+        """Append one change of state and return its last offset. It is not committed yet."""
         builder = RecordBatchBuilder()
         for record in records:
             builder.append(now_ms, None, encode_record(record))
@@ -174,41 +173,41 @@ class MetadataLog:
         return info.last_offset
 
     def prepare_flush(self) -> "FlushTask | None":
-        """The fsync that is still owed, to be run in a thread and then completed."""
+        """The pending fsync, if any: run it in a thread, then call `complete_flush`."""
         return self._log.prepare_flush()
 
     def run_flush(self, task: "FlushTask") -> None:
-        """Do the fsync, and note how far it went; in any thread. Raises OSError."""
+        """Run the fsync in any thread and record how far it went. Raises OSError."""
         task.run()
         write_durable_end(self._files, self._log.directory, task.offset, self.epoch)
 
     def fail_flush(self, error: OSError) -> KafkaError:
-        """The fsync has failed: what to raise. If the disk refused it, the directory is offline."""
+        """The error to raise for a failed fsync. A disk error takes the directory offline."""
         return self._log.log_dir.fail(error)
 
     def complete_flush(self, task: "FlushTask") -> None:
-        """The fsync is done: everything below its offset counts."""
+        """Commit everything below the offset of a finished fsync."""
         self._log.complete_flush(task)
         self._log.update_high_watermark(task.offset)
 
     def flush(self) -> None:
-        """Put everything on the disk now. With one voter it counts from then on."""
+        """Sync everything now. With one voter that commits it."""
         self._log.flush()
         write_durable_end(self._files, self._log.directory, self._log.log_end_offset, self.epoch)
         self._log.update_high_watermark(self._log.log_end_offset)
 
     def has_lost(self, topic_id: Uuid) -> bool:
-        """Whether a topic that once was is in no record, not even as deleted. After `replay`.
+        """Whether no record created this topic, though it has a log. Call it after `replay`.
 
-        A log is made only once its topic is committed, so then committed records are gone.
+        A log is created only after its topic is committed, so committed records have been lost.
         """
         return self._log.log_start_offset == 0 and topic_id not in self._created_topics
 
     def replay(self) -> Iterator[CommittedRecords]:
-        """Every change of state in the log, oldest first: for its leader, before it serves.
+        """Every change of state in the log, oldest first, for the leader before it serves.
 
-        What a former life has left behind counts, too, once the new leader has flushed.
-        Raises KafkaError(INVALID_RECORD, CORRUPT_MESSAGE) for a log that can't be understood.
+        Records left by the previous run are committed too once the new leader has flushed.
+        Raises KafkaError(INVALID_RECORD, CORRUPT_MESSAGE) for a log that cannot be read.
         """
         bracket: list[Message] | None = None
         for batch in self._batches():
@@ -260,7 +259,7 @@ class MetadataLog:
                 offset = batch.next_offset
 
     def close(self, now_ms: int) -> None:
-        """Close the log properly. On a disk that has failed it stays as a crash would leave it."""
+        """Close the log cleanly. On a failed disk it stays as after a crash."""
         log_dir = self._log.log_dir
         if not log_dir.is_online:
             return
@@ -270,6 +269,6 @@ class MetadataLog:
             log_dir.has_unclosed_log = True
             _log.warning("The metadata log stays as a crash would leave it: %s", error)
         except KafkaError:
-            # Whoever watches the directory has been told why it failed.
+            # The directory's failure has already been reported.
             if log_dir.is_online:
                 raise

@@ -1,12 +1,12 @@
-"""The records of the metadata log: what a cluster's state is made of (KIP-500, KIP-631).
+"""The records of the metadata log, which make up the cluster's state (KIP-500, KIP-631).
 
-The state of the cluster is the fold of these records (see `cluster_image.py`). They are Kafka's
-own, field by field and byte by byte, so `kafka-dump-log --cluster-metadata-decoder` reads our log.
+Replaying them in order gives the state (see `cluster_image.py`). They are byte for byte Kafka's
+own, so `kafka-dump-log --cluster-metadata-decoder` reads our log.
 
 A record's value is a frame version (1), the record's type and its version, each an unsigned
-varint, and then the message. The version a record is written in depends on what the metadata
-version of the cluster allows; `WRITTEN_VERSIONS` are those of metadata.version 30, which Apache
-Kafka 4.3 finalises for a new cluster. Older ones are read.
+varint, and then the message. Which version a record is written in depends on the cluster's
+metadata.version; `WRITTEN_VERSIONS` are those of metadata.version 30, which Apache Kafka 4.3
+finalises for a new cluster. Older ones can be read.
 """
 
 from collections.abc import Mapping
@@ -31,14 +31,14 @@ from ...clients.record.varint import encode_unsigned_varint, read_unsigned_varin
 _FRAME_VERSION = 1
 
 NO_LEADER = -1
-"""The partition has none."""
+"""The partition has no leader."""
 
 NO_LEADER_CHANGE = -2
-"""In a PartitionChangeRecord: the leader stays, and so does its epoch."""
+"""In a PartitionChangeRecord: the leader and its epoch do not change."""
 
 
 class BrokerEndpoint(Struct):
-    """One listener of a broker, as clients should dial it."""
+    """One listener of a broker, with the address that clients connect to."""
 
     name: str = field("0+")
     host: str = field("0+")
@@ -55,7 +55,7 @@ class BrokerFeature(Struct):
 
 
 class RegisterBrokerRecord(Message, key=0, versions="0-4", flexible="0+"):
-    """A broker has come up. Its epoch is the offset of this record."""
+    """A broker has registered. Its epoch is the offset of this record."""
 
     broker_id: int32 = field("0+")
     is_migrating_zk_broker: bool = field("2+")
@@ -71,7 +71,7 @@ class RegisterBrokerRecord(Message, key=0, versions="0-4", flexible="0+"):
 
 
 class UnregisterBrokerRecord(Message, key=1, versions="0", flexible="0+"):
-    """A broker is gone for good."""
+    """A broker is permanently removed."""
 
     broker_id: int32 = field("0+")
     broker_epoch: int64 = field("0+")
@@ -85,7 +85,7 @@ class TopicRecord(Message, key=2, versions="0", flexible="0+"):
 
 
 class PartitionRecord(Message, key=3, versions="0-2", flexible="0+"):
-    """A partition exists, in this state."""
+    """A partition exists, with this state."""
 
     partition_id: int32 = field("0+", default=-1)
     topic_id: Uuid = field("0+")
@@ -103,7 +103,7 @@ class PartitionRecord(Message, key=3, versions="0-2", flexible="0+"):
 
 
 class ConfigRecord(Message, key=4, versions="0", flexible="0+"):
-    """A property of a resource has this value, or, without one, its default again."""
+    """A resource's property has this value; null resets it to its default."""
 
     resource_type: int8 = field("0+")
     resource_name: str = field("0+")
@@ -112,9 +112,10 @@ class ConfigRecord(Message, key=4, versions="0", flexible="0+"):
 
 
 class PartitionChangeRecord(Message, key=5, versions="0-2", flexible="0+"):
-    """What has changed in a partition; what isn't named stays.
+    """A change to a partition; null fields stay as they are.
 
-    Each raises the partition epoch by one, and one that names a leader the leader epoch too.
+    Each record raises the partition epoch by one; one that names a leader also raises the leader
+    epoch.
     """
 
     partition_id: int32 = field("0+", default=-1)
@@ -131,7 +132,7 @@ class PartitionChangeRecord(Message, key=5, versions="0-2", flexible="0+"):
 
 
 class FenceBrokerRecord(Message, key=7, versions="0", flexible="0+"):
-    """A broker may lead nothing (written by old controllers)."""
+    """A broker may not lead partitions (written by old controllers)."""
 
     id: int32 = field("0+")
     epoch: int64 = field("0+")
@@ -145,7 +146,7 @@ class UnfenceBrokerRecord(Message, key=8, versions="0", flexible="0+"):
 
 
 class RemoveTopicRecord(Message, key=9, versions="0", flexible="0+"):
-    """A topic is gone, with its partitions and its configuration."""
+    """A topic is deleted, with its partitions and its configuration."""
 
     topic_id: Uuid = field("0+")
 
@@ -158,18 +159,18 @@ class FeatureLevelRecord(Message, key=12, versions="0", flexible="0+"):
 
 
 class QuotaEntityData(Struct):
-    """One part of a quota's entity; without a name it is the default of its type."""
+    """One part of a quota's entity; a null name is the default entity of the type."""
 
     entity_type: str = field("0+")
     entity_name: str | None = field("0+", nullable="0+")
 
 
-# Kafka's own name, which stands for something else in a request.
+# Kafka's own name, which a request uses for something else.
 QuotaEntityData.__name__ = "EntityData"
 
 
 class ClientQuotaRecord(Message, key=14, versions="0", flexible="0+"):
-    """A quota of an entity has this value, or is set no more."""
+    """A quota of an entity has this value, or is removed."""
 
     entity: list[QuotaEntityData] = field("0+")
     key: str = field("0+")
@@ -178,7 +179,7 @@ class ClientQuotaRecord(Message, key=14, versions="0", flexible="0+"):
 
 
 class ProducerIdsRecord(Message, key=15, versions="0", flexible="0+"):
-    """A broker has been given the producer ids below `next_producer_id`."""
+    """A block of producer ids is allocated to a broker; `next_producer_id` comes after it."""
 
     broker_id: int32 = field("0+")
     broker_epoch: int64 = field("0+", default=-1)
@@ -186,7 +187,7 @@ class ProducerIdsRecord(Message, key=15, versions="0", flexible="0+"):
 
 
 class BrokerRegistrationChangeRecord(Message, key=17, versions="0-3", flexible="0+"):
-    """What has changed in a registration: 1 sets a state, -1 clears it, 0 leaves it."""
+    """A change to a registration: 1 sets a state, -1 clears it, 0 leaves it."""
 
     broker_id: int32 = field("0+")
     broker_epoch: int64 = field("0+")
@@ -197,21 +198,21 @@ class BrokerRegistrationChangeRecord(Message, key=17, versions="0-3", flexible="
 
 
 class NoOpRecord(Message, key=20, versions="0", flexible="0+"):
-    """Moves the end of the log and says nothing."""
+    """Advances the end of the log and changes nothing."""
 
 
 class BeginTransactionRecord(Message, key=23, versions="0", flexible="0+"):
-    """What follows counts only once the transaction ends (KIP-868)."""
+    """The records that follow take effect only when the transaction ends (KIP-868)."""
 
     name: str | None = field("0+", tag=0, nullable="0+", default=None)
 
 
 class EndTransactionRecord(Message, key=24, versions="0", flexible="0+"):
-    """The open transaction counts."""
+    """The open transaction takes effect."""
 
 
 class AbortTransactionRecord(Message, key=25, versions="0", flexible="0+"):
-    """The open transaction doesn't count."""
+    """The open transaction is discarded."""
 
     reason: str | None = field("0+", tag=0, nullable="0+", default=None)
 
@@ -234,7 +235,7 @@ class ControllerFeature(Struct):
 
 
 class RegisterControllerRecord(Message, key=27, versions="0", flexible="0+"):
-    """A controller has come up."""
+    """A controller has registered."""
 
     controller_id: int32 = field("0+")
     incarnation_id: Uuid = field("0+")
@@ -244,7 +245,7 @@ class RegisterControllerRecord(Message, key=27, versions="0", flexible="0+"):
 
 
 class ClearElrRecord(Message, key=28, versions="0", flexible="0+"):
-    """Forget the eligible leader replicas of a topic, or of all (KIP-966)."""
+    """Clears the eligible leader replicas of one topic, or of all (KIP-966)."""
 
     topic_name: str = field("0+")
 
@@ -274,19 +275,20 @@ _CLASSES: tuple[type[Message], ...] = (
 RECORD_CLASSES: Mapping[int, type[Message]] = MappingProxyType(
     {record_class.api_key: record_class for record_class in _CLASSES}
 )
-"""Every record type we know, by its number."""
+"""Every supported record type, by its number."""
 
 METADATA_VERSION_FEATURE = "metadata.version"
 METADATA_VERSION = 30
-"""The level that decides how records are written; Kafka 4.3's for a new cluster."""
+"""The level that sets the version of written records; Kafka 4.3's for a new cluster."""
 
 GROUP_VERSION_FEATURE = "group.version"
 GROUP_VERSION = 1
-"""From this level on there are groups of the consumer protocol (KIP-848)."""
+"""From this level on the consumer group protocol is available (KIP-848)."""
 
 TRANSACTION_VERSION_FEATURE = "transaction.version"
 TRANSACTION_VERSION = 2
-"""From level 1 on their log has tagged fields; from 2 on each has its own epoch (KIP-890)."""
+"""From 1 on the transaction log has tagged fields; from 2 on each transaction has its own epoch
+(KIP-890)."""
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
@@ -295,7 +297,7 @@ SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
         TRANSACTION_VERSION_FEATURE: (0, TRANSACTION_VERSION),
     }
 )
-"""The levels of each feature that this software can run at. A new cluster has the highest ones."""
+"""The supported levels of each feature. A new cluster gets the highest."""
 
 WRITTEN_VERSIONS: Mapping[int, int] = MappingProxyType(
     {
@@ -303,7 +305,7 @@ WRITTEN_VERSIONS: Mapping[int, int] = MappingProxyType(
         for record_class in _CLASSES
     }
 )
-"""The version in which each record type is written at `METADATA_VERSION`."""
+"""The version that each record type is written in at `METADATA_VERSION`."""
 
 
 def encode_record(record: Message) -> bytes:
@@ -316,8 +318,8 @@ def encode_record(record: Message) -> bytes:
 def decode_record(value: bytes) -> Message:
     """Read a log record's value.
 
-    Raises KafkaError(INVALID_RECORD) for a frame or type that isn't known: state that can't be
-    read must not be passed over.
+    Raises KafkaError(INVALID_RECORD) for an unknown frame or type: unreadable state must not be
+    skipped.
     """
     try:
         frame, position = read_unsigned_varint(value, 0)

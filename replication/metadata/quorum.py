@@ -1,9 +1,8 @@
-"""The quorum that keeps the metadata log: its persisted state, and the election of one (KIP-595).
+"""The metadata quorum's persisted state, and its election with a single voter (KIP-595).
 
-`quorum-state` remembers the epoch, whom this node voted for and who leads. It is on the disk before
-anything is done in an epoch, so that no node ever votes twice in one or leads in one that is past.
-With a single voter an election is decided by itself: the epoch rises by one at every start,
-the node votes for itself and has its majority.
+`quorum-state` holds the epoch, this node's vote and the leader. It is on the disk before anything
+is done in an epoch, so that no node votes twice in an epoch or leads in a past one. A single voter
+always wins: the epoch rises by one at every start, and the node's own vote is the majority.
 """
 
 import json
@@ -30,7 +29,7 @@ class Voter(Struct):
 
 
 class LeaderChangeMessage(Message, versions="0", flexible="0+"):
-    """What the first record of every epoch says (the value of a control record)."""
+    """The value of the control record that begins every epoch."""
 
     version: int16 = field("0+")
     leader_id: int32 = field("0+")
@@ -40,7 +39,7 @@ class LeaderChangeMessage(Message, versions="0", flexible="0+"):
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """What a voter must never forget."""
+    """The state that a voter must persist."""
 
     leader_epoch: int = 0
     leader_id: int = UNKNOWN_LEADER
@@ -73,15 +72,15 @@ class QuorumState:
 
 
 def read_quorum_state(files: Files, path: str) -> QuorumState:
-    """The remembered state, or that of a node which has never voted.
+    """The persisted state, or that of a node which has never voted.
 
-    Raises KafkaError(KAFKA_STORAGE_ERROR) for a file that can't be understood: guessing an epoch
-    could let two leaders share one.
+    Raises KafkaError(KAFKA_STORAGE_ERROR) for an unreadable file: a guessed epoch could be one that
+    already had a leader.
     """
     if not files.exists(path):
         return QuorumState()
     try:
-        # What stands behind the state is passed over, as Kafka's parser does.
+        # Anything after the JSON object is ignored, as by Kafka's parser.
         text = files.read(path).decode(errors="replace").lstrip()
         content = cast("Mapping[str, object]", json.JSONDecoder().raw_decode(text)[0])
         voters = cast("Sequence[Mapping[str, int]]", content.get("currentVoters") or ())
@@ -99,5 +98,5 @@ def read_quorum_state(files: Files, path: str) -> QuorumState:
 
 
 def write_quorum_state(files: Files, path: str, state: QuorumState) -> None:
-    """Put the state on the disk; it is there when this returns."""
+    """Write the state; it is on the disk when this returns."""
     files.atomic_replace(path, state.to_json())
